@@ -48,7 +48,7 @@ class FirstStepSlow(Rule):
         first: dict[str, dict[str, Any]] = state.setdefault("first", {})
         if window.unchanged("steps"):
             return
-        if state.get("told"):
+        if state.get("reported"):
             return window.judged(len(first))
         for row in _earliest(window):
             known = first.setdefault(str(row["rank"]), row)
@@ -61,7 +61,7 @@ class FirstStepSlow(Rule):
             text = "too few steps after the first"
             return window.insufficient("too_few_points", text, have=steady.rows, need=self.min_steps)
         window.judged(len(first))
-        state["told"] = True
+        state["reported"] = True
         median = float(np.median(steady["duration"]))
         slow = max(first.values(), key=lambda row: (row["duration"], -row["rank"]))
         if slow["duration"] <= self.ratio * median or slow["duration"] <= self.min_s * 1e9:

@@ -75,13 +75,13 @@ class LowMFU(Rule):
         if window.unchanged("steps"):
             return
         steps = window.steady
-        told, tokens = by_rank(window.scalars, "flops"), by_rank(window.scalars, "tokens")
+        logged, tokens = by_rank(window.scalars, "flops"), by_rank(window.scalars, "tokens")
         shares: dict[int, float] = {}
         for rank in np.unique(steps["rank"]).tolist():
             own = steps.where(steps["rank"] == rank)
             flops = self.flops_per_step
-            if flops is None and rank in told:
-                flops = float(np.median(told[rank].value))
+            if flops is None and rank in logged:
+                flops = float(np.median(logged[rank].value))
             elif flops is None and self.model_parameters is not None and rank in tokens:
                 flops = self._transformer(float(np.median(tokens[rank].value)))
             best = self._peak(window, str(own["node"][0]))

@@ -132,10 +132,10 @@ class ThroughputRegression(Rule):
     ) -> tuple[Table, NDArray[np.float64]]:
         """Return the steps whose units are known; the others wait for a later record."""
         if not state.get("unit"):
-            state["unit"] = next((name for name in _UNITS if name in state.get("told", {})), "steps")
+            state["unit"] = next((name for name in _UNITS if name in state.get("logged", {})), "steps")
         if state["unit"] == "steps":
             return steps, np.ones(steps.rows)
-        told: dict[str, float] = state["told"][state["unit"]]
+        logged: dict[str, float] = state["logged"][state["unit"]]
         if state.get("waiting"):
             steps = Table.concat([Table.of("steps", state["waiting"]), steps])
         ready = (steps["step"] <= state["newest"][state["unit"]]) | ended
@@ -143,28 +143,28 @@ class ThroughputRegression(Rule):
         state["waiting"] = list(steps.where(~ready).to_rows())
         units = []
         for step in steps["step"][ready].tolist():
-            state["usual"] = told.pop(str(step), state.get("usual", 0.0))
+            state["usual"] = logged.pop(str(step), state.get("usual", 0.0))
             units.append(state["usual"])
         # The rest belongs to ignored steps: evaluations, compilations, checkpoints.
         done = int(steps["step"][ready][-1]) if ready.any() else -1
-        for step in [step for step in told if int(step) <= done]:
-            del told[step]
-        for step in list(told)[:-_WAITING]:
-            del told[step]
+        for step in [step for step in logged if int(step) <= done]:
+            del logged[step]
+        for step in list(logged)[:-_WAITING]:
+            del logged[step]
         return steps.where(ready), np.array(units, dtype=np.float64)
 
 
 def _note_units(state: dict[str, Any], scalars: Table, rank: int | None) -> None:
     """Keep the number of units per step of the judged rank."""
-    told: dict[str, dict[str, float]] = state.setdefault("told", {})
+    logged: dict[str, dict[str, float]] = state.setdefault("logged", {})
     chosen = np.isin(scalars["name"].astype(str), _UNITS) & np.isfinite(scalars["value"])
     chosen &= (scalars["value"] > 0) & (scalars["mode"] != "eval")
     if rank is not None:
         chosen &= scalars["rank"] == rank
     rows = scalars.where(chosen).sorted("time", "step", "value")
     for name, step, value in zip(*(rows[c].tolist() for c in ("name", "step", "value")), strict=True):
-        if rank is not None or name not in told:
-            told.setdefault(name, {})[str(step)] = value
+        if rank is not None or name not in logged:
+            logged.setdefault(name, {})[str(step)] = value
             state.setdefault("newest", {})[name] = step
 
 

@@ -87,7 +87,7 @@ class LoadBalancing(Rule):
                 continue
             if not self._certain(window, places, known):
                 window.insufficient(
-                    "no_match", "there are more GPUs than ranks: whose each is cannot be told"
+                    "no_match", "there are more GPUs than ranks, so the GPUs of this job are unknown"
                 )
                 continue
             yield from self._compare(window, node, {place: used[place] for place in places})

@@ -68,9 +68,9 @@ class TensorVariance(TensorRule):
         for comparator, limit, quiet in self._limits(first, known):
             beyond = left & ((variance > limit) if comparator == ">" else (variance < limit))
             left &= ~beyond
-            told = beyond & ~quiet
-            columns = {"variance": variance[told], "limit": limit[told]}
-            for row in self.listed(table.where(told), **columns) if told.any() else ():
+            reported = beyond & ~quiet
+            columns = {"variance": variance[reported], "limit": limit[reported]}
+            for row in self.listed(table.where(reported), **columns) if reported.any() else ():
                 yield self._finding(row, row["variance"], comparator, row["limit"])
 
     def _limits(

@@ -64,10 +64,10 @@ class UnchangedTensor(TensorRule):
         # A frozen tensor starts to count when it is no longer frozen.
         table = table if self.include_frozen else table.where(table["state"] == "")
         length = self._lengths(window, at, table)
-        told = length >= self.num_steps
-        if not told.any() or (self.skip_if_lr_zero and at.number() == 0):
+        reported = length >= self.num_steps
+        if not reported.any() or (self.skip_if_lr_zero and at.number() == 0):
             return
-        for row in self.listed(table.where(told), length=length[told]):
+        for row in self.listed(table.where(reported), length=length[reported]):
             yield Finding(
                 tensor=row["name"], what="saved values in a row that are the same",
                 value=float(row["length"]), comparator=">=", threshold=float(self.num_steps),

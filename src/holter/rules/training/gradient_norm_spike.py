@@ -165,12 +165,12 @@ class GradientNormSpike(Rule):
         if value >= 0.01 * early["norm"]:
             state["low"] = None
             return
-        low = state.get("low") or {"step": step, "count": 0, "told": False}
+        low = state.get("low") or {"step": step, "count": 0, "reported": False}
         state["low"] = low
         low["count"] += 1
-        if low["told"] or step - low["step"] < _LOW_STEPS or low["count"] < _FEW:
+        if low["reported"] or step - low["step"] < _LOW_STEPS or low["count"] < _FEW:
             return
-        low["told"] = True
+        low["reported"] = True
         known = early["loss"] is not None and bool(tail)
         now = float(np.median(tail)) if tail else None
         if known and abs(now or 0.0) < 0.1 * abs(early["loss"]):

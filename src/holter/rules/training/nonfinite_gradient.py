@@ -67,9 +67,7 @@ class NonFiniteGradient(Rule):
             window.insufficient("no_input", "no loss and no gradient is recorded; use --save gradients@100")
 
     def _judge(self, rows: Table, state: dict[str, Any]) -> Iterator[Issue]:
-        told = joined(
-            rows
-        )  # which rank's part is not finite is told by `rows`, how large the whole is by this
+        told = joined(rows)  # `rows` holds the ranks with non-finite parts, this the norm of the whole
         rows = Table({**rows.columns, "name": np.array(list(map(whole, rows["name"])), dtype=object)})
         names, steps = rows["name"].astype(str), rows["step"]
         skipped = sorted({*state.get("skips", []), *steps[names == "skipped"].tolist()})
@@ -99,7 +97,7 @@ class NonFiniteGradient(Rule):
                 step_start=int(at[0]),
                 step_end=int(at[-1]),
                 count=len(at),
-                advice="Nothing, while it is rare; LossScaleCollapse tells when it is not.",
+                advice="No action while it is rare; LossScaleCollapse reports when it is frequent.",
             )
         if first is not None:
             yield from self._critical(rows.where(bad & ~excused), state)

@@ -154,13 +154,13 @@ class NumericHeadroom(Rule):
                 **{n: v for n, v in held.get(code, {}).items() if n not in found[code]},
                 **over,
             }
-            told = {
+            reported = {
                 name: min(value, held[code][name])
                 for name, value in over.items()
                 if name in held.get(code, {})
             }
-            if told:
-                yield self._told(code, step, told)
+            if reported:
+                yield self._told(code, step, reported)
 
     def _values(
         self, rows: Table, half: bool
@@ -176,20 +176,20 @@ class NumericHeadroom(Rule):
         over = np.maximum(high, np.where(mask, 0.0, -low)) / _FLOAT16
         yield "over", ~gradient & ~logits & finite & half, over
 
-    def _told(self, code: str, step: int, told: dict[str, float]) -> Issue:
-        worst = max(sorted(told), key=lambda name: told[name])
-        value = told[worst]
+    def _told(self, code: str, step: int, reported: dict[str, float]) -> Issue:
+        worst = max(sorted(reported), key=lambda name: reported[name])
+        value = reported[worst]
         severity = _SEVERITIES[sum(value >= level for level in sorted(_LEVELS[code])) - 1]
         severity = "warning" if code == "growth" else severity
-        others = f" (and {listed(set(told) - {worst})})" if len(told) > 1 else ""
+        others = f" (and {listed(set(reported) - {worst})})" if len(reported) > 1 else ""
         return self.issue(
             f"{worst}{others} {_TEXTS[code].format(value=value)} at step {step}",
             code=code,
             severity=severity,
-            tensor=worst if len(told) == 1 else None,
+            tensor=worst if len(reported) == 1 else None,
             step_start=step,
             step_end=step,
-            evidence={"tensors": dict(sorted(told.items(), key=lambda item: (-item[1], item[0]))[:20])},
+            evidence={"tensors": dict(sorted(reported.items(), key=lambda item: (-item[1], item[0]))[:20])},
         )
 
 

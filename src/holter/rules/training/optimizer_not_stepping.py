@@ -112,8 +112,8 @@ class OptimizerNotStepping(Rule):
         severity: Severity | None = None
         if still["rows"] >= 2 and steps >= self.warn:
             severity = "critical" if steps >= self.critical else "warning"
-        if severity and severity != still.get("told"):
-            still["told"] = severity
+        if severity and severity != still.get("reported"):
+            still["reported"] = severity
             yield self.issue(
                 f"all {count} parameters have stayed unchanged for {steps} steps",
                 code="nothing_changes",
@@ -165,8 +165,8 @@ class OptimizerNotStepping(Rule):
         if zero is None:
             return
         zero["rows"] += 1
-        if zero["rows"] >= 3 and step - zero["since"] >= _ZERO_STEPS and not zero.get("told"):
-            zero["told"] = True
+        if zero["rows"] >= 3 and step - zero["since"] >= _ZERO_STEPS and not zero.get("reported"):
+            zero["reported"] = True
             yield self.issue(
                 f"the learning rate has been 0 since step {zero['since']}: the parameters no longer change",
                 code="lr_zero",

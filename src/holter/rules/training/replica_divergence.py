@@ -77,8 +77,8 @@ class ReplicaDivergence(Rule):
                     differ.setdefault(name, {})[rank] = (fingerprint, value)
         # Parameters may be saved at different steps: those not compared now keep their verdict.
         state["differ"] = sorted(differ.keys() | (before - set(names)))
-        if told := {name: by_rank for name, by_rank in differ.items() if name in before}:
-            yield self._told(kind, step, told)
+        if reported := {name: by_rank for name, by_rank in differ.items() if name in before}:
+            yield self._told(kind, step, reported)
 
     def _told(self, kind: str, step: int, differ: dict[str, dict[int, tuple[int, float]]]) -> Issue:
         odd = Counter[int]()

@@ -93,8 +93,8 @@ class ValidationNotRun(Rule):
                 )
             return
         due = last + int(self.times * state.get("longest", 0))
-        if state.get("count", 0) >= 3 and step > due and state.get("told") != last:
-            state["told"] = last
+        if state.get("count", 0) >= 3 and step > due and state.get("reported") != last:
+            state["reported"] = last
             yield self.issue(
                 f"no evaluation has run since step {last}; before, one ran at least every "
                 f"{counted(state['longest'], 'step')}",

@@ -87,14 +87,14 @@ class WeightUpdateRatio(TensorRule):
         large = asked & (ratio > self.large_threshold)
         small = asked & ~large & (ratio < self.small_threshold) & (not self._gentle(at))
         self._settle(window, at, table["name"][asked & ~large].tolist())
-        told = large | small
+        reported = large | small
         columns = {
-            "ratio": ratio[told],
-            "large": large[told],
-            "size": size[told],
-            "since": before["step"][told],
+            "ratio": ratio[reported],
+            "large": large[reported],
+            "size": size[reported],
+            "since": before["step"][reported],
         }
-        for row in self.listed(table.where(told), **columns) if told.any() else ():
+        for row in self.listed(table.where(reported), **columns) if reported.any() else ():
             if not row["large"]:
                 yield self._finding(row, "<", self.small_threshold)
             elif not (self.per_step and self._from_zero(window, at, row)):
