@@ -96,6 +96,6 @@ class LoaderWorkerImbalance(Rule):
 
 
 def _waited(steps: Table) -> float:
-    """Return data loading as percent of the steps; 0 when there are none."""
+    """Return data loading as percent of the steps; 0 without steps."""
     wall = int(steps["duration"].sum())
     return 100.0 * int(steps["data_loading"].sum()) / wall if wall else 0.0

@@ -41,7 +41,7 @@ class Overtraining(LossRule):
     smooth: int = parameter(5, classic=1, low=1, unit="values")
     """Compare medians of this many values."""
     require: str = parameter("validation", choices=("validation", "any", "both"))
-    """Whose patience must run out: validation (or training, if there is none), either, or both."""
+    """Whose patience must run out: validation (training without evaluations), either, or both."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Count for each loss the values without a new best."""
