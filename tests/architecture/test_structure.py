@@ -132,3 +132,16 @@ def test_sentences_are_plain() -> None:
                 text = path.read_text()
                 found += [f"{path.relative_to(ROOT)}: {match[0]}" for match in HARD_TO_READ.finditer(text)]
     assert not found, f"{len(found)} places: {found[:40]}"
+
+
+def test_each_rule_has_its_test_file() -> None:
+    lacking = []
+    for folder in PLUGINS["holter.rules"].split():
+        for path in (SOURCE / "holter/rules" / folder).glob("[!_]*.py"):
+            test = ROOT / "tests/rules" / folder / f"test_{path.name}"
+            named = "".join(word.capitalize() for word in path.stem.split("_")).casefold()
+            classes = {node.name for node in _tree(path).body if isinstance(node, ast.ClassDef)}
+            rule = next(name for name in classes if name.casefold() == named)
+            if not test.exists() or rule not in test.read_text():
+                lacking.append(f"{test.relative_to(ROOT)} tests {rule}")
+    assert not lacking

@@ -10,7 +10,7 @@ import pytest
 from tests.cli.conftest import job
 from tests.dashboard.conftest import settled
 from tests.dashboard.test_server import serving
-from tests.rules.tensors import tensor
+from tests.rules.tensor_rows import tensor
 
 from holter.drawing.figure import figure as html
 from holter.schema.table import Table

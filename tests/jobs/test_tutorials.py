@@ -47,7 +47,7 @@ SEEN = {
         r"distance > 0\.3 for 3 steps: step",
     ),
     "old-sagemaker-job": (
-        r"gpu0? is little used|LowGPUUtilization",
+        r"gpu0? is underused|LowGPUUtilization",
         r"gpu\.util +3\d\.",
         r"DataLoader +200 times, 300 ms",
     ),

@@ -57,3 +57,37 @@ def last(rule: Rule, tables: Mapping[str, Table], looks: int) -> list[tuple]:
         issues = list(rule.evaluate(window))
         state = json.loads(json.dumps(window.state))
     return [(i.key, i.severity, i.evidence) for i in issues]
+
+
+# --- compilation
+
+
+def compiling(at: list[int], *, count: int = 600, spent: float = 2.0) -> Table:
+    compile_ = np.zeros(count, dtype=np.int64)
+    compile_[at] = round(spent * SECOND)
+    table = steps(0.5 + compile_ / SECOND)
+    return Table({**table.columns, "compile": compile_})
+
+
+# --- copies to the device
+
+
+def copies(share: float, *, size: float, count: int = 400) -> dict[str, Table]:
+    table = steps([0.5] * count, h2d=share, forward=0.9 - share)
+    return {"steps": table, "spans": spans("h2d", np.arange(count) * 0.5, 0.5 * share, value=size)}
+
+
+# --- garbage collection
+
+
+def collecting(ranks: int, *, together: bool, count: int = 200) -> dict[str, Table]:
+    """Make steps of 0.2 s, on each rank with a pause of 20 ms each 100 steps."""
+    phase = np.zeros(ranks) if together else np.random.default_rng(19).integers(0, 100, ranks)
+    parts = []
+    for rank in range(ranks):
+        at = np.flatnonzero(np.arange(count) % 100 == phase[rank])
+        parts.append(spans("gc", at * 0.2 + 0.1, 0.02, rank=rank, step=at, value=2))
+    one = steps([0.2] * count)
+    all_ = Table({n: np.tile(c, ranks) for n, c in one.columns.items()})
+    rank_ = np.repeat(np.arange(ranks, dtype=np.int32), count)
+    return {"steps": Table({**all_.columns, "rank": rank_}), "spans": Table.concat(parts)}

@@ -12,6 +12,8 @@ from holter.schema.table import Table
 
 START = 1_700_000_000_000_000_000
 SECOND = 1_000_000_000
+MIB, GIB = 2**20, 2**30
+ENDED = Job(start=START, ended=True)
 
 
 def samples(series: dict[tuple[str, str], Any], *, node: str = "n0", interval_s: float = 0.5) -> Table:
@@ -62,3 +64,30 @@ def found(rule: Rule, *, job: Job | None = None, **tables: Table) -> list[Issue]
     issues, window = look(rule, job=job, **tables)
     assert issues or window.points or window.lack is None, window.lack
     return issues
+
+
+def judged(rule: Rule, tables: dict[str, Table]) -> list[Issue]:
+    """Return what a rule finds in whole tables of a job that has ended."""
+    return found(rule, job=ENDED, **tables)
+
+
+def lack(rule: Rule, tables: dict[str, Table]) -> Any:
+    """Return why a rule cannot judge whole tables of a job that has ended."""
+    issues, window = look(rule, job=ENDED, **tables)
+    assert issues == []
+    return window.lack
+
+
+def classic(rule: type[Rule], **given: object) -> Rule:
+    """Make a rule with the defaults of the classic profile."""
+    return rule.of(given, defaults="classic")
+
+
+def codes(issues: list[Issue]) -> list[tuple[str, str]]:
+    """Return the code and the severity of each issue."""
+    return [(issue.code, issue.severity) for issue in issues]
+
+
+def severities(issues: list[Issue]) -> list[str]:
+    """Return the severity of each issue."""
+    return [issue.severity for issue in issues]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.rules.tables import SECOND
-from tests.rules.tensors import rows, tensor
-from tests.rules.training import judged, run, same_in_pieces, scalars
+from tests.rules.tensor_rows import rows, tensor
+from tests.rules.training_rows import judged, run, same_in_pieces, scalars
 
 from holter.analysis.tensors.shards import joined
 from holter.rules import Rule

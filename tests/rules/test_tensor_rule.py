@@ -8,8 +8,9 @@ from functools import cache
 
 import numpy as np
 import pytest
-from tests.rules.tables import SECOND, START, found, look
-from tests.rules.tensors import rows, summary, tensor
+from tests.rules.gradients import judged
+from tests.rules.tables import ENDED, SECOND, START, look
+from tests.rules.tensor_rows import rows, summary, tensor, weight
 
 from holter.rules import BadRule, Issue, Job, Rule, Window, catalogue
 from holter.rules.patterns.losses import LossRule
@@ -18,16 +19,6 @@ from holter.rules.reliability.stalled_training_rule import StalledTrainingRule
 from holter.rules.tensors.all_zero import AllZero
 from holter.rules.tensors.exploding_tensor import ExplodingTensor
 from holter.schema.table import Table
-
-ENDED = Job(start=START, ended=True)
-
-
-def weight(name, by_step, **about):
-    return tensor(name, by_step, role="weight", **about)
-
-
-def judged(rule, table, **more):
-    return found(rule, job=ENDED, tensors=table, **more)
 
 
 def test_all_ranks_or_one():

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from tests.rules.tables import SECOND, START
-from tests.rules.training import judged
+from tests.rules.training_rows import judged
 
 from holter.rules import find
 from holter.schema.table import Table

@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 
 import torch
-from tests.rules.tables import START, look
+from tests.rules.tables import ENDED, look
 from tests.rules.trainings import Transformer, images, recorded, sequences
 from tests.zoo.material import Convolutions
 
-from holter.rules import Job, Rule, catalogue
+from holter.rules import Rule, catalogue
 from holter.rules.data.nlp_sequence_ratio import NLPSequenceRatio
 from holter.rules.patterns.tensors import TensorRule
 from holter.rules.training.loss_not_decreasing import LossNotDecreasing
 from holter.schema.table import Table
 
-ENDED = Job(start=START, ended=True)
 RULES = {name: rule for name, rule in catalogue().items() if issubclass(rule, TensorRule)}
 
 

@@ -8,6 +8,7 @@ from holter.schema.table import Table
 
 US, MS = 1_000, 1_000_000
 Rows = dict[str, list[dict]]
+GEMM32, GEMM16 = "ampere_sgemm_128x64_nn", "ampere_bf16_s16816gemm_bf16_128x128_tn"
 
 
 class Trace:
@@ -73,3 +74,19 @@ class Trace:
     @property
     def tables(self) -> dict[str, Table]:
         return {name: Table.of(name, rows) for name, rows in self.rows.items()}
+
+
+def syncing(per_step, *, idle_us=200, count=10, loading=False):
+    """Stretches of work, each followed by a sync and by an idle stretch of the device."""
+    trace = Trace()
+    part = (1000 + idle_us) * US
+    for i in range(count):
+        at = i * per_step * part
+        trace.step(at, per_step * part, i)
+        for k in range(per_step):
+            begin = at + k * part
+            trace.kernel(begin, 1 * MS, launched=begin - 10 * US)
+            trace.sync(begin + 10 * US, 1 * MS, name="aten::item (train.py:42)" if k else "clip (opt.py:7)")
+            if loading:
+                trace.span("data_loading", begin + 1 * MS, idle_us * US)
+    return trace.tables

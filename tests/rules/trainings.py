@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from tests.rules.tables import SECOND, START
-from tests.rules.tensors import summary
+from tests.rules.tensor_rows import summary
 from torch import nn
 
 from holter.schema.table import Table

@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 import pytest
-from tests.rules.tensors import summary
+from tests.rules.tensor_rows import summary
 
 from holter.analysis.tensors.parts import joined
 from holter.schema.table import Table

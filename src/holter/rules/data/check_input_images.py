@@ -1,4 +1,4 @@
-"""Images that are not normalised before they enter the model."""
+"""CheckInputImages: input images are not normalised."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from holter.rules.engine.step_rows import StepRows
 
 RAW = 50.0
-"""A pixel above this was never scaled: it is one of 0 to 255."""
+"""A pixel above this is unscaled: its range is 0 to 255."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckInputImages(TensorRule):
-    """The channels of the input images do not have a mean near 0, or a deviation near 1."""
+    """Channels of the input images have a mean far from 0, or a standard deviation far from 1."""
 
     reads = ("tensors", "tensor_values")
-    description = "images are not normalised"
+    description = "input images are not normalised"
     formula = (
         "over all images so far: |mean of a channel| > threshold_mean; modern: or its standard deviation "
         "outside threshold_std, or a pixel above 50"
     )
     advice = (
-        "Subtract the mean and divide by the standard deviation of each channel, as computed over the "
+        "Subtract the mean and divide by the standard deviation of each channel, both computed over the "
         "training data, before the images enter the model."
     )
     packs = ("sagemaker",)
@@ -49,15 +49,15 @@ class CheckInputImages(TensorRule):
     )
     """Patterns that find the images; none = the inputs of the model."""
     threshold_mean: float = parameter(0.2, low=0)
-    """The largest absolute mean of a channel."""
+    """Largest absolute mean that a channel may have."""
     threshold_samples: int = parameter(500, low=1, unit="images")
-    """Images that are needed to judge."""
+    """Number of images that the rule needs."""
     channel: int | None = parameter(None, classic=1, low=1, high=3)
-    """Which axis holds the channels; none = the one of size 1, 3 or 4, the first of them."""
+    """Axis of the channels; none = the first axis of size 1, 3 or 4."""
     threshold_std: tuple[float, ...] | None = parameter((0.1, 5.0), classic=None)
-    """Between which standard deviations a channel must be; none = not asked."""
+    """Allowed range of a channel's standard deviation; none = not checked."""
     pixel_range_check: bool = parameter(True, classic=False)
-    """Tell at once when pixels reach from 0 to 255."""
+    """Report at once when pixels span 0 to 255."""
 
     def __post_init__(self) -> None:
         TensorRule.__post_init__(self)
@@ -67,7 +67,7 @@ class CheckInputImages(TensorRule):
             raise BadRule(f"CheckInputImages: {text}")
 
     def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
-        """Add the images of a step to what is known of each channel; judge when there are enough."""
+        """Add a step's images to the sums of each channel; judge when there are enough images."""
         values = contents(at.tables["tensor_values"])
         known: dict[str, list[Any]] = window.state.setdefault("images", {})
         for row in self.rows(window, at):
@@ -92,7 +92,7 @@ class CheckInputImages(TensorRule):
             if images < self.threshold_samples:
                 self.withdraw(window, at)
                 need = self.threshold_samples
-                window.insufficient("too_few_points", "too few images so far", have=images, need=need)
+                window.insufficient("too_few_points", "too few images yet", have=images, need=need)
             else:
                 yield from self._judged(row, new)
 

@@ -1,4 +1,4 @@
-"""Classes that are rare, or that are badly predicted."""
+"""ClassImbalance: class sizes are uneven, or a class is badly predicted."""
 
 from __future__ import annotations
 
@@ -22,44 +22,44 @@ LEAST_SAMPLES, SAMPLES_A_CLASS = 500, 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassImbalance(LabelRule):
-    """Some classes are far rarer than others, or hardly ever predicted right."""
+    """Some classes are far rarer than others, or are rarely predicted right."""
 
-    description = "uneven classes, or rare classes badly predicted"
+    description = "class sizes are uneven, or a class is badly predicted"
     formula = (
-        "over all labels so far: largest / smallest class > threshold_imbalance, or of some class errors / "
-        "labels > threshold_misprediction"
+        "over all labels so far: labels of the largest class / labels of the smallest > "
+        "threshold_imbalance, or wrong predictions / labels of a class > threshold_misprediction"
     )
     advice = (
-        "Weight the loss by class or sample the rare classes more often, and look at figures of each class "
-        "instead of the mean."
+        "Weight the loss by class or sample rare classes more often, and track the metrics of each class "
+        "instead of their mean."
     )
     packs = ("sagemaker",)
 
     threshold_imbalance: float = parameter(20.0, classic=10.0, low=1)
-    """How many times as many labels the largest class may have as the smallest."""
+    """Largest allowed ratio of the largest class to the smallest."""
     threshold_misprediction: float = parameter(0.7, low=0, high=1)
-    """The share of a class's labels that may be predicted wrong."""
+    """Largest allowed share of a class's labels that are predicted wrong."""
     samples: int | None = parameter(None, classic=500, low=1, unit="labels")
-    """Labels that are needed to judge; none = 50 for each class, at least 500."""
+    """Number of labels that the rule needs; none = 50 per class, at least 500."""
     labels_regex: tuple[str, ...] | None = parameter(None, classic=(".*labels",))
-    """Patterns that find the labels; none = by role."""
+    """Patterns of the label tensors; none = found by role."""
     predictions_regex: tuple[str, ...] | None = parameter(None, classic=(".*predictions",))
-    """Patterns that find the predictions; none = by role."""
+    """Patterns of the prediction tensors; none = found by role."""
     min_class_samples: int = parameter(20, classic=1, low=1, unit="labels")
-    """Classes with fewer labels that were predicted are not judged by their predictions."""
+    """Predictions of a class with fewer labels are not judged."""
     min_accuracy: float = parameter(0.5, classic=0.0, low=0, high=1)
-    """Predictions of a step count only if this share of them is right: at the start none is."""
+    """A step counts only when at least this share of its predictions is right: an untrained model fails."""
     certain: bool = parameter(True, classic=False)
-    """Take of errors the least share that they are with 95 % confidence: few labels err by chance."""
+    """Use the lower 95 % confidence bound of the error share, because few labels err by chance."""
     num_classes: int | None = parameter(None, low=2)
-    """How many classes there are, so that one that never occurs counts; none = those that occur."""
+    """Number of classes, so that a class without labels counts; none = the classes that occur."""
 
     def label_patterns(self) -> tuple[str, ...] | None:
-        """Return what finds labels by name."""
+        """Return the patterns that find labels by name."""
         return self.tensor_regex if self.labels_regex is None else self.labels_regex
 
     def prediction_patterns(self) -> tuple[str, ...] | None:
-        """Return what finds predictions by name."""
+        """Return the patterns that find predictions by name."""
         return self.predictions_regex
 
     def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
@@ -82,14 +82,16 @@ class ClassImbalance(LabelRule):
                 one[2] += int(wrong[mine].sum())
         if len(counts) > MOST_CLASSES:
             counts.clear()
-            text = f"{pairs.tensor} has more than {MOST_CLASSES} different values: no classes"
+            text = (
+                f"{pairs.tensor} has more than {MOST_CLASSES} different values; labels of classes have fewer"
+            )
             window.insufficient("no_match", text)
             return
         total = sum(one[0] for one in counts.values())
         need = max(LEAST_SAMPLES, SAMPLES_A_CLASS * len(counts)) if self.samples is None else self.samples
         if total < need:
             self.withdraw(window, at)
-            window.insufficient("too_few_points", "too few labels so far", have=total, need=need)
+            window.insufficient("too_few_points", "too few labels yet", have=total, need=need)
             return
         yield from self._judged(pairs.tensor, counts)
 
@@ -119,7 +121,7 @@ class ClassImbalance(LabelRule):
 
 
 def _least(errors: int, judged: int) -> float:
-    """Return the lower end of the 95 % interval of a share (Wilson 1927)."""
+    """Return the lower bound of the 95 % confidence interval of a share (Wilson 1927)."""
     z2 = 1.96**2
     share = errors / judged
     spread = 1.96 * math.sqrt(share * (1 - share) / judged + z2 / (4 * judged**2))

@@ -1,4 +1,4 @@
-"""Classes that are taken for one another."""
+"""Confusion: the model confuses classes more often than allowed."""
 
 from __future__ import annotations
 
@@ -20,52 +20,52 @@ if TYPE_CHECKING:
     from holter.rules.engine.step_rows import StepRows
 
 MOST = 1024
-"""Classes of a matrix at most."""
+"""Largest number of classes of a matrix."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confusion(LabelRule):
-    """Too few of a class are right, or too many of one class are taken for another."""
+    """Too few labels of a class are predicted right, or too many of them as another class."""
 
     severity = "info"
-    description = "class confusion above limits"
+    description = "the model confuses classes more often than allowed"
     formula = (
         "with C[label, prediction]: C[i, i] / sum < min_diag, or C[j, i] / sum > max_off_diag; the sum is "
-        "that of the column, of the row, or each in turn"
+        "over the column, the row, or each in turn (normalize)"
     )
     advice = (
-        "Look at examples of the pairs of classes listed: their labels may be wrong, or the classes too "
-        "alike for the data; weight or sample them more."
+        "Look at examples of the listed pairs of classes: their labels may be wrong, or the classes too "
+        "similar. Weight these classes higher or sample them more often."
     )
     packs = ("sagemaker",)
 
     category_no: int | None = parameter(None, low=2, high=MOST)
-    """How many classes there are; none = one more than the largest label or prediction."""
+    """Number of classes; none = one more than the largest label or prediction."""
     labels: str | None = parameter(None, classic="labels")
-    """Name of the labels; none = by role."""
+    """Name of the label tensor; none = found by role."""
     predictions: str | None = parameter(None, classic="predictions")
-    """Name of the predictions; none = by role."""
+    """Name of the prediction tensor; none = found by role."""
     labels_collection: str = parameter("labels")
-    """Where labels are looked for when there is no tensor of that name."""
+    """Collection that is searched for labels when no tensor has the given name."""
     predictions_collection: str = parameter("predictions")
-    """Where predictions are looked for when there is no tensor of that name."""
+    """Collection that is searched for predictions when no tensor has the given name."""
     min_diag: float | None = parameter(None, classic=0.9, low=0, high=1)
-    """The smallest share of a class that must be right; none = not asked."""
+    """Smallest share of a class that must be predicted right; none = not checked."""
     max_off_diag: float | None = parameter(None, classic=0.1, low=0, high=1)
-    """The largest share of a class that may be another; none = not asked."""
+    """Largest share of a class that may be predicted as another; none = not checked."""
     min_samples: int = parameter(20, classic=1, low=1, unit="labels")
-    """Labels for each class that are gathered over saved steps; 1 = each step by itself."""
+    """Labels per class to collect over saved steps before judging; 1 = judge each step alone."""
     normalize: str = parameter("both", classic="column", choices=("column", "row", "both"))
-    """Shares of what was predicted as a class (column), of what is a class (row), or both."""
+    """Shares of each prediction (column), of each label (row), or both."""
 
     def label_patterns(self) -> tuple[str, ...] | None:
-        """Return what finds labels by name."""
+        """Return the patterns that find labels by name."""
         if self.labels is None:
             return self.tensor_regex
         return self._patterns(self.labels, self.labels_collection)
 
     def prediction_patterns(self) -> tuple[str, ...] | None:
-        """Return what finds predictions by name."""
+        """Return the patterns that find predictions by name."""
         return self._patterns(self.predictions, self.predictions_collection)
 
     def _patterns(self, name: str | None, collection: str) -> tuple[str, ...] | None:
@@ -74,7 +74,7 @@ class Confusion(LabelRule):
     def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
         """Count pairs of label and prediction; judge them once there are enough of each class."""
         if self.min_diag is None and self.max_off_diag is None:
-            window.insufficient("no_input", "there is no limit; set min_diag or max_off_diag")
+            window.insufficient("no_input", "no limit is set; set min_diag or max_off_diag")
             return
         pairs = self.pairs(window, at, classes=self.category_no)
         if pairs is None or pairs.predictions is None:
@@ -96,7 +96,7 @@ class Confusion(LabelRule):
             kept[str(at.rank)] = counts
             self.withdraw(window, at)
             have = float(matrix.sum())
-            window.insufficient("too_few_points", "too few labels so far", have=have, need=need)
+            window.insufficient("too_few_points", "too few labels yet", have=have, need=need)
             return
         kept.pop(str(at.rank), None)
         yield from self._judged(matrix, pairs.tensor)
@@ -113,17 +113,17 @@ class Confusion(LabelRule):
         for axis in ways:
             sums = matrix.sum(axis=axis)
             shares = matrix / np.maximum(np.expand_dims(sums, axis), 1.0)
-            # A class that has labels and is never predicted has none right, whichever way it is counted.
+            # A class that has labels but is never predicted is never right in either direction.
             asked = (sums > 0) | (matrix.sum(axis=1) > 0)
             right = np.where(asked, np.diag(shares), np.inf)
             worst = int(right.argmin())
             if self.min_diag is not None and right[worst] < self.min_diag:
-                what = f"share of class {worst} that is right"
+                what = f"share of class {worst} that is predicted right"
                 yield self._finding(tensor, what, right[worst], "<", self.min_diag, f"diagonal_{axis}")
             off = shares * (1 - np.eye(len(shares)))
             label, guess = (int(i) for i in np.unravel_index(off.argmax(), off.shape))
             if self.max_off_diag is not None and off[label, guess] > self.max_off_diag:
-                what = f"share of class {label} taken for class {guess}"
+                what = f"share of class {label} predicted as class {guess}"
                 yield self._finding(tensor, what, off[label, guess], ">", self.max_off_diag, f"off_{axis}")
 
     def _finding(

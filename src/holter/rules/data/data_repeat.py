@@ -1,4 +1,4 @@
-"""Ranks that train on the same batches, or epochs in the same order."""
+"""DataRepeat: ranks or epochs see the same batches again."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _KEPT = 5000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataRepeat(Rule):
-    """Data-parallel ranks get the same batch at one step; or batches come in the same order again."""
+    """Data-parallel ranks receive the same batch at one step, or batches repeat in the same order."""
 
     reads = ("tensors",)
-    description = "batches are repeated over ranks or epochs"
+    description = "ranks or epochs see the same batches again"
     formula = (
-        "same fingerprint of a model input on two ranks at `steps` saved steps in a row: warning where their "
-        "weights are the same, info where those are not known; `again` saved batches in a row that came "
-        "before, equally long ago: info"
+        "the same fingerprint of a model input on two ranks at `steps` saved steps in a row: warning when "
+        "their weights are equal, note when the weights are unknown; `again` saved batches in a row that "
+        "repeat earlier batches at a constant distance: note"
     )
     advice = "Give the loader a DistributedSampler, and call its set_epoch at the start of each epoch."
     packs = ("distributed", "convergence")
 
     steps: int = parameter(2, low=1, unit="saved steps")
-    """At how many saved steps in a row two ranks must have the same batch."""
+    """Number of saved steps in a row at which two ranks must have the same batch."""
     again: int = parameter(5, low=2, unit="saved steps")
-    """How many saved batches in a row must have come before, in that order."""
+    """Number of saved batches in a row that must repeat earlier ones in the same order."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Compare the fingerprints of each saved step."""
@@ -70,7 +70,7 @@ class DataRepeat(Rule):
         last: dict[str, dict[str, int]] = state.setdefault("last", {})
         for name, by_rank in sorted(prints.items()):
             window.judged(1)
-            # An input that is the same at every step, as a mask of ones, says nothing.
+            # An input that is equal at every step, such as a mask of ones, is ignored.
             before = last.get(name, {})
             fresh = {r: p for r, p in by_rank.items() if r in before and before[r] != p}
             last[name] = by_rank
@@ -99,7 +99,7 @@ class DataRepeat(Rule):
         )
 
     def _order(self, step: int, name: str, fresh: dict[str, int], state: dict[str, Any]) -> Iterator[Issue]:
-        """Look whether the batches of the lowest rank follow one another as they did before."""
+        """Check whether the lowest rank's batches repeat an earlier order."""
         if not fresh:
             return
         rank = min(fresh, key=int)
@@ -115,7 +115,7 @@ class DataRepeat(Rule):
             one["seen"][fingerprint] = step
         if one["run"] == self.again:
             yield self.issue(
-                f"batches come in the same order as {counted(lag, 'step')} before",
+                f"batches repeat the order of {counted(lag, 'step')} earlier",
                 code="order",
                 severity="info",
                 tensor=name,

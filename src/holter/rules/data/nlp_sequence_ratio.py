@@ -1,4 +1,4 @@
-"""Batches of tokens of which too many are padding or unknown."""
+"""NLPSequenceRatio: batches contain too many padding or unknown tokens."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NLPSequenceRatio(TensorRule):
-    """A token that says nothing, as padding, makes up too much of the input."""
+    """A token without information, such as padding, takes up too much of the input."""
 
     reads = ("tensors", "tensor_values")
-    description = "too many padding/unknown tokens"
-    formula = "100 x tokens with a value / all tokens of the last batches > the threshold of that value"
+    description = "batches contain too many padding or unknown tokens"
+    formula = "100 x tokens of a value / all tokens of the last batches > the threshold of that value"
     advice = (
-        "Bring sequences of like length into one batch, or pack several into one; for an unknown token look "
-        "at the vocabulary."
+        "Batch sequences of similar length, or pack several into one. For unknown tokens check the "
+        "vocabulary."
     )
     packs = ("sagemaker",)
     roles = ("token_ids",)
@@ -38,11 +38,11 @@ class NLPSequenceRatio(TensorRule):
     tensor_regex: tuple[str, ...] | None = parameter(None, classic=(".*embedding0_input_0",))
     """Patterns that find token ids; none = by role."""
     token_values: tuple[float, ...] = parameter((0.0,))
-    """Which tokens are counted, as those of padding and of the unknown."""
+    """Token values that are counted, such as padding and unknown."""
     token_thresholds_percent: tuple[float, ...] = parameter((30.0,), classic=(50.0,), unit="%")
-    """For each of them the largest share."""
+    """Largest allowed share of each of these tokens."""
     batches: int = parameter(50, classic=1, low=1, unit="batches")
-    """The last so many saved batches are counted together; at least a fifth of them."""
+    """Number of recent saved batches that are counted together; at least a fifth must exist."""
 
     def __post_init__(self) -> None:
         TensorRule.__post_init__(self)
@@ -54,7 +54,7 @@ class NLPSequenceRatio(TensorRule):
             )
 
     def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
-        """Count the tokens of each input, with those of the batches before."""
+        """Count the tokens of each input and of the previous batches."""
         values = contents(at.tables["tensor_values"])
         past: dict[str, list[list[int]]] = window.state.setdefault("past", {})
         for row in self.rows(window, at):

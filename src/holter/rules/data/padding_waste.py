@@ -1,4 +1,4 @@
-"""Batches of token ids that are mostly padding."""
+"""PaddingWaste: batches consist mostly of padding."""
 
 from __future__ import annotations
 
@@ -23,31 +23,32 @@ _LENGTHS = 2000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaddingWaste(Rule):
-    """Much of the batches of token ids is padding, which costs as much as text."""
+    """Much of the token batches is padding, which costs as much as text."""
 
     reads = ("tensors", "tensor_values")
-    description = "batches are mostly padding"
+    description = "batches consist mostly of padding"
     formula = (
-        "mean share of padding in the last `batches` batches >= info, warn, critical, at two batches in a "
-        "row; padding is pad_id, or what ends (or begins) rows with a run of two at least"
+        "mean share of padding in the last `batches` batches >= info, warn, or critical, at two batches in "
+        "a row; padding is pad_id, or a token that ends (or begins) rows in runs of two or more"
     )
     advice = (
-        "Bucket samples by length, or pack several into one row; the evidence says what that would leave."
+        "Group samples by length, or pack several into one row; the evidence shows how much padding would "
+        "remain."
     )
     packs = ("convergence",)
 
     info: float = parameter(0.15, low=0, high=1)
-    """Share of padding that is told as information."""
+    """Share of padding from which the rule reports a note."""
     warn: float = parameter(0.30, low=0, high=1)
     """Share of padding that is a warning."""
     critical: float = parameter(0.60, low=0, high=1)
     """Share of padding that is critical."""
     batches: int = parameter(50, low=1, high=1000)
-    """How many batches are judged together."""
+    """Number of recent batches that are judged together."""
     pad_id: int | None = parameter(None)
-    """The token that is padding; found from the ends of the rows when not set."""
+    """Token that is padding; none = found from the ends of the rows."""
     names: str = parameter(r"(?i)(^|[^a-z])(input|token)_?ids?([^a-z]|$)", aliases=("tensor_regex",))
-    """Pattern that finds token ids besides those which the recorder knows as such."""
+    """Pattern of further tensors with token ids, in addition to those that the recorder marks."""
 
     def __post_init__(self) -> None:
         Rule.__post_init__(self)
@@ -122,7 +123,7 @@ def _batches(rows: Table) -> Iterator[tuple[str, int, NDArray[np.int64]]]:
 
 
 def _lengths(batch: NDArray[np.int64], pad: int | None) -> NDArray[np.int64]:
-    """Return how many tokens of each row are no padding."""
+    """Return the number of tokens of each row without padding."""
     if pad is not None:
         return np.asarray((batch != pad).sum(axis=1))
     best = np.full(len(batch), batch.shape[1])
@@ -136,7 +137,7 @@ def _lengths(batch: NDArray[np.int64], pad: int | None) -> NDArray[np.int64]:
 
 
 def _bucketed(lengths: NDArray[np.int64], rows: int) -> float:
-    """Return the share of padding that batches of samples of like length would have."""
+    """Return the share of padding if batches held samples of similar length."""
     ordered = np.sort(lengths)
     starts = np.arange(0, len(ordered), rows)
     longest = np.maximum.reduceat(ordered, starts)

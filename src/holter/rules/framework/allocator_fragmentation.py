@@ -1,4 +1,4 @@
-"""GPU memory that the allocator holds and cannot use."""
+"""AllocatorFragmentation: GPU memory is fragmented: much of the reserved memory is not allocated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocatorFragmentation(Rule):
-    """PyTorch's allocator has reserved most of a GPU and cannot use much of it, or has to free its cache."""
+    """PyTorch's allocator reserves most of a GPU but cannot use much of it, or must free its cache."""
 
     reads = (
         "scalars/cuda.reserved_peak",
@@ -27,14 +27,15 @@ class AllocatorFragmentation(Rule):
         "scalars/cuda.alloc_retries",
         "scalars/cuda.ooms",
     )
-    description = "GPU memory is fragmented"
+    description = "GPU memory is fragmented: much of the reserved memory is not allocated"
     formula = (
-        "of the last steps' peaks: (reserved - allocated) / reserved >= waste_pct while reserved >= "
-        "full_pct of the device (critical_pct: critical); or retries per 100 steps"
+        "at the peaks of the last `window` steps: (reserved - allocated) / reserved >= waste_pct and "
+        "reserved >= full_pct of the device: warning; reserved >= critical_pct: critical; or allocator "
+        "retries per 100 steps >= retries_warning or retries_critical"
     )
     advice = (
-        "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, pad to fixed shapes or buckets, and empty "
-        "the cache between phases."
+        "Set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, pad inputs to a few fixed shapes, and call "
+        "torch.cuda.empty_cache() between phases."
     )
     packs = ("performance",)
     every_s = 30.0
@@ -43,19 +44,19 @@ class AllocatorFragmentation(Rule):
     waste_pct: float = parameter(30.0, low=0, high=100, unit="%")
     """Share of the reserved memory that was not allocated even at the peak."""
     full_pct: float = parameter(70.0, low=0, high=100, unit="%")
-    """Share of the device reserved from which waste is a warning: while memory is free it is harmless."""
+    """Reserved share of the device from which waste is a warning; below it, waste does no harm."""
     critical_pct: float = parameter(90.0, low=0, high=100, unit="%")
-    """Share from which waste is critical."""
+    """Reserved share of the device from which waste is critical."""
     window: int = parameter(50, low=2, unit="steps")
-    """How many of the last steps of each rank are judged."""
+    """Number of recent steps of each rank that are judged."""
     retries_warning: float | None = parameter(1.0, above=0, unit="retries per 100 steps")
-    """Retries that are a warning: each frees the whole cache and stops the device."""
+    """Allocator retries that are a warning; each frees the whole cache and stops the device."""
     retries_critical: float | None = parameter(10.0, above=0, unit="retries per 100 steps")
-    """Retries that are critical."""
+    """Allocator retries that are critical."""
 
     @property
     def lookback(self) -> Lookback:
-        """Half an hour, of which the last steps count."""
+        """Half an hour, of which the last steps are judged."""
         return Lookback(seconds=1800.0)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
@@ -93,12 +94,12 @@ class AllocatorFragmentation(Rule):
         if by_waste == severity or by_oom == severity:
             code, text = (
                 "waste",
-                f"{waste:.0f} % of the GPU memory reserved by rank {rank} is in unusable pieces",
+                f"{waste:.0f} % of the GPU memory reserved by rank {rank} is fragmented",
             )
         else:
             code, text = (
                 "retries",
-                f"rank {rank} freed its cache of GPU memory {rate:.1f} times per 100 steps",
+                f"rank {rank} had to free its GPU memory cache {rate:.1f} times per 100 steps",
             )
         series = here["reserved_peak"]
         split = here.get("inactive_split")
@@ -125,5 +126,5 @@ class AllocatorFragmentation(Rule):
 
 
 def _new(here: dict[str, Scalars], name: str) -> float:
-    """Return by how much a count rose within the steps."""
+    """Return by how much a counter rose during the steps."""
     return float(here[name].value[-1] - here[name].value[0]) if name in here else 0.0

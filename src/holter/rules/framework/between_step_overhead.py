@@ -1,4 +1,4 @@
-"""Time of the loop that belongs to no part of a step."""
+"""BetweenStepOverhead: training loses time between steps."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 _PAUSE_NS = 60_000_000_000
-"""A gap longer than this is a restart or a pause, not overhead of each step."""
+"""A longer gap is a restart or a pause, not overhead of each step."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BetweenStepOverhead(Rule):
-    """Between one step's work and the next one's, time goes into code that no part of the step names.
+    """Code outside the known parts of a step takes time between the work of one step and the next.
 
     A step reaches from the end of one optimizer step to the end of the next, so most of what lies between
     two iterations is `other` inside it; what lies between two steps that the user marked is a gap. `other`
@@ -29,30 +29,33 @@ class BetweenStepOverhead(Rule):
     """
 
     reads = ("steps",)
-    description = "time is lost between steps"
-    formula = "(gaps between steps + other within them) as percent of the loop without evaluation >= levels"
+    description = "training loses time between steps"
+    formula = (
+        "(gaps between steps + unattributed time inside them) / (loop time without evaluation) >= info, "
+        "warning, or critical"
+    )
     advice = (
-        "Name the code between steps with holter.annotate to see which it is; log less often, and compute "
-        "metrics without waiting for the GPU."
+        "Mark the code between the steps with holter.annotate to see which part takes the time. Log less "
+        "often, and compute metrics without waiting for the GPU."
     )
     packs = ("performance",)
     every_s = 60.0
     consecutive = 2
 
     info: float | None = parameter(5.0, low=0, high=100, unit="%", aliases=("threshold",))
-    """Share of the loop from which on it is worth a note."""
+    """Share of the loop from which the rule reports a note."""
     warning: float | None = parameter(15.0, low=0, high=100, unit="%")
-    """Share from which on it is a warning."""
+    """Share of the loop that is a warning."""
     critical: float | None = parameter(30.0, low=0, high=100, unit="%")
-    """Share from which on it is critical."""
+    """Share of the loop that is critical."""
     window: int = parameter(200, low=1, unit="steps")
-    """How many of the last steps of each rank are judged."""
+    """Number of recent steps of each rank that are judged."""
     min_steps: int = parameter(50, low=1, unit="steps")
-    """Fewer steps than this are not judged."""
+    """Minimum number of steps; fewer are not judged."""
     min_ms: float = parameter(1.0, low=0, unit="ms")
-    """When a step loses less than this it is a note at most."""
+    """A smaller loss per step is a note at most."""
     min_lost_s: float = parameter(5.0, low=0, unit="s")
-    """When less is lost in all it is a note at most, and below a fifth of it nothing."""
+    """A smaller total loss is a note at most; below a fifth of it nothing is reported."""
 
     @property
     def lookback(self) -> Lookback:
@@ -92,7 +95,7 @@ class BetweenStepOverhead(Rule):
         each = (gap + other) / count / 1e6
         mine = steps.where(steps["rank"] == rank)
         yield self.issue(
-            f"{share:.0f} % of the loop, {each:.3g} ms a step, is spent in code that is no part of a step",
+            f"{share:.0f} % of the loop, {each:.3g} ms per step, is spent in code outside the steps",
             severity="info" if each < self.min_ms else severity,
             step_start=int(mine["step"].min()),
             step_end=int(mine["step"].max()),
@@ -111,13 +114,13 @@ class BetweenStepOverhead(Rule):
 
 
 def _lost(steps: Table) -> tuple[int, int, int, int]:
-    """Return gaps, unnamed time, and loop without evaluation, all ns, and the number of steps of one rank."""
+    """Return gaps, unattributed time and loop time without evaluation in ns, and the steps of one rank."""
     end = np.maximum.accumulate(steps["time"] + steps["duration"])
     gaps = np.maximum(steps["time"][1:] - end[:-1], 0)
-    # Another number than the next one: steps are missing, or training started anew.
+    # The step number jumps: steps are missing, or the training restarted.
     counted = (np.diff(steps["step"].astype(np.int64)) == 1) & (gaps < _PAUSE_NS)
     gap = int(gaps[counted].sum())
     known = (steps["forward"] > 0) & (steps["backward"] > 0)
-    # Garbage collection and annotations lie within: they are time lost between steps just as well.
+    # Garbage collection and annotations inside a gap are also time lost between steps.
     other = int(steps["other"][known].sum())
     return gap, other, int((steps["duration"] - steps["eval"]).sum()) + gap, steps.rows

@@ -1,4 +1,4 @@
-"""Training that stands still while checkpoints are written."""
+"""CheckpointStall: training waits while checkpoints are written."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _KEPT = 32
 """Checkpoints of a rank that are remembered."""
 _RECENT_NS = 3_600_000_000_000
 _LEAST = 5
-"""Checkpoints that are judged however long ago they were."""
+"""Number of checkpoints that are judged regardless of their age."""
 _SMALL_BYTES = 64e6
-"""Below it a file's bandwidth says nothing about storage."""
+"""The write rate of a smaller file says nothing about the storage."""
 _IDLE_DISK = 10e6
 
 
@@ -38,38 +38,39 @@ class CheckpointStall(Rule):
     )
     description = "training waits while checkpoints are written"
     formula = (
-        "blocked time from the end of one checkpoint to the end of the last one within an hour, as percent "
-        "of it >= info, warning, or critical; or one >= single_s and >= 20 x the median step"
+        "time blocked by checkpoints / time between the first and the last checkpoint of an hour >= info, "
+        "warning, or critical; or one checkpoint >= single_s and >= 20 x the median step"
     )
     advice = (
-        "Write asynchronously, to fast local storage first, from all ranks, and no more often than needed."
+        "Write checkpoints asynchronously, to fast local storage first and from all ranks, and save less "
+        "often."
     )
     packs = ("default", "performance")
     every_s = 60.0
     consecutive = 2
 
     info: float | None = parameter(2.0, low=0, high=100, unit="%", aliases=("threshold",))
-    """Share of the time from which on it is worth a note."""
+    """Share of the time from which the rule reports a note."""
     warning: float | None = parameter(5.0, low=0, high=100, unit="%")
-    """Share from which on it is a warning."""
+    """Share of the time that is a warning."""
     critical: float | None = parameter(15.0, low=0, high=100, unit="%")
-    """Share from which on it is critical."""
+    """Share of the time that is critical."""
     single_s: float = parameter(60.0, above=0, unit="s")
-    """One checkpoint that blocks for so long is told by itself."""
+    """A single checkpoint that blocks this long is reported."""
     slow_gb_s: float = parameter(0.5, above=0, unit="GB/s")
-    """Storage that takes less than this is slow."""
+    """Storage with a lower write rate is called slow."""
     mtbf_h: float = parameter(24.0, above=0, unit="h")
-    """Mean time between failures, which tells how often a checkpoint is worth its time."""
+    """Mean time between failures; it determines how often a checkpoint pays off."""
     min_lost_s: float = parameter(5.0, low=0, unit="s")
-    """When less is lost in all it is a note at most, and below a fifth of it nothing."""
+    """A smaller total loss is a note at most; below a fifth of it nothing is reported."""
 
     @property
     def lookback(self) -> Lookback:
-        """The steps that tell how long one takes, and the machine during the last checkpoint."""
+        """The steps for the step time, and the machine's readings during the last checkpoint."""
         return Lookback(steps=200, seconds=120.0)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge the rank that is blocked most: the others wait for it."""
+        """Judge the rank that is blocked longest, because the others wait for it."""
         _learn(window)
         if window.unchanged("steps"):
             return
@@ -77,7 +78,7 @@ class CheckpointStall(Rule):
         if not window.steps.rows:
             return window.insufficient("no_input", "no step")
         if not ranks:
-            return window.insufficient("no_input", "no checkpoint was written so far")
+            return window.insufficient("no_input", "no checkpoint was written yet")
         recent = {rank: _recent(events) for rank, events in ranks.items()}
         shares = {rank: _share(events) for rank, events in recent.items() if len(events) > 1}
         window.judged(sum(len(events) for events in recent.values()))
@@ -85,7 +86,9 @@ class CheckpointStall(Rule):
             rank = max(shares, key=lambda r: (shares[r], -int(r)))
             yield from self._often(window, rank, recent[rank], shares[rank])
         else:
-            window.insufficient("too_few_points", "one checkpoint; a share takes two", have=1, need=2)
+            window.insufficient(
+                "too_few_points", "one checkpoint was written; the rule needs two", have=1, need=2
+            )
         yield from self._long(window, recent)
 
     def _often(self, window: Window, rank: str, events: list[list[int]], share: float) -> Iterator[Issue]:
@@ -138,7 +141,7 @@ class CheckpointStall(Rule):
         blocked, rank, event = max(events)
         if blocked / 1e9 < limit:
             return
-        # In a job of a day one minute is nothing that anybody has to look at.
+        # In a job of a day, one minute does not matter.
         loop = event[0] - (window.job.first_step or window.job.start)
         yield self.issue(
             f"one checkpoint blocked training for {blocked / 1e9:.0f} s, {blocked / 1e9 / median:.0f} steps",
@@ -153,7 +156,7 @@ class CheckpointStall(Rule):
 
 
 def _learn(window: Window) -> None:
-    """Remember each rank's last checkpoints, as (end, blocked ns, step), and how fast they were written."""
+    """Keep each rank's last checkpoints as (end, blocked ns, step), and their write rates."""
     ranks: dict[str, list[list[int]]] = window.state.setdefault("ranks", {})
     steps = window.new("steps")
     steps = steps.where(steps["checkpoint"] > 0)
@@ -180,7 +183,7 @@ def _recent(events: list[list[int]]) -> list[list[int]]:
 
 
 def _share(events: list[list[int]]) -> float:
-    """Return the blocked percent of whole cycles: an early checkpoint alone would look dear."""
+    """Return the blocked percent of whole cycles, because a single early checkpoint would look expensive."""
     span = events[-1][0] - events[0][0]
     return min(100.0 * sum(event[1] for event in events[1:]) / span, 100.0) if span > 0 else 0.0
 

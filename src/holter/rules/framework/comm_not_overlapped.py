@@ -1,4 +1,4 @@
-"""Communication that computation does not hide."""
+"""CommNotOverlapped: communication is exposed: computation does not hide it."""
 
 from __future__ import annotations
 
@@ -36,29 +36,30 @@ class _Exposed(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommNotOverlapped(Rule):
-    """Data moves between ranks while a device computes nothing, for a large share of its steps."""
+    """Data moves between ranks while a device computes nothing, for a large share of the step time."""
 
     reads = ("kernels", "memory_operations", "steps")
-    description = "communication is not hidden behind computation"
+    description = "communication is exposed: computation does not hide it"
     formula = (
-        "median over steps of (communication outside computation, less waiting for slower ranks) / step >= "
+        "median over steps of (communication outside computation - waiting for slower ranks) / step >= "
         "info, warning, or critical"
     )
     advice = (
-        "Larger buckets, prefetching (FSDP), gradient accumulation, hierarchical or compressed collectives."
+        "Use larger gradient buckets, FSDP prefetching, gradient accumulation, or hierarchical or "
+        "compressed collectives."
     )
     packs = ("deep_trace", "distributed")
 
     info: float | None = parameter(5.0, above=0, high=100, unit="%")
-    """Share of the steps from which it is worth a note."""
+    """Share of the step from which the rule reports a note."""
     warning: float | None = parameter(10.0, above=0, high=100, unit="%")
-    """Share from which it is a warning."""
+    """Share of the step that is a warning."""
     critical: float | None = parameter(25.0, above=0, high=100, unit="%")
-    """Share from which it is critical."""
+    """Share of the step that is critical."""
     min_steps: int = parameter(5, low=1, unit="steps")
-    """Fewer profiled steps are not judged."""
+    """Minimum number of profiled steps; fewer are not judged."""
     link_gb_s: float | None = parameter(None, above=0, unit="GB/s")
-    """What a link of the job can carry; when given, less than half of it is named as the cause."""
+    """Bandwidth of a link; when it is set and less than half is reached, the link is named as the cause."""
 
     @property
     def lookback(self) -> Lookback:
@@ -66,7 +67,7 @@ class CommNotOverlapped(Rule):
         return Lookback(seconds=LOOKBACK_S)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge each device; the worst is told."""
+        """Judge each device, and report the worst."""
         found = profiled(window, self.min_steps)
         if not found:
             return
@@ -85,7 +86,7 @@ class CommNotOverlapped(Rule):
                 for m in measured[:64]
             }
         }
-        # A kernel that waits for a slower rank is that rank's fault: StragglerRank names it.
+        # StragglerRank judges kernels that wait for a slower rank.
         guilty = [m for m in measured if m.waiting <= 0.5]
         if not guilty:
             return
@@ -95,7 +96,7 @@ class CommNotOverlapped(Rule):
             rows = collectives[found.index(worst.one)]
             code, facts = self._cause(worst.one, rows)
             yield self.issue(
-                f"communication that nothing hides takes {worst.transfer_pct:.0f} % of the steps of rank "
+                f"exposed communication takes {worst.transfer_pct:.0f} % of the steps of rank "
                 f"{worst.one.rank}",
                 severity=severity,
                 code=code,
@@ -133,7 +134,7 @@ class CommNotOverlapped(Rule):
 def _exposed(one: Profiled, rows: Table, wait: NDArray[np.int64]) -> _Exposed:
     all_ = union(rows["time"], rows["time"] + rows["duration"])
     open_ = difference(all_, one.kind("compute"))
-    # A rank that came early waits first and moves data last.
+    # A rank that enters early waits first and transfers last.
     moving = difference(open_, union(rows["time"], rows["time"] + wait))
     exposed, transfer = one.within(open_), one.within(moving)
     total, every = int(exposed.sum()), int(one.within(all_).sum())
@@ -151,10 +152,10 @@ def _word(collective: str) -> str:
 
 
 def waiting(collectives: list[Table]) -> list[NDArray[np.int64]]:
-    """Return for each collective of each member how long it waited for the others, ns.
+    """Return how long each member waited for the others in each collective, in ns.
 
-    The member that came last only transfers, so its time is the transfer of all: differences of durations
-    need no common clock. A collective that one member only recorded waits for nobody.
+    The member that enters last only transfers, so its time is the transfer time of all: differences of times
+    need no common clock. A collective recorded by one member only has no waiting time.
 
     Args:
         collectives: The kernels of kind communication of each member, a device of a rank.

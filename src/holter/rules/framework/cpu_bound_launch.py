@@ -1,4 +1,4 @@
-"""Devices that wait for the host to launch their work."""
+"""CpuBoundLaunch: the GPU waits because the host launches kernels too late."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _BREAKS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CpuBoundLaunch(Rule):
-    """A device idles because the host asked for its next kernel only after it had run dry."""
+    """A device idles because the host launched its next kernel only after the device ran out of work."""
 
     reads = (
         "kernels",
@@ -50,23 +50,23 @@ class CpuBoundLaunch(Rule):
         "samples/gpu.power_limit",
         READS,
     )
-    description = "the device waits for the host's launches"
+    description = "the GPU waits because the host launches kernels too late"
     formula = (
-        "gaps on a device whose next work was launched no earlier than 5 us before they began, outside data "
-        "loading, checkpoints, evaluation, gc, compiling and syncs, of the steps' time >= info, warning, "
+        "GPU gaps whose next kernel was launched no earlier than 5 us before the gap began (without data "
+        "loading, checkpoints, evaluation, gc, compiling and syncs) / step time >= info, warning, or "
         "critical"
     )
-    advice = "Use torch.compile or CUDA graphs, a fused or foreach optimizer, a larger batch."
+    advice = "Use torch.compile or CUDA graphs, a fused or foreach optimizer, or a larger batch."
     packs = ("deep_trace",)
 
     info: float | None = parameter(8.0, above=0, high=100, unit="%")
-    """Share of the steps from which it is worth a note."""
+    """Share of the step time from which the rule reports a note."""
     warning: float | None = parameter(15.0, above=0, high=100, unit="%")
-    """Share from which it is a warning."""
+    """Share of the step time that is a warning."""
     critical: float | None = parameter(35.0, above=0, high=100, unit="%")
-    """Share from which it is critical."""
+    """Share of the step time that is critical."""
     min_steps: int = parameter(5, low=1, unit="steps")
-    """Fewer profiled steps are not judged."""
+    """Minimum number of profiled steps; fewer are not judged."""
 
     @property
     def lookback(self) -> Lookback:
@@ -74,12 +74,12 @@ class CpuBoundLaunch(Rule):
         return Lookback(seconds=LOOKBACK_S)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge each profiled device; without any, the counters of those that have them."""
+        """Judge each profiled device; without profiled devices, judge the counters."""
         found = profiled(window, self.min_steps)
         for one in found:
             late = self._late(window, one)
             if late is None:
-                window.insufficient("no_match", "the kernels carry no number that leads to their launch")
+                window.insufficient("no_match", "the kernels have no correlation id of their launch")
                 continue
             window.judged(len(one.begin))
             share = 100.0 * late / float(one.wall.sum())
@@ -102,7 +102,7 @@ class CpuBoundLaunch(Rule):
             yield from self._counters(window)
 
     def _late(self, window: Window, one: Profiled) -> int | None:
-        """Return the time in steps in which the device waited for a launch, ns."""
+        """Return the time within steps in which the device waited for a launch, in ns."""
         launches = window.launches
         known = launches.where((launches["rank"] == one.rank) & (launches["correlation"] != 0))
         idle, correlation = one.idle()
@@ -120,7 +120,7 @@ class CpuBoundLaunch(Rule):
         return int(one.within(blamed).sum())
 
     def _counters(self, window: Window) -> Iterator[Issue]:
-        """Judge by counters: a kernel is always there, but few multiprocessors have work."""
+        """Judge by counters: a kernel always runs, but few multiprocessors are busy."""
         metrics = ("gpu.sm_active", "gpu.util", "gpu.power", "gpu.power_limit")
         series = [window.series(metric) for metric in metrics]
         places = set(series[0]).intersection(*series[1:])
@@ -132,7 +132,8 @@ class CpuBoundLaunch(Rule):
             window.judged(len(series[0][place].value))
             if active < 30 and util > 80 and power < 0.5 * limit:
                 yield self.issue(
-                    f"{place[1]} always has a kernel, but {active:.0f} % of its multiprocessors have work",
+                    f"{place[1]} always runs a kernel, but only {active:.0f} % of its multiprocessors "
+                    "are busy",
                     severity="info",
                     code="counters",
                     node=place[0],
@@ -164,7 +165,7 @@ def _cause(window: Window, one: Profiled) -> tuple[str, dict[str, Any]]:
 
 
 def _between(launches: Table) -> float:
-    """Return the median time of the host between one launch of a thread and the next, ns."""
+    """Return the host's median time between two launches of a thread, in ns."""
     parts = []
     for thread in np.unique(launches["thread"]):
         own = launches.where(launches["thread"] == thread).sorted("time")
@@ -174,7 +175,7 @@ def _between(launches: Table) -> float:
 
 
 def _weighted_median(length: NDArray[np.int64]) -> float:
-    """Return the duration below which kernels take half of all their time."""
+    """Return the duration up to which kernels take half of the total kernel time."""
     if not len(length):
         return 0.0
     ordered = np.sort(length)

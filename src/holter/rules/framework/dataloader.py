@@ -1,4 +1,4 @@
-"""Too few or too many data-loader processes for the cores there are."""
+"""Dataloader: the number of data-loader processes does not fit the machine."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SECOND = 1_000_000_000
 _LATE_S = 60
-"""A fetch counts in the last so many seconds of itself; after that long a second is complete."""
+"""Only the last seconds of a fetch count, up to this number; a second is complete after this time."""
 _MIN_STEPS = 50
 
 
@@ -27,8 +27,8 @@ _MIN_STEPS = 50
 class Dataloader(Rule):
     """The number of processes that load data is far from the number of cores.
 
-    By itself that says little, so the modern profile asks for more: too few only where training waits for
-    data, too many only where processes queue for the CPU.
+    By itself this means little, so the modern profile requires more: too few only if training waits for
+    data, too many only if processes queue for the CPU.
     """
 
     reads = (
@@ -39,27 +39,27 @@ class Dataloader(Rule):
         "samples/cpu.load1",
     )
     severity = "info"
-    description = "too few or too many data-loader processes"
+    description = "the number of data-loader processes does not fit the machine"
     formula = (
-        "median over seconds of the processes that load, in percent of the cores, < min_threshold or > "
-        "max_threshold; with need: and data loading > 20 % of the steps, or the load average > cores"
+        "median number of loading processes / cores < min_threshold or > max_threshold; with `need` also: "
+        "data loading > 20 % of the steps, or load average > cores"
     )
-    advice = "Change num_workers; DataloaderBottleneck works out how many would hide the loading."
+    advice = "Change num_workers; the rule DataloaderBottleneck estimates how many workers hide the loading."
     packs = ("sagemaker",)
     every_s = 60.0
 
     min_threshold: float = parameter(25.0, classic=70.0, low=0, unit="% of cores")
-    """Fewer processes than this share of the cores are too few."""
+    """Fewer loading processes than this share of the cores are too few."""
     max_threshold: float = parameter(150.0, classic=200.0, low=0, unit="% of cores")
-    """More processes than this share of the cores are too many."""
+    """More loading processes than this share of the cores are too many."""
     patience: int = parameter(30, classic=10, low=0, unit="s")
-    """More seconds with loading than this are needed to judge."""
+    """The rule judges only after more seconds with loading than this."""
     need: bool = parameter(True, classic=False)
-    """Ask whether it hurts."""
+    """Report only when training loses time because of it."""
 
     @property
     def lookback(self) -> Lookback:
-        """The steps that tell whether training waits, and the load meanwhile."""
+        """The steps, which show whether training waits, and the load average."""
         return Lookback(steps=200, seconds=120.0)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
@@ -80,7 +80,7 @@ class Dataloader(Rule):
                 window.insufficient("patience_not_reached", text, have=seconds, need=self.patience + 1)
                 continue
             if cores <= 0:
-                window.insufficient("no_input", f"how many cores {node or 'the node'} has is not known")
+                window.insufficient("no_input", f"the number of cores of {node or 'the node'} is unknown")
                 continue
             window.judged(seconds)
             few = median < cores * self.min_threshold / 100

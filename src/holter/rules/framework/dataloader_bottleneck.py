@@ -1,4 +1,4 @@
-"""Training that waits for its data."""
+"""DataloaderBottleneck: training waits for data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 _SPANS_S = 120.0
-"""How far back the loader's own spans are looked at; there are many of them."""
+"""How far back the rule reads the spans of the data loader, which are many."""
 _EXPLAIN_EVERY_NS = 60_000_000_000
 _COMPUTE = ("forward", "backward", "optimizer")
 
@@ -39,37 +39,40 @@ class DataloaderBottleneck(Rule):
     )
     description = "training waits for data"
     formula = (
-        "data loading as percent of the last steps > info, warning, or critical; "
-        "classic: data loading > compute_ratio x compute"
+        "data loading / time of the last `window` steps > info, warning, or critical; classic: data loading"
+        " > compute_ratio x compute"
     )
-    advice = "More workers, kept alive and prefetching; cache decoded data; augment on the GPU; pin memory."
+    advice = (
+        "Use more loader workers with persistent_workers and prefetching. Cache decoded data, augment on "
+        "the GPU, and pin memory."
+    )
     packs = ("default", "essentials")
     consecutive = 2
 
     info: float | None = parameter(10.0, classic=None, low=0, high=100, unit="%", aliases=("threshold",))
-    """Share of the steps' time above which it is worth a note."""
+    """Share of the step time above which the rule reports a note."""
     warning: float | None = parameter(20.0, classic=None, low=0, high=100, unit="%")
-    """Share above which it is a warning."""
+    """Share of the step time above which it is a warning."""
     critical: float | None = parameter(40.0, classic=None, low=0, high=100, unit="%")
-    """Share above which it is critical."""
+    """Share of the step time above which it is critical."""
     compute_ratio: float | None = parameter(None, classic=1.0, above=0)
-    """Fires too when data loading takes more than this times forward, backward and optimizer together."""
+    """Also report when data loading takes more than this times forward, backward and optimizer together."""
     window: int = parameter(200, low=1, unit="steps")
-    """How many of the last steps of each rank are judged."""
+    """Number of recent steps of each rank that are judged."""
     min_steps: int = parameter(50, low=1, unit="steps", aliases=("patience",))
-    """Fewer steps than this are not judged."""
+    """Minimum number of steps; fewer are not judged."""
     min_wait_ms: float = parameter(1.0, classic=0.0, low=0, unit="ms")
-    """A mean wait of less per step is worth a note at most."""
+    """A smaller mean wait per step is a note at most."""
     min_lost_s: float = parameter(1.0, classic=0.0, low=0, unit="s")
-    """When the whole job has waited for less so far, it is worth a note at most."""
+    """A smaller total wait of the whole job is a note at most."""
 
     @property
     def lookback(self) -> Lookback:
-        """The last steps, and of spans the last two minutes."""
+        """The last steps, and the spans of the last two minutes."""
         return Lookback(steps=self.window, seconds=_SPANS_S)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge all ranks together, then the worst of them alone."""
+        """Judge all ranks together, then the slowest rank alone."""
         _learn_loaders(window)
         if window.unchanged("steps"):
             return
@@ -87,7 +90,7 @@ class DataloaderBottleneck(Rule):
         severity = self._severity(window, steps, share, ratio)
         rank: int | None = None
         if severity is None:
-            # Ranks wait for one another, so one with a slow loader slows down all and hides in their mean.
+            # Ranks wait for one another, so a slow loader slows down all ranks and hides in the mean.
             shares = {int(r): _share(steps.where(steps["rank"] == r)) for r in np.unique(steps["rank"])}
             rank = max(shares, key=lambda r: (shares[r][0], -r))
             share, ratio = shares[rank]
@@ -122,7 +125,7 @@ class DataloaderBottleneck(Rule):
             ("warning", self.warning),
             ("info", self.info),
         ]
-        # The lowest level is the limit; whoever raises it means all of them.
+        # The lowest level is the limit; raising it raises all levels.
         least = self.info or 0.0
         for severity, limit in levels:
             if limit is not None and share > max(limit, least):
@@ -133,7 +136,7 @@ class DataloaderBottleneck(Rule):
         return None
 
     def _explain(self, window: Window, steps: Table) -> dict[str, Any]:
-        """Say what the wait is made of; worked out once a minute, since it costs more than the rule."""
+        """Explain the wait; computed once a minute, because it costs more than the rule itself."""
         before = window.state.get("explained")
         if before and window.end - before["at"] < _EXPLAIN_EVERY_NS:
             return dict(before["evidence"])
@@ -194,7 +197,7 @@ def _share(steps: Table) -> tuple[float, float | None]:
 
 
 def _learn_loaders(window: Window) -> None:
-    """Keep the facts of loaders: they were told when the loader was made, long before the lookback."""
+    """Keep the loaders' settings, which are recorded once, when a loader is created."""
     known = window.state.setdefault("loaders", [])
     for fact in dataloading.loaders(window.new("events")):
         if fact not in known and len(known) < 64:

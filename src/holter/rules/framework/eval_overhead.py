@@ -1,4 +1,4 @@
-"""Evaluation that takes too much of the time."""
+"""EvalOverhead: evaluation takes much of the training time."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalOverhead(Rule):
-    """Of whole cycles of training and evaluation, evaluation takes too large a share."""
+    """Evaluation takes too large a share of whole cycles of training and evaluation."""
 
     reads = ("steps",)
-    description = "evaluation takes much of the time"
+    description = "evaluation takes much of the training time"
     formula = (
-        "evaluation as percent of the time from the end of the first one to the end of the last one >= info, "
+        "evaluation time / time from the end of the first evaluation to the end of the last one >= info, "
         "warning, or critical"
     )
-    advice = "Evaluate less often, on fewer batches, with larger ones, or in a job of its own."
+    advice = "Evaluate less often, on fewer batches, with larger batches, or in a separate job."
     packs = ("performance",)
     every_s = 60.0
     consecutive = 2
 
     info: float | None = parameter(10.0, low=0, high=100, unit="%", aliases=("threshold",))
-    """Share of the time from which on it is worth a note."""
+    """Share of the time from which the rule reports a note."""
     warning: float | None = parameter(25.0, low=0, high=100, unit="%")
-    """Share from which on it is a warning."""
+    """Share of the time that is a warning."""
     critical: float | None = parameter(50.0, low=0, high=100, unit="%")
-    """Share from which on it is critical."""
+    """Share of the time that is critical."""
     min_lost_s: float = parameter(10.0, low=0, unit="s")
-    """When evaluation took less in all it is a note at most, and below a fifth of it nothing."""
+    """A smaller total is a note at most; below a fifth of it nothing is reported."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Add new evaluations up; judge the rank that evaluates most: the others wait for it."""
+        """Add the new evaluations, and judge the slowest rank, because the others wait for it."""
         ranks: dict[str, dict[str, Any]] = window.state.setdefault("ranks", {})
         if window.unchanged("steps"):
             return
@@ -48,7 +48,7 @@ class EvalOverhead(Rule):
         ends = evaluating["time"] + evaluating["duration"]
         for i in np.lexsort((evaluating["step"], evaluating["rank"], ends)).tolist():
             end, step, spent = int(ends[i]), int(evaluating["step"][i]), int(evaluating["eval"][i])
-            # What came before the end of the first evaluation is no whole cycle.
+            # Time before the end of the first evaluation is not a whole cycle.
             fresh = {"begin": end, "end": end, "eval": 0, "count": 0, "first": step, "last": step}
             known = ranks.setdefault(str(evaluating["rank"][i]), fresh)
             if known is not fresh:
@@ -58,7 +58,7 @@ class EvalOverhead(Rule):
         whole = {rank: known for rank, known in ranks.items() if known["end"] > known["begin"]}
         if not whole:
             if not ranks:
-                return window.insufficient("no_input", "no evaluation within training was seen")
+                return window.insufficient("no_input", "no evaluation ran during training")
             text = "one evaluation; a whole cycle takes two"
             return window.insufficient("too_few_points", text, have=1, need=2)
         shares = {rank: 100.0 * k["eval"] / (k["end"] - k["begin"]) for rank, k in whole.items()}

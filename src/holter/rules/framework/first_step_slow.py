@@ -1,4 +1,4 @@
-"""A first step that takes minutes where the others take seconds."""
+"""FirstStepSlow: the first step is much slower than the later ones."""
 
 from __future__ import annotations
 
@@ -20,23 +20,26 @@ class FirstStepSlow(Rule):
 
     reads = ("steps",)
     severity = "info"
-    description = "the first step is very slow"
-    formula = "the first step > ratio x the median of the later ones, and > min_s"
-    advice = "Keep compiled code and tuned kernels in a cache between jobs, and warm up file caches before."
+    description = "the first step is much slower than the later ones"
+    formula = "first step > ratio x the median of the later steps, and > min_s"
+    advice = (
+        "Keep compiled code and tuned kernels in a cache between jobs, and warm up file caches before the "
+        "start."
+    )
     packs = ("performance",)
     every_s = 60.0
     tells_once = True
 
     ratio: float = parameter(50.0, above=1, aliases=("threshold",))
-    """How many times the median is too long."""
+    """Largest allowed first step, as a multiple of the median."""
     min_s: float = parameter(60.0, low=0, unit="s")
-    """A first step that is shorter is not worth a note."""
+    """A shorter first step is not reported."""
     min_steps: int = parameter(20, low=1, unit="steps")
-    """Later steps that are needed to know how long one takes."""
+    """Number of later steps that the median needs."""
 
     @property
     def lookback(self) -> Lookback:
-        """The steps that tell how long one takes."""
+        """The steps from which the step time is computed."""
         return Lookback(steps=200)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
@@ -45,7 +48,7 @@ class FirstStepSlow(Rule):
         first: dict[str, dict[str, Any]] = state.setdefault("first", {})
         if window.unchanged("steps"):
             return
-        if state.get("told"):
+        if state.get("reported"):
             return window.judged(len(first))
         for row in _earliest(window):
             known = first.setdefault(str(row["rank"]), row)
@@ -58,7 +61,7 @@ class FirstStepSlow(Rule):
             text = "too few steps after the first"
             return window.insufficient("too_few_points", text, have=steady.rows, need=self.min_steps)
         window.judged(len(first))
-        state["told"] = True
+        state["reported"] = True
         median = float(np.median(steady["duration"]))
         slow = max(first.values(), key=lambda row: (row["duration"], -row["rank"]))
         if slow["duration"] <= self.ratio * median or slow["duration"] <= self.min_s * 1e9:

@@ -1,4 +1,4 @@
-"""Pauses of the garbage collector that all ranks wait for."""
+"""GCPause: Python's garbage collection stops training."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 _OPEN_STEPS = 1000
-"""Steps that wait at most for the last rank; beyond, a rank is taken for gone."""
+"""Number of steps that may wait for the last rank; after that, the rank counts as gone."""
 _SHORT_NS = 5_000_000
-"""Pauses below it are Python's daily life: a note at most."""
+"""Shorter pauses are normal in Python: a note at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GCPause(Rule):
-    """In each step training waits for the rank whose garbage collector pauses longest; that adds up."""
+    """In each step training waits for the rank with the longest garbage-collection pause."""
 
     reads = ("steps", "spans/gc")
-    description = "garbage collection stops training"
+    description = "Python's garbage collection stops training"
     formula = (
-        "sum over steps of the longest pause of any rank, as percent of their time >= info, warning, or "
-        "critical; or one pause >= single_warning_s or single_critical_s. Within the last hour"
+        "sum over steps of the longest pause of any rank / step time >= info, warning, or critical; or one "
+        "pause >= single_warning_s or single_critical_s; within the last hour"
     )
     advice = (
         "Disable automatic collection, collect every 50 to 100 steps on all ranks together, and call "
@@ -41,24 +41,24 @@ class GCPause(Rule):
     consecutive = 2
 
     info: float | None = parameter(0.5, low=0, high=100, unit="%", aliases=("threshold",))
-    """Share of the time from which on it is worth a note."""
+    """Share of the time from which the rule reports a note."""
     warning: float | None = parameter(1.0, low=0, high=100, unit="%")
-    """Share from which on it is a warning."""
+    """Share of the time that is a warning."""
     critical: float | None = parameter(5.0, low=0, high=100, unit="%")
-    """Share from which on it is critical."""
+    """Share of the time that is critical."""
     single_warning_s: float = parameter(0.5, above=0, unit="s")
-    """One pause that is worth a warning; where such pauses are below 1 % of the time, a note."""
+    """A single pause this long is a warning, or a note while such pauses take less than 1 % of the time."""
     single_critical_s: float = parameter(2.0, above=0, unit="s")
-    """One pause that is critical; where such pauses are below 1 % of the time, a note."""
+    """A single pause this long is critical, or a note while such pauses take less than 1 % of the time."""
     unsynchronised: float = parameter(3.0, above=1)
-    """Ranks collect at different times when training loses this many times what one rank does."""
+    """Ranks collect at different times when training loses this many times what one rank loses."""
     min_steps: int = parameter(50, low=1, unit="steps")
-    """Fewer steps of a rank than this are not judged."""
+    """Minimum number of steps of a rank; fewer are not judged."""
     min_lost_s: float = parameter(5.0, low=0, unit="s")
-    """When less is lost in all it is a note at most, and below a fifth of it nothing."""
+    """A smaller total loss is a note at most; below a fifth of it nothing is reported."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Add new pauses up, and judge the last hour."""
+        """Add the new pauses, and judge the last hour."""
         state = window.state
         newest: dict[str, int] = state.setdefault("newest", {})
         _learn(window, newest, round(self.single_warning_s * 1e9))
@@ -88,7 +88,7 @@ class GCPause(Rule):
             apart = ranks > 1 and cost > self.unsynchronised * own
             yield self.issue(
                 f"garbage collection costs {cost:.2g} % of the time"
-                + (f"; ranks collect at different times, each only {own:.2g} %" if apart else ""),
+                + (f"; ranks collect at different times, each costs only {own:.2g} %" if apart else ""),
                 severity="info" if worst[0] < _SHORT_NS else severity,
                 code="unsynchronised" if apart else "cost",
                 step_end=worst[2],
@@ -126,7 +126,7 @@ def _learn(window: Window, newest: dict[str, int], long_ns: int) -> None:
     waiting: dict[str, list[Any]] = state.setdefault("open", {})
     rows = zip(*(pauses[name].tolist() for name in ("step", "duration", "time", "rank")), strict=True)
     for step, duration, time, rank in rows:
-        # What a rank loses within one step adds up; what the others wait for is the longest of these sums.
+        # Pauses of one rank within a step add up; the other ranks wait for the largest sum.
         one = waiting.setdefault(str(step), [0, time, {}])
         one[2][str(rank)] = one[2].get(str(rank), 0) + duration
         one[0], one[1] = max(one[2].values()), min(one[1], time)

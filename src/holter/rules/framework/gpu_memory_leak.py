@@ -1,4 +1,4 @@
-"""GPU memory that grows from step to step."""
+"""GPUMemoryLeak: allocated GPU memory grows steadily."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _WIDTH = 10
 _GROWTH = 10
 _LEVELS = 4
-"""Minima of 10, 100, 1000 and 10000 steps: leaks of any speed are seen in memory that does not grow."""
+"""Group sizes of the minima, in steps: several sizes find fast and slow leaks in bounded memory."""
 _KEEP = 81
 _LEAST = 8
 _MIB = 2**20
@@ -25,33 +25,33 @@ _MIB = 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GPUMemoryLeak(Rule):
-    """What a rank has allocated on its GPU at the end of steps rises steadily."""
+    """The memory that a rank has allocated on its GPU at the end of steps rises steadily."""
 
     reads = ("scalars/cuda.allocated", "scalars/cuda.total")
-    description = "GPU memory grows steadily"
+    description = "allocated GPU memory grows steadily"
     formula = (
-        "of minima of the allocated bytes over 10, 100, 1000 or 10000 steps: Mann-Kendall z >= min_z, "
-        "slope of both halves >= 0.3 of the whole, growth >= min_growth_mib and 0.5 % of the device"
+        "over the minima of the allocated bytes in groups of 10 to 10,000 steps: Mann-Kendall z >= min_z, "
+        "slope of both halves >= 0.3 x the whole slope, growth >= min_growth_mib and >= 0.5 % of the device"
     )
     advice = (
-        "Something of each step is kept: losses collected with their graph (use .item() or .detach()), or"
-        " lists of outputs."
+        "Find what keeps tensors of each step: losses collected with their graph (use .item() or "
+        ".detach()), or lists of outputs."
     )
     packs = ("performance",)
     every_s = 60.0
     consecutive = 2
 
     min_steps: int = parameter(400, low=1, unit="steps")
-    """Fewer steps than this are not judged."""
+    """Minimum number of steps; fewer are not judged."""
     min_z: float = parameter(4.0, above=0)
-    """How sure the trend must be."""
+    """Confidence of the trend, as a Mann-Kendall z score."""
     min_growth_mib: float = parameter(64.0, low=0, unit="MiB")
-    """Less growth than this within what is looked at is no leak."""
+    """Smaller growth is not a leak."""
     skip_steps: int = parameter(20, low=0, unit="steps")
-    """First steps that are left out: the optimizer makes its state there."""
+    """First steps that are ignored, because the optimizer allocates its state there."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Take the new steps in; judge each rank at each time scale."""
+        """Add the new steps, and judge each rank at each time scale."""
         allocated, totals = (
             by_rank(window.new("scalars"), f"cuda.{name}") for name in ("allocated", "total")
         )
@@ -82,7 +82,7 @@ class GPUMemoryLeak(Rule):
         total = kept.get("total")
         for level, minima in enumerate(kept["levels"]):
             width = _WIDTH * _GROWTH**level
-            # The last is still growing: its minimum may yet fall.
+            # The last group is incomplete: its minimum may still fall.
             numbers = sorted(minima, key=int)[:-1]
             need = max(_LEAST, self.min_steps // _WIDTH)
             if len(numbers) < need:

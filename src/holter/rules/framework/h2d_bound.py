@@ -1,4 +1,4 @@
-"""Training that waits for copies to the device."""
+"""H2DBound: copies from host to device are exposed: computation does not hide them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LARGE = 10e6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class H2DBound(Rule):
-    """Copies from host to device that nothing hides take too large a share of the time.
+    """Exposed copies from host to device take too large a share of the time.
 
     Where kernels were recorded, what counts is the time of copies in which no kernel ran. Elsewhere it is the
     host's time in copies; a copy first waits for the work that is queued before it, so what takes longer than
@@ -30,29 +30,32 @@ class H2DBound(Rule):
     """
 
     reads = ("steps", "spans/h2d", "scalars", "memory_operations", "kernels")
-    description = "copies to the device are not hidden"
-    formula = "time in copies from host to device that nothing hides, as percent of the steps >= levels"
-    advice = "Pin memory, copy with non_blocking=True while the batch before is computed, send smaller types."
+    description = "copies from host to device are exposed: computation does not hide them"
+    formula = "time in exposed host-to-device copies / step time >= info, warning, or critical"
+    advice = (
+        "Pin memory, copy with non_blocking=True while the previous batch is computed, and send smaller "
+        "data types."
+    )
     packs = ("performance",)
     every_s = 60.0
     consecutive = 2
 
     info: float | None = parameter(5.0, low=0, high=100, unit="%", aliases=("threshold",))
-    """Share of the time from which on it is worth a note."""
+    """Share of the time from which the rule reports a note."""
     warning: float | None = parameter(10.0, low=0, high=100, unit="%")
-    """Share from which on it is a warning."""
+    """Share of the time that is a warning."""
     critical: float | None = parameter(20.0, low=0, high=100, unit="%")
-    """Share from which on it is critical."""
+    """Share of the time that is critical."""
     slowest_gb_s: float = parameter(1.0, above=0, unit="GB/s")
-    """Slower than this no link is: what takes longer waited for something else."""
+    """No link is slower than this; a longer copy waited for something else."""
     min_steps: int = parameter(50, low=1, unit="steps")
-    """Fewer steps than this are not judged by the host's time."""
+    """Minimum number of steps; fewer are not judged by the host's clock."""
     min_lost_s: float = parameter(5.0, low=0, unit="s")
-    """When less is lost in all it is a note at most, and below a fifth of it nothing."""
+    """A smaller total loss is a note at most; below a fifth of it nothing is reported."""
 
     @property
     def lookback(self) -> Lookback:
-        """What accelerators did lately, where that was recorded."""
+        """The recent accelerator trace, if there is one."""
         return Lookback(seconds=60.0)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
@@ -83,7 +86,7 @@ class H2DBound(Rule):
             return
         large = size is not None and size > _LARGE
         yield self.issue(
-            f"{share:.0f} % of the time is spent in copies to the device that nothing hides"
+            f"{share:.0f} % of the time is spent in exposed copies to the GPU"
             + (f"; a sample is {size / 1e6:.0f} MB" if large and size is not None else ""),
             severity=severity,
             time_end=window.end,
@@ -99,7 +102,7 @@ class H2DBound(Rule):
         spans = _warm(window, window.spans_of("h2d", new=True))
         spans = spans.where((spans["worker"] == -1) & (spans["mode"] != "eval"))
         size = np.nan_to_num(spans["value"], nan=0.0, posinf=0.0, neginf=0.0).clip(0, 2.0**50)
-        # A copy whose size is not known counts for nothing: how long it waited cannot be told.
+        # A copy of unknown size is ignored, because its waiting time is unknown.
         harm = np.minimum(spans["duration"], np.rint(size / self.slowest_gb_s).astype(np.int64))
         _hour.add(bins, spans["time"], host=spans["duration"], harm=harm, bytes=size.astype(np.int64))
         scalars = _warm(window, window.new("scalars"))

@@ -1,4 +1,4 @@
-"""Host code that makes the device run dry by waiting for it."""
+"""HostDeviceSyncStorm: the host waits for the GPU too often, which leaves the GPU idle."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 _AFTER_NS = 200_000
-"""An idle stretch that begins this soon after a wait ended is its doing: the host starts from nothing."""
+"""Idle time that begins this soon after a wait is caused by it, because the host has no launches queued."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostDeviceSyncStorm(Rule):
-    """The host waits for the device so that the device then waits for the host."""
+    """The host waits for the device, after which the device waits for the host."""
 
     reads = (
         "syncs",
@@ -40,32 +40,32 @@ class HostDeviceSyncStorm(Rule):
         "spans/compile",
         "spans/step",
     )
-    description = "the host waits for the device too often"
+    description = "the host waits for the GPU too often, which leaves the GPU idle"
     formula = (
-        "idle time of the device that begins in a sync or 200 us after, of the steps' time >= info, "
-        "warning, critical; many syncs a step raise a note to a warning; without kernels: many_info, "
-        "many_warning syncs"
+        "GPU idle time that begins in a sync or within 200 us after it / step time >= info, warning, or "
+        "critical; `syncs` per step raise a note to a warning; without kernels: syncs per step >= many_info"
+        " or many_warning"
     )
     advice = (
-        "Keep metrics on the device and read them every few steps; copy with non_blocking; use masks "
-        "instead of nonzero."
+        "Keep metrics on the device and read them every few steps, copy with non_blocking=True, and use "
+        "masks instead of nonzero."
     )
     packs = ("deep_trace",)
 
     info: float | None = parameter(3.0, above=0, high=100, unit="%")
-    """Share of the steps from which it is worth a note."""
+    """Share of the step time from which the rule reports a note."""
     warning: float | None = parameter(10.0, above=0, high=100, unit="%")
-    """Share from which it is a warning."""
+    """Share of the step time that is a warning."""
     critical: float | None = parameter(25.0, above=0, high=100, unit="%")
-    """Share from which it is critical."""
+    """Share of the step time that is critical."""
     syncs: float = parameter(10.0, above=0, unit="syncs per step")
-    """With so many syncs a note becomes a warning."""
+    """This many syncs per step turn a note into a warning."""
     many_info: float | None = parameter(20.0, above=0, unit="syncs per step")
-    """Where no kernels were recorded so many are worth a note."""
+    """Without recorded kernels, this many syncs per step are a note."""
     many_warning: float | None = parameter(100.0, above=0, unit="syncs per step")
-    """Where no kernels were recorded so many are a warning."""
+    """Without recorded kernels, this many syncs per step are a warning."""
     min_steps: int = parameter(5, low=1, unit="steps")
-    """Fewer profiled steps are not judged."""
+    """Minimum number of profiled steps; fewer are not judged."""
 
     @property
     def lookback(self) -> Lookback:
@@ -73,7 +73,7 @@ class HostDeviceSyncStorm(Rule):
         return Lookback(seconds=LOOKBACK_S)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge each profiled device by the harm; without kernels each rank by its number of syncs."""
+        """Judge each profiled device by its idle time; without kernels, each rank by its number of syncs."""
         if not window.syncs.rows and not window.kernels.rows:
             return window.insufficient("no_input", f"no sync was recorded: {HOW}")
         if not window.kernels.rows:
@@ -93,7 +93,7 @@ class HostDeviceSyncStorm(Rule):
                 lines = _blame(syncs, begin, end, len(one.begin))
                 where = f", most by {lines[0]['name']}" if lines else ""
                 yield self.issue(
-                    f"gpu{one.device} of rank {one.rank} runs dry {harm:.0f} % of its steps as the host "
+                    f"gpu{one.device} of rank {one.rank} idles {harm:.0f} % of its steps because the host "
                     f"waits for it{where}",
                     severity=severity,
                     code="drained",
@@ -108,7 +108,7 @@ class HostDeviceSyncStorm(Rule):
     def _drained(
         self, window: Window, one: Profiled, syncs: Table
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the idle stretches that syncs caused, less what data loading and the like take."""
+        """Return the idle times that syncs cause, without data loading and similar phases."""
         idle, _ = one.idle()
         waits = union(syncs["time"], syncs["time"] + syncs["duration"] + _AFTER_NS)
         caused = inside(waits, idle.begin)
@@ -135,7 +135,7 @@ class HostDeviceSyncStorm(Rule):
             severity = grade(count, info=self.many_info, warning=self.many_warning)
             if severity is not None:
                 yield self.issue(
-                    f"rank {rank} waits for its device {count:.0f} times a step",
+                    f"rank {rank} waits for its GPU {count:.0f} times per step",
                     severity=severity,
                     code="counted",
                     rank=int(rank),
@@ -144,7 +144,7 @@ class HostDeviceSyncStorm(Rule):
 
 
 def _outside(window: Window, rank: int) -> Table:
-    """Return a rank's syncs that lie in its steps proper, in the order of time."""
+    """Return a rank's syncs inside its steps, in the order of time."""
     syncs = window.syncs
     rows = syncs.where(syncs["rank"] == rank)
     return rows.where(~inside(elsewhere(window, rank), rows["time"])).sorted("time")
@@ -158,7 +158,7 @@ def _per_step(syncs: Table, begin: NDArray[np.int64], end: NDArray[np.int64]) ->
 def _blame(
     syncs: Table, begin: NDArray[np.int64], end: NDArray[np.int64], steps: int
 ) -> list[dict[str, object]]:
-    """Return where the syncs that did the most harm were called from."""
+    """Return the callers of the syncs that cost most."""
     at = np.searchsorted(syncs["time"], begin, side="right") - 1
     known = at >= 0
     harm: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""A data-loader worker that is slower than the others."""
+"""LoaderWorkerImbalance: one data-loader worker is slower than the others."""
 
 from __future__ import annotations
 
@@ -17,22 +17,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoaderWorkerImbalance(Rule):
-    """One worker takes far longer for a batch than the others; batches come in order, so all wait for it."""
+    """One worker takes far longer per batch than the others; batches keep their order, so all wait for it."""
 
     reads = ("steps", "spans/fetch")
     description = "one data-loader worker is slower than the others"
-    formula = "a worker's median fetch > ratio x the median of the workers' medians, with min_fetches each"
+    formula = (
+        "median fetch time of a worker > ratio x the median of all workers' medians, with >= min_fetches "
+        "fetches each"
+    )
     advice = "Give each worker files of the same size, shard by size, or set in_order=False on the loader."
     packs = ("performance",)
     every_s = 60.0
     consecutive = 2
 
     ratio: float = parameter(2.0, above=1, aliases=("threshold",))
-    """How many times the others' time is too much."""
+    """Largest allowed fetch time, as a multiple of the other workers' time."""
     min_fetches: int = parameter(20, low=1, unit="fetches")
     """Workers with fewer fetches within two minutes are not judged."""
     min_wait: float = parameter(5.0, low=0, high=100, unit="%")
-    """When training waits for data for less of its time it is a note at most, below a fifth nothing."""
+    """A smaller share of time spent waiting for data is a note at most; below a fifth nothing is reported."""
 
     @property
     def lookback(self) -> Lookback:
@@ -40,26 +43,28 @@ class LoaderWorkerImbalance(Rule):
         return Lookback(seconds=120.0)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge each rank's workers among themselves."""
+        """Compare the workers of each rank with one another."""
         if window.unchanged("steps"):
             return
         steps = window.steady
         waits = {int(r): _waited(steps.where(steps["rank"] == r)) for r in np.unique(steps["rank"])}
         waits = {rank: share for rank, share in waits.items() if share >= self.min_wait / 5}
         if steps.rows and not waits:
-            # Nobody waits, so which worker is slow is all one; the fetches are many.
+            # Without a wait, a slow worker does not matter; and there are many fetches.
             return window.judged(steps.rows)
         fetches = window.spans_of("fetch")
         fetches = fetches.where(fetches["worker"] >= 0)
         if not fetches.rows:
-            return window.insufficient("no_input", "no data-loader worker was seen")
+            return window.insufficient("no_input", "no data-loader worker was recorded")
         for rank in np.unique(fetches["rank"]).tolist():
             mine = fetches.where(fetches["rank"] == rank)
             workers, counts = np.unique(mine["worker"], return_counts=True)
             workers = workers[counts >= self.min_fetches]
             if len(workers) < 2:
                 if counts.size < 2:
-                    window.insufficient("no_match", "one worker; to be slower takes another", have=1, need=2)
+                    window.insufficient(
+                        "no_match", "one worker; the rule compares two or more", have=1, need=2
+                    )
                 else:
                     have = int(np.sort(counts)[-2])
                     text = "too few fetches of each worker"
@@ -73,8 +78,8 @@ class LoaderWorkerImbalance(Rule):
             if medians[slowest] <= self.ratio * usual or waited < self.min_wait / 5:
                 continue
             yield self.issue(
-                f"worker {slowest} of rank {rank} takes {medians[slowest] / 1e6:.3g} ms for a batch, the "
-                f"others {usual / 1e6:.3g} ms",
+                f"worker {slowest} of rank {rank} takes {medians[slowest] / 1e6:.3g} ms per batch, the "
+                f"others take {usual / 1e6:.3g} ms",
                 severity="warning" if waited >= self.min_wait else "info",
                 rank=rank,
                 node=str(mine["node"][0]) or None,
@@ -91,6 +96,6 @@ class LoaderWorkerImbalance(Rule):
 
 
 def _waited(steps: Table) -> float:
-    """Return data loading as percent of the steps; 0 when there are none."""
+    """Return data loading as percent of the steps; 0 without steps."""
     wall = int(steps["duration"].sum())
     return 100.0 * int(steps["data_loading"].sum()) / wall if wall else 0.0

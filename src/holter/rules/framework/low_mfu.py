@@ -1,4 +1,4 @@
-"""Devices that compute a small part of what they could."""
+"""LowMFU: the model uses a small share of the GPU's peak performance (MFU)."""
 
 from __future__ import annotations
 
@@ -19,51 +19,51 @@ if TYPE_CHECKING:
 
 _LARGE = 1e9
 _OTHERS = {"info": None, "warning": 10.0, "critical": 3.0}
-"""Limits for models that are no large transformers."""
+"""Limits for models other than large transformers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LowMFU(Rule):
-    """The operations that the model needs are a small share of what its devices could do meanwhile."""
+    """The model's operations are a small share of what its devices can compute in the same time."""
 
     reads = ("steps", "scalars/flops", "scalars/tokens")
-    description = "model operations are a small share of the device's peak"
+    description = "the model uses a small share of the GPU's peak performance (MFU)"
     formula = (
-        "MFU = operations per step and device / (median step x peak of the device) below info, warning, "
-        "critical for transformers of 1e9 parameters and more, below 10 % and 3 % for other models"
+        "MFU = operations per step and device / (median step time x peak of the device) < info, warning, or"
+        " critical for transformers with 1e9 parameters or more; < 10 % or 3 % for other models"
     )
     advice = (
-        "See where the rest goes: data, communication, launches, or kernels; a GPU that is 100 % used may "
-        "compute 5 %."
+        "Find where the time goes: data loading, communication, kernel launches, or slow kernels. A GPU "
+        "with 100 % utilization may compute at 5 % of its peak."
     )
     packs = ("performance",)
     every_s = 60.0
     consecutive = 2
 
     info: float | None = parameter(40.0, above=0, high=100, unit="%")
-    """Less is worth a note, for a large transformer."""
+    """A lower MFU of a large transformer is a note."""
     warning: float | None = parameter(30.0, above=0, high=100, unit="%")
-    """Less is a warning, for a large transformer."""
+    """A lower MFU of a large transformer is a warning."""
     critical: float | None = parameter(15.0, above=0, high=100, unit="%")
-    """Less is critical, for a large transformer."""
+    """A lower MFU of a large transformer is critical."""
     flops_per_step: float | None = parameter(None, above=0, unit="operations")
-    """Operations of one step on one device; from scalar `flops` when not set."""
+    """Operations of one step on one device; none = the scalar `flops`."""
     peak_tflops: float | None = parameter(None, above=0, unit="TFLOP/s")
-    """What the device can do; from its name when not set."""
+    """Peak performance of the device; none = looked up by its name."""
     precision: str = parameter("bf16", choices=("bf16", "fp16", "tf32"))
-    """In which precision it computes."""
+    """Precision in which the model computes."""
     model_parameters: float | None = parameter(None, above=0)
-    """Active parameters of a transformer; with scalar `tokens` they give the operations."""
+    """Active parameters of a transformer; with the scalar `tokens` they give the operations."""
     layers: float = parameter(0.0, low=0)
-    """Its layers; for the operations of attention."""
+    """Number of layers, for the operations of attention."""
     hidden: float = parameter(0.0, low=0)
-    """Its hidden size."""
+    """Hidden size, for the operations of attention."""
     sequence: float = parameter(0.0, low=0, unit="tokens")
-    """The length of its sequences."""
+    """Sequence length, for the operations of attention."""
     causal: bool = parameter(False)
-    """Whether its attention skips what is masked."""
+    """Whether attention skips masked positions."""
     min_steps: int = parameter(50, low=1, unit="steps")
-    """Fewer steps in steady state are not judged."""
+    """Minimum number of steps after warm-up; fewer are not judged."""
 
     @property
     def lookback(self) -> Lookback:
@@ -75,13 +75,13 @@ class LowMFU(Rule):
         if window.unchanged("steps"):
             return
         steps = window.steady
-        told, tokens = by_rank(window.scalars, "flops"), by_rank(window.scalars, "tokens")
+        logged, tokens = by_rank(window.scalars, "flops"), by_rank(window.scalars, "tokens")
         shares: dict[int, float] = {}
         for rank in np.unique(steps["rank"]).tolist():
             own = steps.where(steps["rank"] == rank)
             flops = self.flops_per_step
-            if flops is None and rank in told:
-                flops = float(np.median(told[rank].value))
+            if flops is None and rank in logged:
+                flops = float(np.median(logged[rank].value))
             elif flops is None and self.model_parameters is not None and rank in tokens:
                 flops = self._transformer(float(np.median(tokens[rank].value)))
             best = self._peak(window, str(own["node"][0]))
@@ -91,7 +91,9 @@ class LowMFU(Rule):
                 )
                 window.insufficient("no_input", text)
             elif best is None:
-                window.insufficient("no_match", "the device's peak is not known; give peak_tflops")
+                window.insufficient(
+                    "no_match", "the peak performance of the device is unknown; set peak_tflops"
+                )
             elif own.rows < self.min_steps:
                 text = "too few steps in steady state"
                 window.insufficient("too_few_points", text, have=own.rows, need=self.min_steps)
@@ -101,7 +103,7 @@ class LowMFU(Rule):
         if shares:
             yield from self._judge(steps, shares)
         elif window.lack is None:
-            window.insufficient("no_input", "no step in steady state")
+            window.insufficient("no_input", "no step after warm-up")
 
     def _judge(self, steps: Table, shares: dict[int, float]) -> Iterator[Issue]:
         mfu = float(np.median(list(shares.values())))
@@ -114,7 +116,7 @@ class LowMFU(Rule):
             waterfall = {part: 100.0 * float(steps[part].sum()) / total for part in parts}
             lost = 100.0 - mfu - sum(waterfall.values())
             yield self.issue(
-                f"the model uses {mfu:.1f} % of what its devices can compute",
+                f"the model uses {mfu:.1f} % of the peak performance of its devices (MFU)",
                 severity=severity,
                 step_start=int(steps["step"].min()),
                 step_end=int(steps["step"].max()),
@@ -138,7 +140,7 @@ class LowMFU(Rule):
         )
 
     def _peak(self, window: Window, node: str) -> float | None:
-        """Return the peak of a node's devices, operations a second; unknown where they differ."""
+        """Return the peak of a node's devices in operations per second; None if they differ."""
         if self.peak_tflops is not None:
             return self.peak_tflops * 1e12
         names = {str(gpu.get("name")) for gpu in window.job.nodes.get(node, {}).get("gpus") or ()}

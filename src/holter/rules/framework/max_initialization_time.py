@@ -1,4 +1,4 @@
-"""A first step that comes too late."""
+"""MaxInitializationTime: the first step starts too late."""
 
 from __future__ import annotations
 
@@ -18,22 +18,24 @@ _MOMENTS = ("process", "framework")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaxInitializationTime(Rule):
-    """From the job's start to its first step more time passes than is allowed.
+    """The time from the job's start to its first step exceeds the limit.
 
-    A number that training logs counts as a sign of a step too, where no step itself is recorded.
+    Without recorded steps, a logged scalar also counts as a step.
     """
 
     reads = ("steps", "scalars", "events/process", "events/framework")
-    description = "first step comes too late"
-    formula = "time from the job's start to the first step > threshold"
-    advice = "Stream the data, keep compiled code in a cache, import and build what is needed first."
+    description = "the first step starts too late"
+    formula = "time from the start of the job to the first step > threshold"
+    advice = (
+        "Stream the data, keep compiled code in a cache, and import or build only what the first step needs."
+    )
     packs = ("default", "performance", "sagemaker")
 
     threshold: float = parameter(10.0, classic=20.0, above=0, unit="min")
-    """Minutes allowed before the first step."""
+    """Allowed time before the first step."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge once: when the first step came, or when it should have come."""
+        """Judge once: at the first step, or when it is overdue."""
         job, state = window.job, window.state
         _learn(window)
         first = job.first_step if job.first_step is not None else state.get("scalar")
@@ -77,7 +79,7 @@ _WORDS = {
 
 
 def _learn(window: Window) -> None:
-    """Keep the moments at which start-up went on, and the first and last step."""
+    """Keep the times of the start-up events, and the first and last step."""
     state = window.state
     steps = window.new("steps")
     if steps.rows:
@@ -109,7 +111,7 @@ def _trains(text: str) -> bool:
 
 
 def _parts(window: Window, first: int | None) -> dict[str, float]:
-    """Return the seconds of each part of start-up, as far as its ends are known, in their order."""
+    """Return the seconds of each part of start-up whose start and end are known, in order."""
     state = window.state
     until = window.end if first is None else first
     moments = [("launch", state.get("process")), ("import", state.get("framework")), ("preparation", until)]
@@ -125,7 +127,7 @@ def _parts(window: Window, first: int | None) -> dict[str, float]:
 
 
 def _details(window: Window, first: int | None) -> dict[str, Any]:
-    """Return what the report of old shows, its steps in microseconds, and the parts of start-up."""
+    """Return the details of the classic report, with steps in microseconds, and the parts of start-up."""
     state = window.state
     begun = state.get("first", {}).get("time", first)
     return {

@@ -1,4 +1,4 @@
-"""Matrix products in full precision on devices that have faster ways."""
+"""MixedPrecisionNotUsed: matrix products do not use the tensor cores."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TF32 = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MixedPrecisionNotUsed(Rule):
-    """Most of a device's time goes into matrix products, and little of that into reduced precision."""
+    """Most of a device's time goes into matrix products, few of them in reduced precision."""
 
     reads = (
         "kernels",
@@ -39,20 +39,20 @@ class MixedPrecisionNotUsed(Rule):
         "samples/gpu.tensor_active",
         READS,
     )
-    description = "tensor cores are not used"
+    description = "matrix products do not use the tensor cores"
     formula = (
-        "matrix products and convolutions >= products_pct of kernel time, of it in reduced precision < "
-        "reduced_pct; or by counters: sm_active >= 60 % and tensor_active < 5 % for 5 minutes"
+        "matrix products and convolutions >= products_pct of the kernel time, and less than reduced_pct of "
+        "that in reduced precision; or by counters: sm_active >= 60 % and tensor_active < 5 % for 5 minutes"
     )
-    advice = "Train under torch.autocast with bfloat16, or torch.set_float32_matmul_precision('high')."
+    advice = "Train under torch.autocast with bfloat16, or call torch.set_float32_matmul_precision('high')."
     packs = ("deep_trace",)
 
     products_pct: float = parameter(40.0, low=0, high=100, unit="%")
-    """Share of kernel time in matrix products from which it matters."""
+    """Smallest share of kernel time in matrix products and convolutions that is judged."""
     reduced_pct: float = parameter(20.0, low=0, high=100, unit="%")
-    """Less of that in reduced precision is a warning."""
+    """A smaller share of that time in reduced precision is a warning."""
     min_steps: int = parameter(5, low=1, unit="steps")
-    """Fewer profiled steps are not judged."""
+    """Minimum number of profiled steps; fewer are not judged."""
 
     @property
     def lookback(self) -> Lookback:
@@ -60,7 +60,7 @@ class MixedPrecisionNotUsed(Rule):
         return Lookback(seconds=LOOKBACK_S)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge each profiled device by its kernels' names; without any by counters."""
+        """Judge each profiled device by its kernel names; without kernels, by counters."""
         found = profiled(window, self.min_steps)
         for one in found:
             model = _model(window, one)
@@ -84,7 +84,7 @@ class MixedPrecisionNotUsed(Rule):
                 reduced += ns if kind.reduced else 0.0
         total, products = float(time.sum()), sum(by.values())
         window.judged(len(one.begin))
-        # What a name does not tell is given the benefit of the doubt.
+        # A kernel whose name does not show its precision counts as reduced precision.
         reduced += by.get("unknown", 0.0)
         if total <= 0 or 100.0 * products < self.products_pct * total:
             return
@@ -97,7 +97,7 @@ class MixedPrecisionNotUsed(Rule):
         elif _TF32.search(model.upper()):
             code = "fp32_no_tf32"
         yield self.issue(
-            f"{100 * share:.0f} % of the kernel time of rank {one.rank} are matrix products, "
+            f"{100 * share:.0f} % of the kernel time of rank {one.rank} is matrix products, "
             f"{100 * reduced / products:.0f} % of them in reduced precision",
             code=code,
             node=one.node,
@@ -125,7 +125,7 @@ class MixedPrecisionNotUsed(Rule):
             busy, cores = float(np.median(series.value)), float(np.median(tensor[place].value))
             if busy >= 60 and cores < 5:
                 yield self.issue(
-                    f"the tensor cores of {place[1]} work {cores:.1f} % of the time, its multiprocessors "
+                    f"the tensor cores of {place[1]} are busy {cores:.1f} % of the time, its multiprocessors "
                     f"{busy:.0f} %",
                     code="counters",
                     node=place[0],
@@ -134,7 +134,9 @@ class MixedPrecisionNotUsed(Rule):
                     evidence={"sm_active_pct": busy, "tensor_active_pct": cores},
                 )
         if not window.points:
-            window.insufficient("no_input", f"neither kernels nor counters of tensor cores: {HOW}")
+            window.insufficient(
+                "no_input", f"neither kernels nor counters of the tensor cores were recorded: {HOW}"
+            )
 
 
 def _model(window: Window, one: Profiled) -> str:

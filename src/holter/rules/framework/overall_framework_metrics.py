@@ -1,4 +1,4 @@
-"""Where training spent its time over the whole job."""
+"""OverallFrameworkMetrics: summarises the time per phase and operator."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 _NAMES = 1000
-"""Operators that are told apart; what comes later is put together."""
+"""Number of operators with their own entry; later ones share one entry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,13 +25,13 @@ class OverallFrameworkMetrics(Rule):
 
     reads = ("steps", "operators", "kernels")
     severity = "info"
-    description = "summary of time per phase and operator"
+    description = "summarises the time per phase and operator"
     formula = "never"
     packs = ("default", "performance", "sagemaker")
     every_s = 30.0
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Add the new steps up, and hand over the shares of all."""
+        """Add the new steps, and hand over the shares of all steps."""
         ranks = window.state.setdefault("ranks", {})
         steps = window.new("steps")
         for rank in np.unique(steps["rank"]).tolist():
@@ -57,7 +57,7 @@ class OverallFrameworkMetrics(Rule):
 
 
 def _shares(ranks: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return percent of the ranks' loops, from their first step's begin to their last one's end."""
+    """Return percent of the ranks' loops, from the start of the first step to the end of the last."""
     loop = sum(rank["end"] - rank["begin"] for rank in ranks)
     if loop <= 0:
         return {}
@@ -72,7 +72,7 @@ def _shares(ranks: list[dict[str, Any]]) -> dict[str, Any]:
     phase = {f"Step:ModeKeys.{mode.upper()}": ns for mode, ns in modes.items()} | {"others": between}
     named = {part: ns for part, ns in parts.items() if part not in ("other", "compile") and ns > 0}
     return {
-        # What the report of old calls these; times in microseconds.
+        # Names of the classic report; times in microseconds.
         "phase": {name: 100.0 * ns / loop for name, ns in phase.items()},
         "phase_time": {name: ns // 1000 for name, ns in phase.items()},
         "general": _percent(named),
@@ -85,7 +85,7 @@ def _shares(ranks: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _count_profiled(window: Window) -> None:
-    """Add up operators of the host, kernels of each device and collectives, where they were recorded."""
+    """Add up recorded host operators, kernels of each device, and collectives."""
     state = window.state
     operators, kernels = window.new("operators"), window.new("kernels")
     cpu: dict[str, int] = state.setdefault("cpu", {})
@@ -99,7 +99,7 @@ def _count_profiled(window: Window) -> None:
 
 
 def _profiled(state: dict[str, Any]) -> dict[str, Any]:
-    """Return the shares of what was added up so."""
+    """Return the shares of these sums."""
     cpu, gpu, collectives = state["cpu"], state["gpu"], state["collectives"]
     if not cpu and not gpu:
         return {}
@@ -130,6 +130,6 @@ def _percent(times: dict[str, int]) -> dict[str, float]:
 
 
 def _largest(times: dict[str, int]) -> dict[str, int]:
-    """Keep those that take 2 % of all and more."""
+    """Keep the entries with 2 % of the total or more."""
     total = sum(times.values())
     return {name: ns for name, ns in times.items() if ns > 0 and 50 * ns >= total}

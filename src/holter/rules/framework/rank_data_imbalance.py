@@ -1,4 +1,4 @@
-"""Ranks that get more data per step than the others."""
+"""RankDataImbalance: ranks receive unequal amounts of data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _UNITS = ("tokens", "samples")
 _WARMUP = 10
 _OPEN_STEPS = 100
-"""Steps that wait at most for all ranks."""
+"""Number of steps that may wait for all ranks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,26 +25,29 @@ class RankDataImbalance(Rule):
     """In most steps one rank has far more tokens or samples than the others, which then wait for it."""
 
     reads = ("scalars",)
-    description = "ranks get unequal amounts of data"
-    formula = "median over the last steps of (most - median of the ranks) / median, in percent >= levels"
+    description = "ranks receive unequal amounts of data"
+    formula = (
+        "median over the last steps of (largest amount - median amount of the ranks) / median amount >= "
+        "info, warning, or critical"
+    )
     advice = "Batch by number of tokens, sort by length within a global batch, or balance the shards."
     packs = ("distributed",)
     every_s = 60.0
     consecutive = 2
 
     info: float | None = parameter(15.0, low=0, unit="%", aliases=("threshold",))
-    """Excess from which on it is worth a note."""
+    """Excess from which the rule reports a note."""
     warning: float | None = parameter(30.0, low=0, unit="%")
-    """Excess that is worth a warning."""
+    """Excess that is a warning."""
     critical: float | None = parameter(60.0, low=0, unit="%")
     """Excess that is critical."""
     window: int = parameter(200, low=1, unit="steps")
-    """How many of the last steps are judged."""
+    """Number of recent steps that are judged."""
     min_steps: int = parameter(50, low=1, unit="steps")
-    """Fewer steps than this are not judged."""
+    """Minimum number of steps; fewer are not judged."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge tokens where they are told, else samples."""
+        """Judge tokens if they are recorded, otherwise samples."""
         state = window.state
         if window.unchanged("scalars"):
             return
@@ -52,7 +55,7 @@ class RankDataImbalance(Rule):
         kinds: dict[str, dict[str, Any]] = state["kinds"]
         name = next((unit for unit in _UNITS if unit in kinds), None)
         if name is None:
-            return window.insufficient("no_input", "no tokens or samples per step were told")
+            return window.insufficient("no_input", "no rank reports tokens or samples per step")
         known = kinds[name]
         if len(known["ranks"]) < 2:
             text = "one rank; to have more takes another"
@@ -89,7 +92,7 @@ class RankDataImbalance(Rule):
         )
 
     def _learn(self, window: Window) -> None:
-        """Collect each step's amounts by rank; when all ranks have told, keep its excess and who had most."""
+        """Collect each step's amounts by rank; once all ranks report, keep the excess and its rank."""
         kinds: dict[str, dict[str, Any]] = window.state.setdefault("kinds", {})
         scalars = window.new("scalars")
         value = scalars["value"]
@@ -106,7 +109,7 @@ class RankDataImbalance(Rule):
             for step in sorted(opened, key=int):
                 if len(opened[step]) >= max(len(known["ranks"]), 2):
                     amounts = opened.pop(step)
-                    # While ranks still become known, some of them are missing.
+                    # While new ranks still appear, steps are incomplete.
                     if int(step) >= _WARMUP:
                         known["steps"] = [*known["steps"], _excess(int(step), amounts)][-self.window :]
             for step in sorted(opened, key=int)[:-_OPEN_STEPS]:

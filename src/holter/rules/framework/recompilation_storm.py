@@ -1,4 +1,4 @@
-"""A compiler that never comes to rest."""
+"""RecompilationStorm: code is compiled again and again during training."""
 
 from __future__ import annotations
 
@@ -21,42 +21,45 @@ _BIN = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecompilationStorm(Rule):
-    """Long after warm-up code is compiled again and again."""
+    """Code is compiled again and again, long after warm-up."""
 
     reads = ("steps",)
-    description = "code is recompiled again and again"
+    description = "code is compiled again and again during training"
     formula = (
-        "of the last 500 steps after the first 20: steps with a compilation >= recompiles_*, or compile time "
-        "as percent of the steps >= share_*"
+        "in the last `window` steps after the first skip_steps: number of steps with a compilation >= "
+        "recompiles_*, or compile time / step time >= share_*"
     )
-    advice = "Mark dynamic dimensions, pad to few sizes, and do not close over Python numbers that change."
+    advice = (
+        "Mark dynamic dimensions, pad inputs to a few sizes, and do not close over Python numbers that "
+        "change."
+    )
     packs = ("performance", "deep_trace")
     every_s = 60.0
     consecutive = 2
 
     recompiles_info: int | None = parameter(1, low=1, unit="steps")
-    """Steps with a compilation from which on it is worth a note."""
+    """Steps with a compilation from which the rule reports a note."""
     recompiles_warning: int | None = parameter(5, low=1, unit="steps")
-    """Steps with a compilation that are worth a warning."""
+    """Steps with a compilation that are a warning."""
     recompiles_critical: int | None = parameter(20, low=1, unit="steps")
     """Steps with a compilation that are critical."""
     share_info: float | None = parameter(1.0, low=0, high=100, unit="%")
-    """Share of compile time from which on it is worth a note."""
+    """Share of compile time from which the rule reports a note."""
     share_warning: float | None = parameter(3.0, low=0, high=100, unit="%")
-    """Share of compile time that is worth a warning."""
+    """Share of compile time that is a warning."""
     share_critical: float | None = parameter(15.0, low=0, high=100, unit="%")
     """Share of compile time that is critical."""
     skip_steps: int = parameter(20, low=0, unit="steps")
-    """First steps of each attempt that may compile."""
+    """First steps of each attempt, which may compile."""
     window: int = parameter(500, low=_BIN, unit="steps")
-    """How many of the last steps are judged."""
+    """Number of recent steps that are judged."""
     min_steps: int = parameter(50, low=1, unit="steps")
-    """Fewer steps than this are not judged."""
+    """Minimum number of steps; fewer are not judged."""
     min_lost_s: float = parameter(5.0, low=0, unit="s")
-    """When compiling took less in all it is a note at most, and below a fifth of it nothing."""
+    """A smaller total compile time is a note at most; below a fifth of it nothing is reported."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Count what is new, and judge the rank that compiles most: the others wait for it."""
+        """Count the new steps, and judge the rank that compiles most, because the others wait for it."""
         ranks: dict[str, dict[str, Any]] = window.state.setdefault("ranks", {})
         if window.unchanged("steps"):
             return
@@ -102,7 +105,7 @@ class RecompilationStorm(Rule):
         """Add steps to bins of (steps, compiling steps, compile ns, ns); keep as many as are judged."""
         bins: list[list[int]] = known["bins"]
         number = steps["step"].astype(np.int64)
-        # A new attempt starts with a warm-up of its own, and may repeat step numbers.
+        # A new attempt has its own warm-up, and may repeat step numbers.
         restart = np.diff(np.concatenate([[known["last"]], number])) <= 0
         row = np.arange(len(number))
         since = np.maximum.accumulate(np.where(restart, row, -1))
@@ -121,5 +124,5 @@ class RecompilationStorm(Rule):
             at += len(some)
         if counted.rows:
             known.setdefault("since", int(counted["step"][0]))
-        # The newest bin is not full yet: one more than fits keeps at least a whole window.
+        # The newest bin is incomplete, so one extra bin keeps at least a whole window.
         del bins[: -(self.window // _BIN + 1)]

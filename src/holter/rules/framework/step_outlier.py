@@ -1,4 +1,4 @@
-"""Steps that take far longer than the others of their rank."""
+"""StepOutlier: some steps are unusually slow."""
 
 from __future__ import annotations
 
@@ -20,41 +20,42 @@ if TYPE_CHECKING:
 
 _MODES = tuple(mode.name.lower() for mode in Mode)
 _DETAILED = 32
-"""Processes whose statistics are told: those with the most outliers."""
+"""Number of processes with statistics: those with the most outliers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepOutlier(Rule):
-    """Too many steps of a rank are far slower than usual; not by checkpoint, evaluation, or compilation."""
+    """Too many steps of a rank are far slower than usual without a checkpoint, evaluation or compilation."""
 
     reads = ("steps",)
-    description = "unusually slow steps"
+    description = "some steps are unusually slow"
     formula = (
-        "more than n_outliers steps with, modern: duration > median + stddev x max(MAD, 0.02 x median) "
-        "and > (1 + min_relative) x median; classic: duration > mean + stddev x standard deviation"
+        "more than n_outliers steps with, modern: duration > median + stddev x max(MAD, 0.02 x median) and "
+        "> (1 + min_relative) x median; classic: duration > mean + stddev x standard deviation"
     )
     advice = (
-        "Look at what the slow steps spend their extra time on; the evidence names the part that grew most."
+        "Look at the part of the slow steps that takes the extra time; the evidence names the part that "
+        "grew most."
     )
     packs = ("default", "performance", "sagemaker")
     every_s = 60.0
 
     stddev: float = parameter(5.0, classic=3.0, above=0, aliases=("threshold",))
-    """How many deviations above the middle a step is an outlier."""
+    """Number of deviations above the middle from which a step is an outlier."""
     mode: str | None = parameter(None, choices=("train", "eval", "predict", "global"))
     """Only steps of this mode."""
     n_outliers: int = parameter(10, low=0, unit="steps")
-    """How many are tolerated; in the modern profile of each thousand, and of fewer steps just as many."""
+    """Number of outliers allowed; in the modern profile per thousand steps, and in total for fewer."""
     min_steps: int = parameter(100, low=1, unit="steps")
-    """More steps than this are needed to judge."""
+    """The rule judges only after more steps than this."""
     min_relative: float = parameter(0.3, classic=0.0, low=0)
-    """How much longer than the median an outlier is at least; 0 = not asked."""
+    """By which share of the median an outlier must exceed it; 0 = not checked."""
     min_extra_ms: float = parameter(10.0, classic=0.0, low=0, unit="ms")
-    """Outliers that take less than this longer than the median, on average, are a note at most: jitter."""
+    """A smaller mean excess over the median is a note at most: jitter."""
     min_lost_s: float = parameter(5.0, classic=0.0, low=0, unit="s")
-    """When outliers took less than this longer in all it is a note at most."""
+    """A smaller total excess is a note at most."""
     robust: bool = parameter(True, classic=False)
-    """Median and MAD, which outliers do not move, instead of mean and standard deviation."""
+    """Use median and MAD, which outliers do not move, instead of mean and standard deviation."""
 
     @property
     def lookback(self) -> Lookback:
@@ -97,19 +98,19 @@ class StepOutlier(Rule):
         return {"processes": {key: _details(*judged[key], self.stddev) for key in worst[:_DETAILED]}}
 
     def _outliers(self, steps: Table) -> tuple[int, NDArray[np.bool_]]:
-        """Return how long a step may take, in ns, and which took longer without a good reason."""
+        """Return the step-time limit in ns, and the steps beyond it without a known reason."""
         duration = steps["duration"].astype(np.float64)
         middle = median(duration)
         if self.robust:
             limit = middle + self.stddev * max(spread(duration, middle), 0.02 * middle)
         else:
             limit = float(duration.mean()) + self.stddev * float(duration.std())
-        # Whole nanoseconds: a step that takes exactly the limit is none, whatever rounding did to the limit.
+        # Whole nanoseconds, so that a step exactly at the limit is not an outlier after rounding.
         limit = max(round(limit), round((1 + self.min_relative) * middle))
         slow = duration > limit
         if self.robust:
             slow &= (steps["checkpoint"] + steps["eval"] + steps["compile"]) * 2 <= duration - middle
-            # Training that was slow at first and is fast now, as in a first epoch, is no matter of outliers.
+            # Training that starts slowly, as in a first epoch, does not have outliers.
             first = np.flatnonzero(2 * np.cumsum(slow) >= np.arange(1, len(slow) + 1))
             if len(first) and first[-1] >= self.min_steps:
                 slow[: first[-1] + 1] = False
@@ -137,7 +138,7 @@ class StepOutlier(Rule):
         jitter = beyond < self.min_extra_ms or count * beyond / 1e3 < self.min_lost_s
         yield self.issue(
             f"{count} of {steps.rows} steps took more than {limit / 1e6:.3g} ms "
-            f"(median {middle / 1e6:.3g} ms); their extra time is mostly {cause}",
+            f"(median {middle / 1e6:.3g} ms); the extra time is mostly {cause}",
             severity="info" if jitter else self.severity,
             rank=int(steps["rank"][0]),
             node=str(steps["node"][0]) or None,
@@ -150,7 +151,7 @@ class StepOutlier(Rule):
 
 
 def _details(steps: Table, slow: NDArray[np.bool_], stddev: float) -> dict[str, Any]:
-    """Return the statistics of one process that the report of old shows; times in ms."""
+    """Return the classic report's statistics of one process; times in ms."""
     duration = steps["duration"] / 1e6
     normal = duration[~slow]
     low, high = (float(normal.min()), float(normal.max())) if len(normal) else (0.0, 0.0)

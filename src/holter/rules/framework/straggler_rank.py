@@ -1,4 +1,4 @@
-"""A rank that all others wait for."""
+"""StragglerRank: one rank is slower than the others, which wait for it."""
 
 from __future__ import annotations
 
@@ -23,39 +23,39 @@ _NOT_OWN = ("communication", "eval", "checkpoint")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StragglerRank(Rule):
-    """The own work of one rank, without waiting, takes longer than that of the others, in most steps."""
+    """The own work of one rank, without waiting, takes longer than that of the others in most steps."""
 
     reads = ("steps",)
     description = "one rank is slower than the others, which wait for it"
     formula = (
-        "median own work of the last steps over that of the other ranks - 1 >= warning or critical, in 60 % "
-        "of the steps, at a cost >= min_cost of the step (critical_cost is critical too); of 8 ranks or more "
-        "also 4 MAD above them"
+        "median own work of a rank / that of the other ranks - 1 >= warning or critical, in 60 % of the "
+        "steps, and the cost >= min_cost of the step (>= critical_cost: critical); with 8 ranks or more "
+        "also 4 MADs above the others"
     )
     advice = (
-        "Compare the named part of that rank with the others: its share of the data, its CPU and disk, its "
-        "GPU's clock and temperature, its neighbours on the node."
+        "Compare the named part of this rank with the others: its share of the data, its CPU and disk, the "
+        "clock and temperature of its GPU, and other jobs on its node."
     )
     packs = ("distributed",)
     every_s = 60.0
     consecutive = 2
 
     warning: float = parameter(100 * EXCESS, above=0, unit="%", aliases=("threshold",))
-    """Own work beyond that of the others which is worth a warning."""
+    """Excess of own work over the other ranks that is a warning."""
     critical: float = parameter(25.0, above=0, unit="%")
-    """Own work beyond that of the others which is critical."""
+    """Excess of own work over the other ranks that is critical."""
     min_cost: float = parameter(100 * COST, low=0, high=100, unit="%")
-    """Share of the step that would be saved, at least."""
+    """Smallest share of the step that removing the straggler would save."""
     critical_cost: float = parameter(20.0, low=0, high=100, unit="%")
-    """Share of the step that would be saved which is critical."""
+    """A saving of this share of the step is critical."""
     was_faster: float = parameter(1.33, above=1)
-    """A straggler that was so many times as fast before has a cause that came later."""
+    """A straggler that was faster by this factor before has a cause that appeared later."""
     window: int = parameter(200, low=1, unit="steps")
-    """How many of the last steps are judged."""
+    """Number of recent steps that are judged."""
     min_steps: int = parameter(50, low=1, unit="steps")
-    """Steps that all ranks must have in common."""
+    """Number of steps that all ranks must have in common."""
     min_extra_ms: float = parameter(1.0, low=0, unit="ms")
-    """When a step takes less than this longer it is a note at most."""
+    """A smaller excess per step is a note at most."""
 
     @property
     def lookback(self) -> Lookback:
@@ -63,7 +63,7 @@ class StragglerRank(Rule):
         return Lookback(steps=self.window)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge all ranks against one another; a node whose ranks are all slow is one finding."""
+        """Compare all ranks; a node whose ranks are all slow is one finding."""
         _learn(window)
         if window.unchanged("steps"):
             return
@@ -128,7 +128,7 @@ class StragglerRank(Rule):
 
 
 def _by_node(found: list[Straggler], steps: Table) -> list[list[Straggler]]:
-    """Put the stragglers of a node together when they are all of its ranks, and there are other nodes."""
+    """Merge the stragglers of a node if they are all its ranks and there are other nodes."""
     pairs = set(zip(steps["node"].tolist(), steps["rank"].tolist(), strict=True))
     nodes: dict[str, set[int]] = {}
     for node, rank in pairs:

@@ -1,4 +1,4 @@
-"""Training that has become slower than it was."""
+"""ThroughputRegression: training becomes slower over time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _UNITS = ("tokens", "samples")
 _CHANCE = 1e-3
 _WAITING = 5_000
-"""Steps that wait at most for their number of tokens or samples."""
+"""Number of steps that may wait for their tokens or samples."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,30 +35,30 @@ class ThroughputRegression(Rule):
     """
 
     reads = ("steps", "scalars")
-    description = "training has become slower"
+    description = "training becomes slower over time"
     formula = (
-        "1 - the better of the last two blocks' medians / the best that two blocks in a row reached, or the "
-        "baseline >= levels, and Mann-Whitney p < 0.001"
+        "1 - (better median of the last two blocks of steps / best speed of two blocks in a row, or the "
+        "baseline) >= info, warning, or critical, with Mann-Whitney p < 0.001"
     )
     advice = (
-        "Look at the part of the step that grew most, and at what changed then: a neighbour on the machine, "
-        "heat, storage, a cache that no longer fits, a replaced node."
+        "Look at the part of the step that grew most and at what changed at that time: another job on the "
+        "machine, heat, storage, a cache that no longer fits, or a replaced node."
     )
     packs = ("performance",)
     every_s = 60.0
     consecutive = 2
 
     info: float | None = parameter(5.0, low=0, high=100, unit="%", aliases=("threshold",))
-    """Loss of speed from which on it is worth a note."""
+    """Loss of speed from which the rule reports a note."""
     warning: float | None = parameter(10.0, low=0, high=100, unit="%")
-    """Loss of speed that is worth a warning."""
+    """Loss of speed that is a warning."""
     critical: float | None = parameter(25.0, low=0, high=100, unit="%")
-    """Loss of speed that is critical; a warning where only steps are known, whose size may have changed."""
+    """Loss of speed that is critical; a warning when only steps are known, because their size may vary."""
     baseline: float | None = parameter(None, above=0, unit="per second")
-    """Speed of an earlier job with the same configuration, in the same unit; it counts when it is higher."""
+    """Speed of an earlier job with the same configuration and unit; it counts when it is higher."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge the lowest rank: in synchronous training all are equally fast."""
+        """Judge the lowest rank, because all ranks of a synchronous training are equally fast."""
         state = window.state
         self._learn(window)
         if window.unchanged("steps"):
@@ -106,7 +106,7 @@ class ThroughputRegression(Rule):
         )
 
     def _learn(self, window: Window) -> None:
-        """Bring new steps of one rank to blocks; keep the last two, and the best two in a row."""
+        """Group the new steps of one rank into blocks; keep the last two and the best two in a row."""
         state = window.state
         steps = window.steady
         if "rank" not in state:
@@ -130,12 +130,12 @@ class ThroughputRegression(Rule):
     def _with_units(
         self, state: dict[str, Any], steps: Table, *, ended: bool
     ) -> tuple[Table, NDArray[np.float64]]:
-        """Return the steps whose units are known; the others wait until a later number was told."""
+        """Return the steps whose units are known; the others wait for a later record."""
         if not state.get("unit"):
-            state["unit"] = next((name for name in _UNITS if name in state.get("told", {})), "steps")
+            state["unit"] = next((name for name in _UNITS if name in state.get("logged", {})), "steps")
         if state["unit"] == "steps":
             return steps, np.ones(steps.rows)
-        told: dict[str, float] = state["told"][state["unit"]]
+        logged: dict[str, float] = state["logged"][state["unit"]]
         if state.get("waiting"):
             steps = Table.concat([Table.of("steps", state["waiting"]), steps])
         ready = (steps["step"] <= state["newest"][state["unit"]]) | ended
@@ -143,28 +143,28 @@ class ThroughputRegression(Rule):
         state["waiting"] = list(steps.where(~ready).to_rows())
         units = []
         for step in steps["step"][ready].tolist():
-            state["usual"] = told.pop(str(step), state.get("usual", 0.0))
+            state["usual"] = logged.pop(str(step), state.get("usual", 0.0))
             units.append(state["usual"])
-        # What is left belongs to steps that do not count: evaluations, compilations, checkpoints.
+        # The rest belongs to ignored steps: evaluations, compilations, checkpoints.
         done = int(steps["step"][ready][-1]) if ready.any() else -1
-        for step in [step for step in told if int(step) <= done]:
-            del told[step]
-        for step in list(told)[:-_WAITING]:
-            del told[step]
+        for step in [step for step in logged if int(step) <= done]:
+            del logged[step]
+        for step in list(logged)[:-_WAITING]:
+            del logged[step]
         return steps.where(ready), np.array(units, dtype=np.float64)
 
 
 def _note_units(state: dict[str, Any], scalars: Table, rank: int | None) -> None:
-    """Remember what steps processed, by their number, of the rank that is judged."""
-    told: dict[str, dict[str, float]] = state.setdefault("told", {})
+    """Keep the number of units per step of the judged rank."""
+    logged: dict[str, dict[str, float]] = state.setdefault("logged", {})
     chosen = np.isin(scalars["name"].astype(str), _UNITS) & np.isfinite(scalars["value"])
     chosen &= (scalars["value"] > 0) & (scalars["mode"] != "eval")
     if rank is not None:
         chosen &= scalars["rank"] == rank
     rows = scalars.where(chosen).sorted("time", "step", "value")
     for name, step, value in zip(*(rows[c].tolist() for c in ("name", "step", "value")), strict=True):
-        if rank is not None or name not in told:
-            told.setdefault(name, {})[str(step)] = value
+        if rank is not None or name not in logged:
+            logged.setdefault(name, {})[str(step)] = value
             state.setdefault("newest", {})[name] = step
 
 
@@ -177,7 +177,7 @@ def _points(blocks: list[Block]) -> NDArray[np.float64]:
 
 
 def _grown(before: list[Block], now: list[Block]) -> dict[str, float]:
-    """Return the parts that take longer for a unit of work than before, in ms, the most first."""
+    """Return the parts that take longer per unit of work than before, in ms, largest first."""
 
     def each(blocks: list[Block]) -> dict[str, float]:
         units = sum(block["units"] for block in blocks) or 1.0

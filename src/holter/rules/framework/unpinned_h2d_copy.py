@@ -1,4 +1,4 @@
-"""Copies to the device from memory that is not pinned."""
+"""UnpinnedH2DCopy: copies to the GPU use pageable memory and cannot overlap with computation."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ _MIN_STEPS = 50
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnpinnedH2DCopy(Rule):
-    """Batches reach the device from pageable memory, or by calls that block, and that takes time."""
+    """Copies of batches from pageable memory or by blocking calls take time."""
 
     reads = ("memory_operations", "kernels", "launches", "steps", "events/loader")
-    description = "copies to the device cannot overlap"
+    description = "copies to the GPU use pageable memory and cannot overlap with computation"
     formula = (
-        "pageable bytes >= half of those copied to the device, and copies outside computation >= "
-        "exposed_pct of the steps or >= min_mib a step (critical_pct: critical); without a trace: "
-        "pin_memory off and h2d >= exposed_pct"
+        "pageable bytes >= half of the bytes copied to the GPU, and exposed copies >= exposed_pct of the "
+        "steps or >= min_mib per step: warning; >= critical_pct: critical; without a trace: pin_memory off "
+        "and h2d >= exposed_pct"
     )
-    advice = "Set pin_memory=True in the DataLoader, copy with non_blocking=True, prefetch to the device."
+    advice = "Set pin_memory=True in the DataLoader, copy with non_blocking=True, and prefetch to the device."
     packs = ("deep_trace",)
 
     exposed_pct: float = parameter(3.0, above=0, high=100, unit="%")
-    """Share of the steps that copies take, from which it is a warning."""
+    """Share of the steps in exposed copies that is a warning."""
     critical_pct: float = parameter(15.0, above=0, high=100, unit="%")
-    """Share from which it is critical."""
+    """Share of the steps in exposed copies that is critical."""
     min_mib: float = parameter(16.0, low=0, unit="MiB per step")
-    """Pageable copies of so much are a warning whatever they take."""
+    """This amount of pageable copies is a warning, however long the copies take."""
     min_steps: int = parameter(5, low=1, unit="steps")
-    """Fewer profiled steps are not judged."""
+    """Minimum number of profiled steps; fewer are not judged."""
 
     @property
     def lookback(self) -> Lookback:
-        """The last profiled steps; without a trace the last two hundred of each rank."""
+        """The last profiled steps; without a trace the last 200 steps of each rank."""
         return Lookback(seconds=LOOKBACK_S, steps=200)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge the copies of each profiled device; without any, the loader's setting and the host's time."""
+        """Judge the copies of each profiled device; without any, the loader's setting and host time."""
         for loader in dataloading.loaders(window.new("events")):
             if isinstance(loader.get("pin_memory"), bool):
                 unpinned: dict[str, bool] = window.state.setdefault("unpinned", {})
@@ -91,7 +91,7 @@ class UnpinnedH2DCopy(Rule):
                 f"{100 * pageable:.0f} % from pageable memory" if code == "pageable" else "by blocking calls"
             )
             yield self.issue(
-                f"rank {one.rank} copies {per_step / _MIB:.1f} MiB a step to gpu{one.device}, {how}",
+                f"rank {one.rank} copies {per_step / _MIB:.1f} MiB per step to gpu{one.device}, {how}",
                 severity=severity,
                 code=code,
                 node=one.node,
@@ -108,7 +108,7 @@ class UnpinnedH2DCopy(Rule):
             )
 
     def _blocking(self, window: Window, rank: int, correlations: NDArray[np.int64]) -> bool:
-        """Tell whether most of the copies were asked for by a call that waits for them."""
+        """Return whether most copies use a blocking call."""
         launches = window.launches
         own = launches.where((launches["rank"] == rank) & np.isin(launches["correlation"], correlations))
         blocking = [bool(_BLOCKING.search(name)) for name in own["name"].tolist()]
@@ -136,5 +136,5 @@ class UnpinnedH2DCopy(Rule):
                 )
         if not window.points:
             window.insufficient(
-                "no_input", f"no copy was recorded, and no loader without pinned memory: {HOW}"
+                "no_input", f"neither a copy nor a loader without pinned memory was recorded: {HOW}"
             )

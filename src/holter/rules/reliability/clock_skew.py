@@ -1,4 +1,4 @@
-"""Clocks of nodes that do not agree."""
+"""ClockSkew: the clocks of nodes disagree, or a clock jumped."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 _STABLE = 0.2
-"""A skew is the same at all steps, but for so much of itself; what differs more is no clock."""
+"""Largest variation of a skew over the steps, as a share of it; a clock skew is constant."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClockSkew(Rule):
-    """A node's wall clock moved while the job ran, or nodes that step together end their steps apart."""
+    """A node's wall clock moved during the job, or nodes end the same steps at different times."""
 
     reads = ("events/clock", "steps")
     severity = "info"
-    description = "clocks of nodes do not agree"
+    description = "the clocks of nodes disagree, or a clock jumped"
     formula = (
-        "a clock moved by >= info_ms or warning_ms; or, between nodes, the median difference of the ends "
-        "of the same steps, when it is stable and longer than a step"
+        "a clock moved by >= info_ms or warning_ms; or the median difference between the ends of the same "
+        "steps on two nodes is >= these limits, stable, and longer than a step"
     )
-    advice = "Synchronise the nodes with NTP or PTP: times of different nodes cannot be compared like this."
+    advice = "Synchronise the nodes with NTP or PTP. Until then, times of different nodes cannot be compared."
     packs = ("distributed",)
     every_s = 60.0
     tells_once = ("moved",)
 
     info_ms: float | None = parameter(50.0, above=0, unit="ms", aliases=("threshold",))
-    """Difference from which on it is worth a note."""
+    """Difference from which the rule reports a note."""
     warning_ms: float | None = parameter(1000.0, above=0, unit="ms")
-    """Difference that is worth a warning."""
+    """Difference that is a warning."""
     min_steps: int = parameter(50, low=1, unit="steps")
-    """Steps that two nodes must have in common."""
+    """Number of steps that the nodes must have in common."""
 
     @property
     def lookback(self) -> Lookback:
@@ -49,14 +49,14 @@ class ClockSkew(Rule):
         return Lookback(steps=200)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge each node's own clock, then nodes against one another."""
+        """Judge each node's own clock, then compare the nodes."""
         events = window.new("events")
         for row in events.where(events["kind"] == "clock").sorted("time", "detail").to_rows():
             moved = _moved(row["detail"])
             if moved is None:
                 continue
             window.judged(1)
-            # Critical is no level: training itself is not hurt.
+            # There is no critical level, because clocks do not harm the training.
             severity = severity_of(abs(moved), self.info_ms, self.warning_ms, None)
             if severity is not None:
                 yield self.issue(
@@ -73,19 +73,19 @@ class ClockSkew(Rule):
         if len(nodes) < 2:
             if not window.points:
                 window.insufficient(
-                    "no_match", "one node; clocks differ between two", have=len(nodes), need=2
+                    "no_match", "one node; the rule compares two or more", have=len(nodes), need=2
                 )
             return
         yield from self._between(window, steps, nodes)
 
     def _between(self, window: Window, steps: Table, nodes: list[str]) -> Iterator[Issue]:
         if not (steps["communication"] > 0).any():
-            text = "no rank waits for another, so nodes need not end steps together"
+            text = "ranks do not wait for one another, so nodes need not end steps together"
             return window.insufficient("no_match", text)
         ends = [_ends(steps.where(steps["node"] == node)) for node in nodes]
         common = sorted(set.intersection(*(set(e) for e in ends)))
         if len(common) < self.min_steps:
-            text = "too few steps that all nodes have in common"
+            text = "too few steps in common between all nodes"
             return window.insufficient("too_few_points", text, have=len(common), need=self.min_steps)
         window.judged(len(common))
         zero = min(e[common[0]] for e in ends)
@@ -100,7 +100,7 @@ class ClockSkew(Rule):
             if severity is None or abs(skew) <= typical or spread > _STABLE * abs(skew):
                 continue
             if len(nodes) == 2 and skew < 0:
-                continue  # of two, nobody knows which one is wrong: told once
+                continue  # with two nodes it is unknown which one is wrong: report one
             yield self.issue(
                 f"{node} ends the same steps {abs(skew):.0f} ms {'later' if skew > 0 else 'earlier'} than "
                 "the other nodes",
@@ -115,14 +115,14 @@ class ClockSkew(Rule):
 
 
 def _ends(steps: Table) -> dict[int, int]:
-    """Return when a node's last rank ended each step."""
+    """Return the time at which a node's last rank ended each step."""
     end = steps["time"] + steps["duration"]
     order = np.argsort(end, kind="stable")
     return dict(zip(steps["step"][order].tolist(), end[order].tolist(), strict=True))
 
 
 def _moved(text: str) -> float | None:
-    """Return by how many ms a clock moved, as its agent noted it."""
+    """Return by how many ms a clock moved, as its agent recorded."""
     try:
         detail: Any = json.loads(text or "{}")
     except ValueError:

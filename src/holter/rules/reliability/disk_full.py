@@ -1,4 +1,4 @@
-"""The disk that takes checkpoints and the store runs full."""
+"""DiskFull: the disk that holds the store runs full."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _GIB = 2**30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DiskFull(Rule):
-    """Little space is left where the store is, or it shrinks so steadily that it will soon be used up."""
+    """The disk of the store has little free space, or fills so steadily that it is soon full."""
 
     reads = ("samples/disk.free_pct", "samples/disk.free")
-    description = "disk runs full"
+    description = "the disk that holds the store runs full"
     formula = (
-        "free < warning_pct and < enough_gib, or used up in < warning_h at the steady pace of the last 30"
-        " minutes: warning; free < critical_pct and < enough_gib: critical"
+        "free space < warning_pct and < enough_gib, or used up in < warning_h at the steady pace of the "
+        "last 30 minutes: warning; free space < critical_pct and < enough_gib: critical"
     )
-    advice = "Free space, or keep fewer checkpoints: the next one may not fit."
+    advice = "Free space or keep fewer checkpoints; the next checkpoint may not fit."
     packs = ("performance",)
     every_s = 60.0
     consecutive = 2
@@ -40,9 +40,9 @@ class DiskFull(Rule):
     critical_pct: float = parameter(2.0, low=0, high=100, unit="%")
     """Less free space than this is critical."""
     enough_gib: float = parameter(100.0, low=0, unit="GiB")
-    """More free space than this is enough, whatever the share: a tenth of a large disk is much."""
+    """More free space than this is always enough, because a tenth of a large disk is much."""
     warning_h: float = parameter(2.0, low=0, unit="h")
-    """Space that is used up within this time is a warning."""
+    """A disk that fills within this time is a warning."""
 
     @property
     def lookback(self) -> Lookback:
@@ -53,7 +53,9 @@ class DiskFull(Rule):
         """Judge each node's disk by itself."""
         shares, sizes = window.series("disk.free_pct"), window.series("disk.free")
         if not shares:
-            return window.insufficient("no_input", "free space is not read: the store is on no local disk")
+            return window.insufficient(
+                "no_input", "free space is not recorded: the store is not on a local disk"
+            )
         for place, share in shares.items():
             window.judged(len(share.value))
             now, size = float(share.value[-1]), sizes.get(place)
@@ -66,7 +68,7 @@ class DiskFull(Rule):
             soon = hours is not None and hours < self.warning_h
             severity = worst(severity, "warning" if soon else None)
             if severity is not None:
-                when = f", and used up in {hours:.1f} h at this pace" if soon else ""
+                when = f", and it fills up in {hours:.1f} h at this pace" if soon else ""
                 yield self.issue(
                     f"{now:.1f} % of the disk is free{when}",
                     severity=severity,
@@ -78,7 +80,7 @@ class DiskFull(Rule):
 
 
 def _hours_left(share: Series, end: int) -> float | None:
-    """Return when the disk is full if it goes on so; None when its use does not rise steadily."""
+    """Return the hours until the disk is full at this pace; None if its use does not rise steadily."""
     minute = share.time // _MINUTE_NS
     whole = (minute > end // _MINUTE_NS - _MINUTES) & (minute < end // _MINUTE_NS)
     medians = [float(np.median(share.value[minute == m])) for m in np.unique(minute[whole])]

@@ -1,4 +1,4 @@
-"""Hardware that reports errors."""
+"""HardwareError: a GPU or a link reports hardware errors."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ _XIDS: dict[int, tuple[Severity, str]] = {
     119: ("critical", "the GPU's system processor does not answer"),
     120: ("critical", "an error of the GPU's system processor"),
 }
-"""NVIDIA's public meaning of the codes."""
+"""Severity and meaning of the Xid codes, as NVIDIA publishes them."""
 _MINUTE_S = 60.0
 _BUSY_PCT = 50.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HardwareError(Rule):
-    """The driver reports an error, memory errors, a bad PCIe link, or errors of NVLink."""
+    """The driver reports an Xid, memory errors, a slow PCIe link, or NVLink errors."""
 
     reads = (
         "samples/gpu.xid",
@@ -58,14 +58,15 @@ class HardwareError(Rule):
         READS,
     )
     severity = "critical"
-    description = "hardware reports errors"
+    description = "a GPU or a link reports hardware errors"
     formula = (
-        "an Xid; uncorrected memory errors; remapping pending or failed; PCIe replays > replays_per_min, "
-        "NVLink errors > nvlink_per_s, or a PCIe link below its best for a minute of work"
+        "an Xid; uncorrected memory errors; a row remapping that is pending or failed; PCIe replays > "
+        "replays_per_min; NVLink errors > nvlink_per_s; or a PCIe link below its best speed for a busy "
+        "minute"
     )
-    advice = "Drain the node, and restart from the last checkpoint."
+    advice = "Drain the node and restart from the last checkpoint."
     packs = ("default", "essentials")
-    tells_once = True  # an Xid comes once, and the device is no better for its silence
+    tells_once = True  # an Xid is reported once; silence does not mean that the device is healthy
 
     replays_per_min: float = parameter(10.0, low=0, unit="replays/min")
     """More PCIe replays than this are a warning."""
@@ -78,12 +79,12 @@ class HardwareError(Rule):
         return Lookback(seconds=_MINUTE_S)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Look at each GPU's errors as they come, and at its links over the last minute."""
+        """Judge each GPU's new errors, and its links over the last minute."""
         known = owners(window)
         read = {place for text in self.reads[:-2] for place in window.series(text.partition("/")[2])}
         places = ours(read, known)
         if not places:
-            return window.insufficient("no_input", "no GPU that tells of errors")
+            return window.insufficient("no_input", "no GPU reports its errors")
         window.judged(len(places))
         for place in places:
             yield from self._xids(window, place)
@@ -119,7 +120,7 @@ class HardwareError(Rule):
             at = {"time_start": int(errors.time[0]), "time_end": int(errors.time[-1])}
             evidence = {"errors": now, "before_the_job": before}
             if now > before:
-                text = f"{place[1]} had {now - before:.0f} memory errors that could not be corrected"
+                text = f"{place[1]} had {now - before:.0f} uncorrected memory errors"
                 yield self._issue(place, "ecc", text, "critical", evidence=evidence, **at)
             elif before > 0:
                 text = f"{place[1]} had memory errors before this job: {before:.0f} not corrected"

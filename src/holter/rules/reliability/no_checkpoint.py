@@ -1,4 +1,4 @@
-"""Long training without a checkpoint to go back to."""
+"""NoCheckpoint: no checkpoint is written for hours."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoCheckpoint(Rule):
-    """For hours no checkpoint was finished, so a fault would cost all of them."""
+    """No checkpoint was finished for hours, so a failure loses all this work."""
 
     reads = ("steps", "spans/checkpoint")
-    description = "no checkpoint for hours"
-    formula = "time since the last checkpoint, or the first step, > max(after_h, 10 % of planned_h)"
-    advice = "Save model and optimizer regularly; what is lost at a fault is the time since the last one."
+    description = "no checkpoint is written for hours"
+    formula = "time since the last checkpoint, or since the first step, > max(after_h, 10 % of planned_h)"
+    advice = "Save the model and the optimizer regularly; a failure loses all work since the last checkpoint."
     packs = ("performance",)
     every_s = 60.0
 
     after_h: float = parameter(4.0, above=0, unit="h", aliases=("threshold",))
-    """Hours that are allowed without one."""
+    """Allowed time without a checkpoint."""
     planned_h: float | None = parameter(None, above=0, unit="h")
-    """How long the whole job is meant to run, when that is known."""
+    """Planned duration of the whole job, if it is known."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge the job as a whole: one rank's checkpoint is enough."""
+        """Judge the whole job: a checkpoint of one rank is enough."""
         state, job = window.state, window.job
         saved = window.spans_of("checkpoint", new=True)
         if saved.rows:
@@ -40,7 +40,7 @@ class NoCheckpoint(Rule):
             return window.insufficient("no_input", "no step")
         limit = max(self.after_h, 0.1 * (self.planned_h or 0.0))
         since = max(job.first_step, state.get("last", 0))
-        # Up to the last step: what stands still is told by another rule.
+        # Up to the last step, because StalledTraining reports a job that has stopped.
         hours = (state["newest"] - since) / 3600e9
         if hours <= limit and "last" not in state:
             text = "no checkpoint was seen, and the job is too young for that to matter"

@@ -1,4 +1,4 @@
-"""What holter itself costs the training."""
+"""ObserverOverhead: holter itself takes too much time or CPU."""
 
 from __future__ import annotations
 
@@ -15,44 +15,47 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _BUSY = 80.0
-"""Below so much use of the CPUs, an agent takes from nobody what it uses."""
+"""Below this CPU utilization the agent does not take CPU time from the training."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObserverOverhead(Rule):
-    """Holter's agent takes CPU that training needs, or its recorder takes the training's own time."""
+    """Holter's agent takes CPU that training needs, or its recorder takes time of the training loop."""
 
     reads = ("steps", "samples/agent.cpu", "samples/cpu.util", "events/end")
-    description = "holter itself costs too much"
+    description = "holter itself takes too much time or CPU"
     formula = (
-        "mean CPU of the agent over 10 min as percent of the node's cores (a note where the CPUs are less "
-        "than 80 % busy), or the recorder's own time as percent of the training loop >= levels"
+        "mean CPU of the agent over 10 min / the node's cores (a note while the CPUs are less than 80 % "
+        "busy), or the recorder's own time / training loop >= info, warning, or critical"
     )
-    advice = "Lengthen the sampling interval (holter configure), then switch tensors and windows off."
+    advice = (
+        "Increase the sampling interval with `holter configure`, then turn off the recording of tensors and"
+        " profiling windows."
+    )
     packs = ("performance",)
     every_s = 60.0
     tells_once = ("recorder",)
 
     info: float | None = parameter(1.0, low=0, high=100, unit="%", aliases=("threshold",))
-    """Share from which on it is worth a note."""
+    """Share from which the rule reports a note."""
     warning: float | None = parameter(3.0, low=0, high=100, unit="%")
-    """Share from which on it is a warning."""
+    """Share that is a warning."""
     critical: float | None = parameter(8.0, low=0, high=100, unit="%")
-    """Share from which on it is critical."""
+    """Share that is critical."""
     skip_s: float = parameter(60.0, low=0, unit="s")
-    """Start-up of the agent that is left out."""
+    """Start-up time of the agent that is ignored."""
     patience_s: float = parameter(120.0, low=0, unit="s")
-    """Readings over a shorter time than this are not judged."""
+    """Readings that cover a shorter time are not judged."""
     min_lost_s: float = parameter(5.0, low=0, unit="s")
-    """When the recorder took less in all it is a note at most, and below a fifth of it nothing."""
+    """A smaller total of the recorder is a note at most; below a fifth of it nothing is reported."""
 
     @property
     def lookback(self) -> Lookback:
-        """The readings of ten minutes."""
+        """The readings of the last ten minutes."""
         return Lookback(seconds=600.0)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge each node's agent, and each rank's recorder once it has told its cost."""
+        """Judge each node's agent, and each rank's recorder once its cost is known."""
         yield from self._recorders(window)
         since = window.job.start + round(self.skip_s * 1e9)
         agents, loads = window.series("agent.cpu", since=since), window.series("cpu.util", since=since)
@@ -64,11 +67,11 @@ class ObserverOverhead(Rule):
             length = (int(series.time[-1]) - int(series.time[0])) / 1e9
             cores = float(window.job.nodes.get(node, {}).get("cpus") or 0)
             if length < self.patience_s:
-                text = f"the agent of {node} was not seen long enough"
+                text = f"the agent of {node} was observed for too short a time"
                 window.insufficient("patience_not_reached", text, have=length, need=self.patience_s)
                 continue
             if cores <= 0:
-                window.insufficient("no_input", f"how many cores {node} has is not known")
+                window.insufficient("no_input", f"the number of cores of {node} is unknown")
                 continue
             window.judged(len(series.value))
             used = float(np.mean(series.value))
@@ -115,7 +118,7 @@ class ObserverOverhead(Rule):
 
 
 def _cost(text: str) -> float | None:
-    """Return the recorder's own seconds that a process told at its end."""
+    """Return the recorder's own seconds, which a process reports at its end."""
     try:
         detail: Any = json.loads(text or "{}")
     except ValueError:

@@ -1,4 +1,4 @@
-"""Memory that is nearly used up, on a GPU or on the host, and errors for want of it."""
+"""OutOfMemoryRisk: GPU or host memory is nearly full."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 _STEPS = 50
 _HOST_S = 60.0
 _CACHE_PCT = 30.0
-"""The allocator gives back what it keeps and does not need; with this much of it, look at fragmentation."""
+"""Share of unused reserved memory from which fragmentation is the likely cause."""
 _GROWN_POINTS = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutOfMemoryRisk(Rule):
-    """The peak of a GPU's memory, or the host's memory, comes close to its limit; or an allocation failed."""
+    """GPU memory at its peak or host memory is close to its limit, or an allocation failed."""
 
     reads = (
         "scalars/cuda.reserved_peak",
@@ -41,40 +41,42 @@ class OutOfMemoryRisk(Rule):
         READS,
         "steps",
     )
-    description = "memory is nearly used up"
+    description = "GPU or host memory is nearly full"
     formula = (
-        "peak reserved / device >= device_warning, device_critical (5 points less while it rises); host "
-        "or control group >= host_warning, host_critical; any allocation that failed: critical"
+        "peak reserved / device >= device_warning or device_critical, each less rising_points while the "
+        "peak rises; host or control group >= host_warning or host_critical; any failed allocation: "
+        "critical"
     )
     advice = (
-        "Use a smaller micro-batch, checkpoint activations, or set expandable segments; see GPUMemoryLeak."
+        "Use a smaller micro-batch, checkpoint activations, or set "
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True. If memory grows, see GPUMemoryLeak."
     )
     packs = ("default", "essentials")
     tells_once = ("failed",)
 
     device_warning: float = parameter(92.0, low=0, high=100, unit="%")
-    """A GPU fuller than this is a warning."""
+    """A fuller GPU is a warning."""
     device_critical: float = parameter(97.0, low=0, high=100, unit="%")
-    """A GPU fuller than this is critical."""
+    """A fuller GPU is critical."""
     rising_points: float = parameter(5.0, low=0, high=100, unit="percentage points")
-    """By so much lower are both while the peak rises."""
+    """Both GPU limits are lower by this while the peak rises."""
     host_warning: float = parameter(85.0, low=0, high=100, unit="%")
-    """A host, or a control group, fuller than this is a warning."""
+    """A fuller host or control group is a warning."""
     host_critical: float = parameter(95.0, low=0, high=100, unit="%")
-    """One fuller than this is critical."""
+    """A fuller host or control group is critical."""
 
     @property
     def lookback(self) -> Lookback:
-        """The last minute; of ranks the state keeps the last steps."""
+        """The last minute; the state keeps the last steps of each rank."""
         return Lookback(seconds=_HOST_S)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Look at failed allocations as they come, at ranks' peaks, and at the memory of GPUs and hosts."""
+        """Judge new failed allocations, the peaks of the ranks, and the memory of GPUs and hosts."""
         yield from self._failed(window)
         before: list[list[Any]] = window.state.get("held", [])
         high = [*self._ranks(window), *self._devices(window, owners(window)), *self._hosts(window)]
         window.state["held"] = [list(issue.key) for issue in high]
-        # A level must hold at two looks; a failed allocation is told at once.
+        # A level must hold at two evaluations; a failed allocation is reported at once.
         yield from (issue for issue in high if list(issue.key) in before or window.job.ended)
         if not window.points:
             window.insufficient("no_input", "no reading of memory")
@@ -141,9 +143,9 @@ class OutOfMemoryRisk(Rule):
                 )
 
     def _devices(self, window: Window, known: dict[Place, int]) -> Iterator[Issue]:
-        """Judge by the driver's figure where the allocator's is not told, and only one that grew.
+        """Judge by the driver's figure if the allocator's is unknown, and only if it has grown.
 
-        Some frameworks take all memory at once and share it out themselves: a level says nothing then.
+        Some frameworks reserve all memory at the start, so a constant level says nothing.
         """
         loop = window.job.loop
         if window.state.get("ranks") or loop is None:
@@ -153,7 +155,7 @@ class OutOfMemoryRisk(Rule):
             early = first.setdefault(f"{node}/{device}", float(series.value[0]))
             window.judged(len(series.value))
             now = median(series.value[-10:])
-            # Memory that somebody else takes cannot be told from ours, unless the driver names its owner.
+            # Only the driver's list of processes separates this job's memory from other jobs' memory.
             if known.get((node, device), 0) and now - early >= _GROWN_POINTS:
                 severity = self._severity(now, grows=False)
                 if severity is not None:

@@ -1,4 +1,4 @@
-"""Silence: nothing was saved for too long, as SageMaker's rule of this name had it."""
+"""StalledTrainingRule: finds jobs that save nothing for too long, as the SageMaker rule of this name does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.rules import Issue, Lookback, Rule, Window, parameter
-from holter.rules.reliability.stalled_training import StalledTraining
+from holter.rules.patterns.stalls import LOOKBACK, READS, Stalls
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,44 +17,38 @@ if TYPE_CHECKING:
 SAVED = ("tensors", "tensor_values", "scalars")
 
 
-_BY_STEPS = StalledTraining()
-"""What judges without a threshold."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StalledTrainingRule(Rule):
-    """No tensor and no number has come for longer than threshold; without one, as StalledTraining judges."""
+    """Nothing was saved for longer than threshold; without a threshold the rule judges as StalledTraining."""
 
-    reads = (*SAVED, *StalledTraining.reads)
+    reads = (*SAVED, *READS)
     severity = "critical"
-    description = "nothing saved for too long"
-    formula = "no row of tensors or scalars for longer than threshold; without a threshold as StalledTraining"
+    description = "no tensor and no scalar is saved for too long"
+    formula = "time since the last saved tensor or scalar > threshold; without a threshold as StalledTraining"
     advice = (
-        "Look at the stacks of all ranks, first at those that are not where the others wait; end the job if "
-        "it does not go on."
+        "Read the stacks of all ranks, first those of the ranks that stopped outside the "
+        "collective in which the others wait; end the job if it does not go on."
     )
     packs = ("sagemaker",)
     tells_once = True
 
     threshold: float | None = parameter(None, classic=1800.0, above=0, unit="s")
-    """Silence that is allowed, from the job's start on; none = by how long steps take, as StalledTraining."""
+    """Allowed time without saved data, from the job's start on; none = the limit of StalledTraining."""
     stop_training_on_fire: bool = parameter(False)
-    """Ask for the job to be stopped; said in the evidence as `stop_training`."""
+    """Request that the job be stopped: the evidence then holds `stop_training`."""
     training_job_name_prefix: str | None = parameter(None)
-    """Accepted for old configurations; the job that is judged is the one that is meant."""
+    """Accepted for old configurations and ignored: the rule judges the job that it is given."""
 
     @property
     def lookback(self) -> Lookback:
-        """What StalledTraining needs, where it judges."""
-        return _BY_STEPS.lookback if self.threshold is None else Lookback()
+        """New rows only; without a threshold also the last steps."""
+        return LOOKBACK if self.threshold is None else Lookback()
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Look for gaps between what was saved, and for the silence after the last of it."""
+        """Look for gaps between the saved rows, and for silence after the last row."""
         if self.threshold is None:
-            for issue in _BY_STEPS.evaluate(window):
-                yield dataclasses.replace(
-                    issue, rule=type(self).__name__, evidence={**issue.evidence, **self._request()}
-                )
+            for issue in Stalls(rule=self).judge(window):
+                yield dataclasses.replace(issue, evidence={**issue.evidence, **self._request()})
             return
         times = np.sort(np.concatenate([window.new(table)["time"] for table in SAVED]))
         last = window.state.setdefault("last", window.job.start)
@@ -70,10 +64,10 @@ class StalledTrainingRule(Rule):
             window.insufficient("no_input", "nothing was saved yet; log a number each step")
 
     def _silence(self, window: Window, since: int, limit: int) -> Iterator[Issue]:
-        """Tell each silence once."""
-        if window.state.get("told") == since:
+        """Report each silence once."""
+        if window.state.get("reported") == since:
             return
-        window.state["told"] = since
+        window.state["reported"] = since
         began = "the job's start" if since == window.job.start else "the last saved value"
         yield self.issue(
             f"nothing was saved for more than {limit / 1e9:g} s after {began}",

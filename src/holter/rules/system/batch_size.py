@@ -1,4 +1,4 @@
-"""A machine that is too large for the batch: CPU, GPU and GPU memory are all little used."""
+"""BatchSize: CPU, GPU and GPU memory are all underused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchSize(Rule):
-    """The CPU, a GPU and its memory are little used, and nothing else is seen to hold training back."""
+    """The CPU, a GPU and its memory are underused, and no other bottleneck is visible."""
 
     reads = (
         "samples/cpu.core.util",
@@ -35,35 +35,35 @@ class BatchSize(Rule):
         "steps",
     )
     severity = "info"
-    description = "CPU, GPU and memory all little used"
+    description = "CPU, GPU and GPU memory are all underused"
     formula = (
-        "p95 of CPU, of a GPU and of its memory all below their thresholds over the last readings, while "
-        "data loading and communication take less than other_limit of the steps"
+        "95th percentiles of CPU use, GPU use and GPU memory are all below their thresholds, while data "
+        "loading and communication each take less than other_limit of the steps"
     )
     advice = "Raise the batch size, or use a smaller machine."
     packs = ("performance", "sagemaker")
     every_s = 30.0
 
     cpu_threshold_p95: float = parameter(70.0, low=0, high=100, unit="%")
-    """The CPU is little used below this."""
+    """The CPU is underused when its 95th percentile is below this."""
     gpu_threshold_p95: float = parameter(70.0, low=0, high=100, unit="%")
-    """A GPU is little used below this."""
+    """A GPU is underused when its 95th percentile is below this."""
     gpu_memory_threshold_p95: float = parameter(50.0, classic=70.0, low=0, high=100, unit="%")
-    """Its memory is little used below this."""
+    """GPU memory is underused when its 95th percentile is below this."""
     memory: str = parameter("used", classic="busy", choices=("used", "busy"))
-    """Compared is how much of the memory is used, or how busy its controller is."""
+    """Which reading of GPU memory is compared: the share in use, or how busy its controller is."""
     window: int | None = parameter(None, classic=500, above=0, unit="readings", instead_of="window_s")
-    """How many of the last readings are judged."""
+    """Number of recent readings that are judged."""
     window_s: float | None = parameter(250.0, classic=None, above=0, unit="s")
     """The same as a time."""
     patience: int | None = parameter(None, classic=1000, above=0, unit="readings", instead_of="patience_s")
-    """More readings than this must have been seen first."""
+    """The rule judges a GPU only after more readings than this."""
     patience_s: float | None = parameter(300.0, classic=None, above=0, unit="s")
-    """The same as a time, from the end of warm-up."""
+    """The same as a time, counted from the end of warm-up."""
     other_limit: float | None = parameter(10.0, classic=None, low=0, high=100, unit="%")
-    """Silent when data loading or communication take this share of the steps: they come first."""
+    """No finding while data loading or communication takes this share of the steps."""
     skip_before_first_step: bool = parameter(True, classic=False)
-    """Leave out what was read before the end of warm-up."""
+    """Ignore readings before the end of warm-up."""
 
     @property
     def lookback(self) -> Lookback:
@@ -71,7 +71,7 @@ class BatchSize(Rule):
         return Lookback(seconds=self.window_s or 250.0, readings=self.window)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge each GPU by itself, where the CPU of its node is little used."""
+        """Judge each GPU whose node has an underused CPU."""
         since = window.job.loop if self.skip_before_first_step else window.job.start - 1
         if since is None:
             return window.insufficient("patience_not_reached", "warm-up has not ended")
@@ -98,7 +98,7 @@ class BatchSize(Rule):
                 if need is None and self.patience_s is not None:
                     have, need = (int(series.time[-1]) - since) / 1e9, self.patience_s
                 if need is not None and have <= need:
-                    text = f"{device} was not seen long enough"
+                    text = f"{device} was observed for too short a time"
                     window.insufficient("patience_not_reached", text, have=have, need=need)
                     continue
                 gpu, used = self._p95(window, series), self._p95(window, memory[node, device])
@@ -106,12 +106,12 @@ class BatchSize(Rule):
                     window.insufficient("no_match", f"{device} was not used, or the CPU was not read")
                     continue
                 window.judged(len(series.value))
-                # What holds training back elsewhere comes first: mended, the same batch uses the GPU more.
+                # Another bottleneck comes first: without it, the same batch uses the GPU more.
                 if self._little(cpu, gpu, used) and busy is None:
                     yield self._found(window, node, device, series, (cpu, gpu, used))
 
     def _remember(self, window: Window, metric: str, since: int) -> dict[str, QuantileSketch]:
-        """Count the new readings in; return all."""
+        """Add the new readings to the sketches and return all sketches."""
         sketches: dict[str, QuantileSketch] = window.state.setdefault("sketches", {})
         cores = window.series("cpu.core.util", since=since, new=True)
         for node in sorted({node for node, _ in cores}):
@@ -134,7 +134,7 @@ class BatchSize(Rule):
         if factor is not None:
             evidence["batch_multiplier"] = factor
         return self.issue(
-            f"{device}, its memory and the CPU are little used: 95th percentiles {p95[1]:.0f} %, "
+            f"{device}, its memory and the CPU are underused: 95th percentiles {p95[1]:.0f} %, "
             f"{p95[2]:.0f} % and {p95[0]:.0f} %",
             node=node,
             device=device,
@@ -143,7 +143,7 @@ class BatchSize(Rule):
             evidence=evidence,
             advice=self.advice
             if factor is None or factor < 2
-            else f"A batch {factor} times as large would fit the GPU's memory; or use a smaller machine.",
+            else f"Raise the batch size (memory fits {factor} times as much), or use a smaller machine.",
         )
 
     def _p95(self, window: Window, series: Series) -> float | None:
@@ -167,9 +167,9 @@ class BatchSize(Rule):
 
 
 def _multiplier(window: Window, node: str) -> int | None:
-    """Return how many times the batch would fit the memory, by the allocator's figures of the node's ranks.
+    """Estimate by which factor the batch can grow, from the allocator statistics of the node's ranks.
 
-    What stays between steps (weights, gradients, state of the optimizer) does not grow with the batch.
+    Memory that stays between steps (weights, gradients, optimizer state) does not grow with the batch.
     """
     peaks, between, totals = (
         by_rank(window.scalars, f"cuda.{name}") for name in ("allocated_peak", "allocated", "total")

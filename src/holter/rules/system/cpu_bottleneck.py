@@ -1,4 +1,4 @@
-"""GPUs that idle while the CPU is saturated."""
+"""CPUBottleneck: a GPU idles while the CPU is saturated."""
 
 from __future__ import annotations
 
@@ -19,39 +19,40 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CPUBottleneck(Rule):
-    """In too many snapshots of a node a GPU is low while the CPU is saturated."""
+    """A GPU idles while the CPU is saturated, in too many snapshots of a node."""
 
     reads = ("samples/gpu.util", "samples/cpu.core.util", "samples/proc.count", READS, "steps")
-    description = "GPU low while CPU is saturated"
-    formula = "share of snapshots with a GPU < gpu_threshold and the CPU > cpu_threshold, above threshold"
+    description = "a GPU idles while the CPU is saturated"
+    formula = "share of snapshots with a GPU < gpu_threshold and the CPU > cpu_threshold is above threshold"
     advice = (
-        "Take work off the CPU: decode and augment on the GPU or ahead of time; check quotas and threads."
+        "Take work off the CPU: decode and augment on the GPU or before training. Check CPU quotas and "
+        "thread counts."
     )
     packs = ("default", "performance", "sagemaker")
     every_s = 30.0
 
     threshold: float = parameter(20.0, classic=50.0, low=0, high=100, unit="%")
-    """Share of snapshots that may be bottlenecks."""
+    """Share of snapshots that may show the bottleneck."""
     gpu_threshold: float = parameter(30.0, classic=10.0, low=0, high=100, unit="%")
-    """A GPU below this is low."""
+    """A GPU below this utilization idles."""
     cpu_threshold: float = parameter(90.0, low=0, high=100, unit="%")
-    """A CPU above this is saturated."""
+    """A CPU above this utilization is saturated."""
     cpu_stat: str = parameter("busiest_k", classic="any_core", choices=("any_core", "mean", "busiest_k"))
-    """Compared is any core, the mean of all, or of as many as there are trainers and workers."""
+    """What is compared: any core, the mean of all, or the busiest k, one per trainer and loader worker."""
     cpu_mean: float | None = parameter(85.0, classic=None, low=0, high=100, unit="%")
-    """The CPU is saturated too when the mean of all cores is at least this."""
+    """The CPU is also saturated when the mean of all cores is at least this."""
     patience: int | None = parameter(None, classic=1000, above=0, unit="snapshots", instead_of="patience_s")
-    """More snapshots than this must have been seen first."""
+    """The rule judges a node only after more snapshots than this."""
     patience_s: float | None = parameter(300.0, classic=None, above=0, unit="s")
-    """The same as a time, from the end of warm-up."""
+    """The same as a time, counted from the end of warm-up."""
     window_s: float | None = parameter(600.0, classic=None, above=0, unit="s")
-    """How far back snapshots count; over the whole life of the job when not set."""
+    """How far back snapshots count; none = the whole job."""
     skip_before_first_step: bool = parameter(True, classic=False)
-    """Leave out what was read before the end of warm-up."""
+    """Ignore readings before the end of warm-up."""
 
     @property
     def lookback(self) -> Lookback:
-        """The window, or only what is new."""
+        """The window, or new rows only."""
         return Lookback(seconds=self.window_s)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
@@ -86,7 +87,7 @@ class CPUBottleneck(Rule):
             have, need = (count, self.patience) if self.patience is not None else (seconds, self.patience_s)
             if need is not None and have <= need:
                 window.insufficient(
-                    "patience_not_reached", f"{node} was not seen long enough", have=have, need=need
+                    "patience_not_reached", f"{node} was observed for too short a time", have=have, need=need
                 )
                 continue
             window.judged(count)
@@ -99,7 +100,7 @@ class CPUBottleneck(Rule):
                     "low_gpu": lows,
                 }
                 limit = f"{self.gpu_threshold:g} %"
-                text = f"a GPU was below {limit} with a saturated CPU in {share:.0f} % of the time"
+                text = f"a GPU was below {limit} while the CPU was saturated in {share:.0f} % of snapshots"
                 yield self.issue(
                     text, node=node, evidence=evidence, time_start=int(at[0]), time_end=int(at[-1])
                 )
@@ -115,6 +116,6 @@ class CPUBottleneck(Rule):
         else:
             counts = window.series("proc.count")
             of = [counts[node, role].value[-1] for role in ("trainer", "worker") if (node, role) in counts]
-            # Without a count of processes a few busy cores say nothing on a large machine.
+            # On a large machine, a few busy cores mean nothing without the number of processes.
             high = busiest(cores, int(sum(of))) > self.cpu_threshold if of else mean > self.cpu_threshold
         return high if self.cpu_mean is None else high | (mean >= self.cpu_mean)

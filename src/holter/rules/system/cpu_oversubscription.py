@@ -1,4 +1,4 @@
-"""More work for the CPU at a time than it has cores, or than its quota allows."""
+"""CPUOversubscription: more threads than CPU cores compete for time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _MINUTE_S = 60.0
 _BUSY_PCT = 90.0
-"""Threads wait for one another only where the cores are busy; load counts those that wait for disks too."""
+"""Threads compete only while the cores are busy; the load average also counts threads that wait for disks."""
 _ADVICE = {
     "throttled": "The quota stops the job: raise it, or run fewer workers and threads than it allows.",
     "pressure": "Use fewer loader workers, and set the threads of each process (OMP_NUM_THREADS).",
@@ -34,32 +34,36 @@ class CPUOversubscription(Rule):
         "samples/proc.cpu",
         "samples/proc.count",
     )
-    description = "threads fight for cores"
+    description = "more threads than CPU cores compete for time"
     formula = (
-        "mean of the last minute: the job's part of the load per core while cores are busy; share of periods "
-        "throttled by a quota; share of time in which some task waits for a CPU (psi.cpu)"
+        "means of the last minute: the job's load per core while cores are busy, share of CPU periods "
+        "throttled by a quota, or share of time in which a task waits for a CPU (psi.cpu), each >= its "
+        "limits"
     )
-    advice = "Set thread counts, use fewer workers, raise the quota, pin ranks to NUMA nodes."
+    advice = (
+        "Limit threads per process (OMP_NUM_THREADS), use fewer loader workers, raise the CPU quota, or pin"
+        " ranks to NUMA nodes."
+    )
     packs = ("performance",)
     every_s = 30.0
     consecutive = 2
 
     load_info: float | None = parameter(1.2, above=0, unit="threads per core")
-    """Load from which it is worth a note."""
+    """Load from which the rule reports a note."""
     load_warning: float | None = parameter(1.5, above=0, unit="threads per core")
-    """Load from which it is a warning."""
+    """Load that is a warning."""
     load_critical: float | None = parameter(3.0, above=0, unit="threads per core")
-    """Load from which it is critical."""
+    """Load that is critical."""
     throttled_info: float | None = parameter(1.0, above=0, high=100, unit="%")
-    """Share of throttled periods from which it is worth a note."""
+    """Share of throttled periods from which the rule reports a note."""
     throttled_warning: float | None = parameter(5.0, above=0, high=100, unit="%")
-    """Share of throttled periods from which it is a warning."""
+    """Share of throttled periods that is a warning."""
     throttled_critical: float | None = parameter(25.0, above=0, high=100, unit="%")
-    """Share of throttled periods from which it is critical."""
+    """Share of throttled periods that is critical."""
     pressure_warning: float | None = parameter(30.0, above=0, high=100, unit="%")
-    """CPU pressure from which it is a warning."""
+    """CPU pressure that is a warning."""
     pressure_critical: float | None = parameter(60.0, above=0, high=100, unit="%")
-    """CPU pressure from which it is critical."""
+    """CPU pressure that is critical."""
 
     @property
     def lookback(self) -> Lookback:
@@ -67,7 +71,7 @@ class CPUOversubscription(Rule):
         return Lookback(seconds=_MINUTE_S)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge each node; of load, quota and pressure the worst is told."""
+        """Judge each node by the worst of load, quota and pressure."""
         since = window.job.loop
         if since is None:
             return window.insufficient("patience_not_reached", "warm-up has not ended")
@@ -98,7 +102,7 @@ class CPUOversubscription(Rule):
             window.insufficient("no_input", "neither load, nor quota, nor CPU pressure")
 
     def _levels(self, here: dict[str, float], cores: int) -> dict[str, Severity | None]:
-        """Return the level of each measure there is; of equals the first counts."""
+        """Return the level of each available measure; the first of equal levels counts."""
         levels: dict[str, Severity | None] = {}
         if "cgroup.throttled_pct" in here:
             levels["throttled"] = grade(
@@ -109,7 +113,7 @@ class CPUOversubscription(Rule):
             )
         busy = here.get("cpu.util", 0.0) >= _BUSY_PCT
         load = here["cpu.load1"] / cores * _part(here, cores) if "cpu.load1" in here and cores else None
-        # One task that waits now and then is usual where all cores work; more tasks than cores is not.
+        # With all cores busy a task waits now and then; that is normal unless tasks outnumber cores.
         crowded = busy and (load is None or self.load_info is None or load >= self.load_info)
         if "psi.cpu" in here:
             found = grade(here["psi.cpu"], warning=self.pressure_warning, critical=self.pressure_critical)
@@ -122,8 +126,8 @@ class CPUOversubscription(Rule):
     def _issue(self, window: Window, node: str, severity: Severity, code: str, here: dict[str, Any]) -> Issue:
         words = {
             "throttled": f"the CPU quota ran out in {here.get('cgroup.throttled_pct', 0):.0f} % of periods",
-            "pressure": f"some task waits for a CPU {here.get('psi.cpu', 0):.0f} % of the time",
-            "load": f"{here.get('cpu.load1', 0):.0f} threads want {here.get('cores')} cores",
+            "pressure": f"a task waits for a CPU {here.get('psi.cpu', 0):.0f} % of the time",
+            "load": f"{here.get('cpu.load1', 0):.0f} threads compete for {here.get('cores')} cores",
         }
         counts = window.series("proc.count")
         processes = {role: int(s.value[-1]) for (where, role), s in counts.items() if where == node}
@@ -140,9 +144,9 @@ class CPUOversubscription(Rule):
 
 
 def _part(here: dict[str, float], cores: int) -> float:
-    """Return the job's part of the CPU time that is used; load and pressure are the whole machine's.
+    """Return the job's share of the used CPU time, because load and pressure cover the whole machine.
 
-    Threads of others that crowd the cores are no fault of the job's, and none that it could mend.
+    The job cannot change how many threads other jobs run.
     """
     used = cores * here.get("cpu.util", 0.0)
     own = here.get("proc.cpu")

@@ -1,4 +1,4 @@
-"""Energy that GPUs use while they do nothing."""
+"""EnergyWaste: idle GPUs use much of the energy."""
 
 from __future__ import annotations
 
@@ -16,43 +16,43 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _GAP_READINGS = 5
-"""A reading stands for the time since the one before, but for no more than so many intervals."""
+"""A reading covers the time since the previous one, up to this number of intervals."""
 _KWH = 3.6e6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnergyWaste(Rule):
-    """A large share of the energy of the GPUs that the job uses is spent while they idle."""
+    """The GPUs of the job use a large share of their energy while they idle."""
 
     reads = ("samples/gpu.power", "samples/gpu.util", READS)
     severity = "info"
-    description = "energy spent on idle GPUs"
+    description = "idle GPUs use much of the energy"
     formula = (
-        "energy while utilization < idle_pct, of all energy since the start >= info, warning, or critical"
+        "energy used while utilization < idle_pct / all energy since the start >= info, warning, or critical"
     )
-    advice = "Shorten what the GPUs wait for: start-up, data loading, evaluation on the CPU, checkpoints."
+    advice = "Shorten what the GPUs wait for: start-up, data loading, evaluation on the CPU, and checkpoints."
     packs = ("performance",)
     every_s = 60.0
     consecutive = 2
 
     idle_pct: float = parameter(5.0, low=0, high=100, unit="%")
-    """A GPU below this does nothing."""
+    """A GPU below this utilization is idle."""
     info: float | None = parameter(10.0, low=0, high=100, unit="%")
-    """Share of energy from which it is worth a note."""
+    """Share of the energy from which the rule reports a note."""
     warning: float | None = parameter(20.0, low=0, high=100, unit="%")
-    """Share from which it is a warning."""
+    """Share of the energy that is a warning."""
     critical: float | None = parameter(50.0, low=0, high=100, unit="%")
-    """Share from which it is critical."""
+    """Share of the energy that is critical."""
     min_s: float = parameter(1800.0, low=0, unit="s")
-    """Shorter jobs are not judged: their start weighs too much."""
+    """Shorter jobs are not judged, because their start-up weighs too much."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Add up what is new; judge all GPUs that ever worked together."""
+        """Add the new readings, and judge all GPUs that worked at any time together."""
         power, util = window.series("gpu.power", new=True), window.series("gpu.util", new=True)
         kept: dict[str, list[float]] = window.state.setdefault("joules", {})
         most = _GAP_READINGS * window.job.interval_ms / 1e3
         for node, device in sorted(power.keys() & util.keys()):
-            # All, those that idle, the highest utilization, and the time of the last reading.
+            # Total energy, idle energy, highest utilization, time of the last reading.
             whole, idle, high, last = kept.get(f"{node}/{device}", [0.0, 0.0, 0.0, 0.0])
             series = power[node, device]
             busy = matrix({(node, device): util[node, device]}, node, series.time)[0]
@@ -68,7 +68,7 @@ class EnergyWaste(Rule):
     def _judge(self, window: Window, kept: dict[str, list[float]]) -> Iterator[Issue]:
         places = [(key.rpartition("/")[0], key.rpartition("/")[2]) for key in kept]
         mine = ours(places, owners(window))
-        # One that never worked is UnusedGPU's business, or somebody else's.
+        # UnusedGPU judges a GPU that never worked.
         used = [kept[f"{node}/{device}"] for node, device in mine if kept[f"{node}/{device}"][2] >= 5.0]
         whole, idle = sum(k[0] for k in used), sum(k[1] for k in used)
         if whole <= 0:
@@ -82,7 +82,7 @@ class EnergyWaste(Rule):
         severity = grade(share, info=self.info, warning=self.warning, critical=self.critical)
         if severity is not None:
             yield self.issue(
-                f"{share:.0f} % of the GPUs' energy, {idle / _KWH:.2f} kWh, was spent while they idled",
+                f"{share:.0f} % of the GPUs' energy ({idle / _KWH:.2f} kWh) was used while they idled",
                 severity=severity,
                 time_start=window.job.start,
                 time_end=window.end,

@@ -1,4 +1,4 @@
-"""GPU memory that grows all of a sudden."""
+"""GPUMemoryIncrease: GPU memory use grows suddenly."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _WINDOWS = 3
-"""For so many windows in a row memory must stay above."""
+"""Number of windows in a row in which memory must stay above the limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GPUMemoryIncrease(Rule):
-    """A GPU uses clearly more memory than it did after training had settled. Slow growth: GPUMemoryLeak."""
+    """A GPU uses clearly more memory than after warm-up. GPUMemoryLeak finds slow growth."""
 
     reads = ("samples/gpu.mem.used_pct", "samples/gpu.mem.busy", READS, "steps")
-    description = "sudden growth of GPU memory"
+    description = "GPU memory use grows suddenly"
     formula = (
-        "modern: the medians of the last three windows all above that of the first window after patience "
-        "by more than increase; classic: mean of the last window readings less their mean one reading "
-        "before > increase"
+        "modern: the medians of the last three windows are all above the median of the first window after "
+        "`patience` by more than increase; classic: mean of the last `window` readings - the same mean one "
+        "reading earlier > increase"
     )
-    advice = "Look at what is kept from step to step; a smaller micro-batch, or checkpointed activations."
+    advice = "Find what is kept from step to step. Use a smaller micro-batch or checkpoint activations."
     packs = ("sagemaker",)
 
     increase: float = parameter(5.0, low=0, high=100, unit="percentage points")
-    """Growth above which it fires."""
+    """Growth above which the rule fires."""
     memory: str = parameter("used", classic="busy", choices=("used", "busy"))
-    """Compared is how much of the memory is used, or how busy its controller is."""
+    """Which reading of GPU memory is compared: the share in use, or how busy its controller is."""
     patience: int | None = parameter(None, classic=1000, above=0, unit="readings", instead_of="patience_s")
-    """More readings than this must have been seen first."""
+    """The rule judges a GPU only after more readings than this."""
     patience_s: float | None = parameter(600.0, classic=None, above=0, unit="s")
-    """The same as a time, from the end of warm-up."""
+    """The same as a time, counted from the end of warm-up."""
     window: int | None = parameter(None, classic=10, low=2, unit="readings", instead_of="window_s")
-    """How many readings are averaged, after the formula of old."""
+    """Number of readings that the classic formula averages."""
     window_s: float | None = parameter(60.0, classic=None, above=0, unit="s")
-    """The same as a time, for medians."""
+    """Length of the windows whose medians the modern formula compares."""
 
     @property
     def lookback(self) -> Lookback:
-        """Three windows; the formula of old keeps what it needs in the state."""
+        """Three windows; the classic formula keeps its readings in the state."""
         return Lookback(seconds=_WINDOWS * self.window_s if self.window_s else None)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
@@ -71,7 +71,7 @@ class GPUMemoryIncrease(Rule):
                 grown, count, evidence = found
                 window.state["grown"][f"{node}/{device}"] = grown
                 yield self.issue(
-                    f"{device} uses {grown:.0f} points more of its memory than before",
+                    f"{device} uses {grown:.0f} percentage points more of its memory than before",
                     node=node,
                     device=device,
                     count=count,
@@ -81,7 +81,7 @@ class GPUMemoryIncrease(Rule):
                 )
 
     def _remember(self, window: Window, metric: str) -> None:
-        """Count the new readings in, and hand over box plots of all."""
+        """Add the new readings to the sketches, and hand over box plots of all."""
         sketches = window.state.setdefault("sketches", {})
         last = window.state.setdefault("last", {})
         grown = window.state.setdefault("grown", {})
@@ -120,10 +120,10 @@ class GPUMemoryIncrease(Rule):
         ends = ends[(numbers > patience) & (ends >= width)]
         total = np.concatenate([[0.0], np.cumsum(values)])
         now = (total[ends + 1] - total[ends + 1 - width]) / width
-        # The published formula leaves out the last two of the readings before.
+        # The published formula ignores the last two readings of the earlier mean.
         earlier = (total[ends - 1] - total[ends - width]) / (width - 1)
         rise = now - earlier
-        # Sums over many readings are off by rounding; the limit itself is no excess.
+        # Rounding changes sums over many readings; a value at the limit is not an excess.
         above = rise > self.increase + 1e-9
         return (float(rise.max()), int(above.sum()), {}) if above.any() else None
 

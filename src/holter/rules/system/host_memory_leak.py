@@ -1,4 +1,4 @@
-"""Host memory of the job's processes that grows and grows."""
+"""HostMemoryLeak: host memory use grows steadily."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _POINTS = 240
 _HOUR_BINS = 3600e9 / _BIN_NS
 _MIB, _GIB = 2**20, 2**30
 _CAUSES = {"trainer": "main", "worker": "workers"}
-"""What grows, by the role of the processes; as other roles are called, and `shm`."""
+"""Names of the process roles for messages; other roles keep their name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,30 +28,32 @@ class HostMemoryLeak(Rule):
     """The memory of the job's processes on a node shows a steady upward trend that does not level off."""
 
     reads = ("samples/proc.private", "samples/proc.rss", "samples/mem.available", "samples/shm.used")
-    description = "host memory grows steadily"
+    description = "host memory use grows steadily"
     formula = (
-        "of 30 s medians after skip_s: Mann-Kendall z >= min_z, slope >= min_slope_mib_h and 0.5 % of RAM "
-        "an hour, in both halves >= 0.3 of it, growth >= min_growth_gib and 2 % of RAM"
+        "over 30 s medians after skip_s: Mann-Kendall z >= min_z, slope >= min_slope_mib_h and >= 0.5 % of "
+        "RAM per hour, slope of both halves >= 0.3 x the whole slope, growth >= min_growth_gib and >= 2 % "
+        "of RAM"
     )
     advice = (
-        "Keep arrays, not Python lists, in the dataset; restart workers; detach what is collected per step."
+        "Store the dataset's items in arrays instead of Python lists, restart loader workers each epoch, "
+        "and detach tensors that are collected per step."
     )
     packs = ("default", "essentials")
     every_s = 60.0
     consecutive = 2
 
     skip_s: float = parameter(600.0, low=0, unit="s")
-    """Start-up that is left out."""
+    """Start-up time that is ignored."""
     min_points: int = parameter(60, low=4, high=_POINTS, unit="medians of 30 s")
-    """How many are needed to judge."""
+    """Number of 30 s medians that the rule needs."""
     min_z: float = parameter(4.0, above=0)
-    """How sure the trend must be."""
+    """Confidence of the trend, as a Mann-Kendall z score."""
     min_slope_mib_h: float = parameter(256.0, low=0, unit="MiB/h")
-    """Slower growth than this is no leak."""
+    """Slower growth is not a leak."""
     min_growth_gib: float = parameter(1.0, low=0, unit="GiB")
-    """Less growth than this since the start is no leak."""
+    """Smaller growth since the start is not a leak."""
     critical_h: float = parameter(6.0, low=0, unit="h")
-    """Critical when 90 % of the memory would be reached within this time, or less than 10 % is available."""
+    """Critical when memory reaches 90 % within this time, or when less than 10 % is available."""
 
     @property
     def lookback(self) -> Lookback:
@@ -80,7 +82,7 @@ class HostMemoryLeak(Rule):
                 } | {"": float(np.median(total[early]))}
             total = total[np.isfinite(total)][-_POINTS:]
             if len(total) < self.min_points:
-                text = f"{node} was not seen long enough after start-up"
+                text = f"{node} was observed for too short a time after start-up"
                 window.insufficient("patience_not_reached", text, have=len(total), need=self.min_points)
                 continue
             window.judged(len(total))
@@ -119,7 +121,7 @@ class HostMemoryLeak(Rule):
             grown["shm"] = float(shared.value[-1] - shared.value[0])
         cause = next((_CAUSES.get(r, r) for r, g in grown.items() if g >= 0.7 * growth), "several")
         yield self.issue(
-            f"memory of the job on {node} grows by {slope / _GIB:.2f} GiB an hour"
+            f"the job's memory on {node} grows by {slope / _GIB:.2f} GiB per hour"
             + (f"; nearly full in {max(hours, 0.0):.1f} h" if hours is not None and soon else ""),
             severity="critical" if soon else "warning",
             node=node,
@@ -138,12 +140,12 @@ class HostMemoryLeak(Rule):
 
 
 def _medians(offset: NDArray[np.int64], values: NDArray[np.float64], last_bin: int) -> NDArray[np.float64]:
-    """Return medians of 30 s each, oldest first, up to the last whole one; NaN where nothing was read."""
+    """Return the medians of whole 30 s intervals, oldest first; NaN for intervals without readings."""
     edges = (np.arange(_POINTS + 3) + last_bin - _POINTS - 2) * _BIN_NS
     starts = np.searchsorted(offset, edges)
     counts = np.diff(starts)
     found = np.full(_POINTS + 2, np.nan)
-    # Most bins hold as many readings as the next: those of one size are sorted together.
+    # Most bins have the same number of readings, so bins of one size are sorted together.
     for count in np.unique(counts[counts > 0]).tolist():
         bins = np.flatnonzero(counts == count)
         found[bins] = np.median(values[starts[bins, None] + np.arange(count)], axis=1)

@@ -1,4 +1,4 @@
-"""GPUs that idle, or training that waits, while storage is slow."""
+"""IOBottleneck: a GPU idles while the machine waits for storage."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 _SPANS_S = 60.0
-"""How far back the loader's own spans are looked at; there are many of them."""
+"""How far back the rule reads the spans of the data loader, which are many."""
 _READING = ("read", "decode", "transform", "fetch")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IOBottleneck(Rule):
-    """A GPU is low while cores wait for storage, or training waits for data and loading is mostly reading."""
+    """A GPU idles while cores wait for storage, or training waits for data and loading is mostly reading."""
 
     reads = (
         "samples/gpu.util",
@@ -39,42 +39,42 @@ class IOBottleneck(Rule):
         "spans/stack",
         "spans/step",
     )
-    description = "GPU low while I/O waits are high"
+    description = "a GPU idles while the machine waits for storage"
     formula = (
         "share of snapshots with a GPU < gpu_threshold and I/O wait > io_threshold (or psi.io >= "
-        "psi_threshold) above threshold; or data loading >= data_threshold of the loop "
-        "and reads >= read_threshold of fetch"
+        "psi_threshold) is above threshold; or data loading >= data_threshold of the loop and reads >= "
+        "read_threshold of the fetch time"
     )
-    advice = "Keep data near: a local cache, larger files, a sequential format."
+    advice = "Keep data close: use a local cache, larger files, or a sequential format."
     packs = ("default", "performance", "sagemaker")
     every_s = 30.0
 
     threshold: float = parameter(20.0, classic=50.0, low=0, high=100, unit="%")
-    """Share of snapshots that may be bottlenecks."""
+    """Share of snapshots that may show the bottleneck."""
     gpu_threshold: float = parameter(30.0, classic=10.0, low=0, high=100, unit="%")
-    """A GPU below this is low."""
+    """A GPU below this utilization idles."""
     io_threshold: float = parameter(50.0, low=0, high=100, unit="%")
-    """A core that waits more than this for input and output."""
+    """A core with a higher I/O wait than this waits for storage."""
     psi_threshold: float | None = parameter(20.0, classic=None, low=0, high=100, unit="%")
-    """I/O pressure from which on the node waits too, whatever its cores say."""
+    """The node also waits for storage from this I/O pressure on."""
     data_threshold: float | None = parameter(20.0, classic=None, low=0, high=100, unit="%")
-    """Share of the loop that data loading takes from which on its reads are looked at."""
+    """The rule examines reads when data loading takes this share of the loop."""
     read_threshold: float = parameter(50.0, low=0, high=100, unit="%")
-    """Share of the time to build a batch that is reading."""
+    """Share of the time to build a batch that is spent reading."""
     patience: int | None = parameter(None, classic=1000, above=0, unit="snapshots", instead_of="patience_s")
-    """More snapshots than this must have been seen first."""
+    """The rule judges a node only after more snapshots than this."""
     patience_s: float | None = parameter(300.0, classic=None, above=0, unit="s")
-    """The same as a time, from the end of warm-up."""
+    """The same as a time, counted from the end of warm-up."""
     window_s: float | None = parameter(600.0, classic=None, above=0, unit="s")
-    """How far back snapshots count; over the whole life of the job when not set."""
+    """How far back snapshots count; none = the whole job."""
     min_steps: int = parameter(50, low=1, unit="steps")
-    """Fewer steps than this say nothing about data loading."""
+    """Minimum number of steps; data loading of fewer is not judged."""
     skip_before_first_step: bool = parameter(True, classic=False)
-    """Leave out what was read before the end of warm-up."""
+    """Ignore readings before the end of warm-up."""
 
     @property
     def lookback(self) -> Lookback:
-        """The window, or only what is new; of steps the last two hundred of each rank."""
+        """The window (or new rows only), and the last 200 steps of each rank."""
         return Lookback(seconds=self.window_s, steps=200)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
@@ -123,14 +123,15 @@ class IOBottleneck(Rule):
             seconds = (int(at[-1]) - since) / 1e9
             have, need = (count, self.patience) if self.patience is not None else (seconds, self.patience_s)
             if need is not None and have <= need:
-                text = f"{node} was not seen long enough"
+                text = f"{node} was observed for too short a time"
                 window.insufficient("patience_not_reached", text, have=have, need=need)
                 continue
             window.judged(count)
             share = 100.0 * bad / count
             if share > self.threshold:
                 yield self.issue(
-                    f"a GPU was below {self.gpu_threshold:g} % with high I/O waits {share:.0f} % of the time",
+                    f"a GPU was below {self.gpu_threshold:g} % while cores waited for I/O in "
+                    f"{share:.0f} % of snapshots",
                     code="machine",
                     node=node,
                     time_start=int(at[0]),
@@ -153,7 +154,8 @@ class IOBottleneck(Rule):
         read = 100.0 * loading.stages.get("read", 0.0) / fetch if loading and fetch else 0.0
         if read >= self.read_threshold:
             yield self.issue(
-                f"training waits {share:.0f} % of the time for data, and {read:.0f} % of loading is reading",
+                f"training waits for data {share:.0f} % of the time; "
+                f"{read:.0f} % of the loading time is reading",
                 code="reads",
                 step_start=int(recent["step"].min()),
                 step_end=int(recent["step"].max()),

@@ -1,4 +1,4 @@
-"""GPUs of one job that are used unevenly."""
+"""LoadBalancing: GPUs are used unevenly."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _FARTHEST = math.sqrt(math.log(2.0))
 _MAX_TOLD = 16
 _MAX_DEVICES = 512
-"""Pairs grow with the square; of more devices the first are compared."""
+"""Number of GPUs that are compared: the number of pairs grows with its square."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +32,12 @@ class LoadBalancing(Rule):
     reads = ("samples/gpu.util", READS, "steps")
     description = "GPUs are used unevenly"
     formula = (
-        "Jensen-Shannon distance of two GPUs' histograms of utilization > threshold (modern: of its "
-        "largest value, and means min_mean_difference apart)"
+        "Jensen-Shannon distance between the utilization histograms of two GPUs > threshold; modern: as a "
+        "share of the largest possible distance, and the means differ by >= min_mean_difference"
     )
     advice = (
-        "Devices do unequal work: check sharding, lengths of sequences, and the hardware of the one named."
+        "Check the sharding, the sequence lengths, and the hardware of the named GPU: the devices do "
+        "unequal work."
     )
     packs = ("distributed", "sagemaker")
     every_s = 60.0
@@ -44,34 +45,34 @@ class LoadBalancing(Rule):
     threshold: float = parameter(0.3, classic=0.2, low=0, high=1)
     """Distance above which two GPUs differ."""
     normalised: bool = parameter(True, classic=False)
-    """Whether distances are divided by the largest there can be, the root of ln 2."""
+    """Divide distances by the largest possible one, the square root of ln 2."""
     min_mean_difference: float = parameter(10.0, classic=0.0, low=0, high=100, unit="percentage points")
-    """Means must be this far apart too."""
+    """The mean utilizations must also differ by this much."""
     scope: str = parameter("run", classic="node", choices=("run", "node"))
-    """Compared are all GPUs of the job, or those of each node."""
+    """Whether GPUs are compared across the job (run) or within each node (node)."""
     bin_width: float = parameter(5.0, classic=2.0, low=0.5, high=50, unit="%")
-    """Width of a histogram's bins."""
+    """Width of a histogram bin."""
     patience: int | None = parameter(None, classic=1000, above=0, unit="readings", instead_of="patience_s")
-    """More readings than this of both GPUs must have been seen first."""
+    """The rule compares two GPUs only after more readings of both than this."""
     patience_s: float | None = parameter(300.0, classic=None, above=0, unit="s")
-    """The same as a time, from the end of warm-up."""
+    """The same as a time, counted from the end of warm-up."""
     window_s: float | None = parameter(600.0, classic=None, above=0, unit="s")
-    """How far back readings count; over the whole life of the job when not set."""
+    """How far back readings count; none = the whole job."""
 
     @property
     def lookback(self) -> Lookback:
-        """The window, or only what is new."""
+        """The window, or new rows only."""
         return Lookback(seconds=self.window_s)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Compare the GPUs two by two; tell each node's, or the job's, most unequal pair."""
+        """Compare the GPUs in pairs, and report the most unequal pair of each node or of the job."""
         since = window.job.loop if self.window_s is not None else window.job.start - 1
         if since is None:
             return window.insufficient("patience_not_reached", "warm-up has not ended")
         series = window.series("gpu.util", since=since, new=self.window_s is None)
         known = owners(window)
         counts = self._counts(window, since, {place: series[place] for place in ours(series, known)})
-        # A GPU that nobody used is UnusedGPU's business.
+        # UnusedGPU judges a GPU that was never used.
         used = {place: count for place, count in counts.items() if count[1:].sum() > 0}
         groups = {"": sorted(used)[:_MAX_DEVICES]}
         if self.scope == "node":
@@ -86,7 +87,7 @@ class LoadBalancing(Rule):
                 continue
             if not self._certain(window, places, known):
                 window.insufficient(
-                    "no_match", "there are more GPUs than ranks: whose each is cannot be told"
+                    "no_match", "there are more GPUs than ranks, so the GPUs of this job are unknown"
                 )
                 continue
             yield from self._compare(window, node, {place: used[place] for place in places})
@@ -94,7 +95,7 @@ class LoadBalancing(Rule):
     def _counts(
         self, window: Window, since: int, series: dict[Place, Series]
     ) -> dict[Place, NDArray[np.float64]]:
-        """Return each GPU's histogram, where it was seen long enough."""
+        """Return the histogram of each GPU that has enough readings."""
         bins = max(1, round(100.0 / self.bin_width))
         kept: dict[str, list[float]] = window.state.setdefault("counts", {})
         found = {}
@@ -112,7 +113,7 @@ class LoadBalancing(Rule):
                 found[node, device] = count
                 window.judged(len(one.value))
             else:
-                text = f"{device} was not seen long enough"
+                text = f"{device} was observed for too short a time"
                 window.insufficient("patience_not_reached", text, have=have, need=need)
         return found
 

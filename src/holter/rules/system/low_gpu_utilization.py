@@ -1,4 +1,4 @@
-"""GPUs that are little used, or used by fits and starts."""
+"""LowGPUUtilization: GPU utilization is low or fluctuates."""
 
 from __future__ import annotations
 
@@ -26,34 +26,34 @@ class LowGPUUtilization(Rule):
     """A GPU's utilization is low, or it fluctuates, over the last minutes of training."""
 
     reads = ("samples/gpu.util", "samples/gpu.sm_active", READS, "steps")
-    description = "GPU low or fluctuating"
+    description = "GPU utilization is low or fluctuates"
     formula = (
-        "p95 < threshold_p95 or mean < threshold_mean: low; "
-        "p95 > threshold_p95 and p5 < threshold_p5: fluctuating"
+        "low: 95th percentile < threshold_p95, or mean < threshold_mean; fluctuating: 95th percentile > "
+        "threshold_p95 and 5th percentile < threshold_p5"
     )
-    advice = "Look at what the GPU waits for: data loading first, then communication, then small kernels."
+    advice = "Find what the GPU waits for: check data loading first, then communication, then small kernels."
     packs = ("default", "essentials", "performance", "sagemaker")
 
     threshold_p95: float = parameter(50.0, classic=70.0, low=0, high=100, unit="%", aliases=("threshold",))
-    """Low when the 95th percentile is below this."""
+    """Utilization is low when its 95th percentile is below this."""
     threshold_p5: float = parameter(10.0, low=0, high=100, unit="%")
-    """Fluctuating when the 5th percentile is below this while the 95th is high."""
+    """Utilization fluctuates when its 5th percentile is below this while the 95th is high."""
     threshold_mean: float | None = parameter(60.0, classic=None, low=0, high=100, unit="%")
-    """Low when the mean is below this."""
+    """Utilization is low when its mean is below this."""
     metric: str = parameter("auto", classic="gpu.util", choices=("auto", "gpu.util", "gpu.sm_active"))
-    """What is judged; auto: gpu.sm_active where it is read, else gpu.util."""
+    """Metric that is judged; auto = gpu.sm_active if it is recorded, otherwise gpu.util."""
     sm_threshold_mean: float | None = parameter(30.0, low=0, high=100, unit="%")
-    """The threshold of the mean where gpu.sm_active is judged."""
+    """Replaces threshold_mean when gpu.sm_active is judged."""
     window: int | None = parameter(None, classic=500, above=0, unit="readings", instead_of="window_s")
-    """How many of the last readings are judged."""
+    """Number of recent readings that are judged."""
     window_s: float | None = parameter(250.0, classic=None, above=0, unit="s")
     """The same as a time."""
     patience: int | None = parameter(None, classic=1000, above=0, unit="readings", instead_of="patience_s")
-    """More readings than this must have been seen first."""
+    """The rule judges a GPU only after more readings than this."""
     patience_s: float | None = parameter(300.0, classic=None, above=0, unit="s")
-    """The same as a time, from the end of warm-up."""
+    """The same as a time, counted from the end of warm-up."""
     skip_before_first_step: bool = parameter(True, classic=False)
-    """Leave out what was read before the end of warm-up, and for p5 evaluation and checkpoints."""
+    """Ignore readings before the end of warm-up; for p5 also evaluation and checkpoints."""
 
     @property
     def lookback(self) -> Lookback:
@@ -79,7 +79,10 @@ class LowGPUUtilization(Rule):
                 have, need = (int(series.time[-1]) - since) / 1e9, self.patience_s
             if need is not None and have <= need:
                 window.insufficient(
-                    "patience_not_reached", f"{device} was not seen long enough", have=have, need=need
+                    "patience_not_reached",
+                    f"{device} was observed for too short a time",
+                    have=have,
+                    need=need,
                 )
                 continue
             if self.window is None and self.window_s is not None:
@@ -92,7 +95,7 @@ class LowGPUUtilization(Rule):
             yield from self._judge(window, (node, device), metric, series, now)
 
     def _series(self, window: Window, since: int, *, new: bool = False) -> dict[Place, tuple[str, Series]]:
-        """Return the readings that are judged of each GPU, and of which metric they are."""
+        """Return the judged readings of each GPU, and the name of their metric."""
         found: dict[Place, tuple[str, Series]] = {}
         for metric in ("gpu.util", "gpu.sm_active"):
             if self.metric in ("auto", metric):
@@ -103,7 +106,7 @@ class LowGPUUtilization(Rule):
     def _remember(
         self, window: Window, new: dict[Place, tuple[str, Series]], now: dict[str, dict[str, Any]]
     ) -> dict[Place, int]:
-        """Count the new readings in; return how many there were of each GPU; hand over box plots."""
+        """Add the new readings, hand over box plots, and return the number of readings of each GPU."""
         sketches = window.state.setdefault("sketches", {})
         last = window.state.setdefault("last", {})
         for (node, device), (_, series) in new.items():
@@ -150,20 +153,20 @@ class LowGPUUtilization(Rule):
             )
             numbers["threshold_pct"] = limit
             yield self.issue(
-                f"{device} is little used: {what}, below {limit:g} %", code="low", evidence=numbers, **where
+                f"{device} is underused: {what}, below {limit:g} %", code="low", evidence=numbers, **where
             )
         elif low is not None and high > self.threshold_p95 and low < self.threshold_p5:
-            text = f"{device} is used by fits and starts: 95th percentile {high:.0f} %, 5th {low:.0f} %"
+            text = f"{device} utilization fluctuates: 95th percentile {high:.0f} %, 5th {low:.0f} %"
             yield self.issue(text, code="fluctuating", evidence=numbers, **where)
 
 
 def _training(series: Series, steps: Table) -> NDArray[np.float64]:
-    """Return the readings that do not lie in a step with an evaluation or a checkpoint."""
+    """Return the readings outside steps with an evaluation or a checkpoint."""
     pause = steps.where((steps["eval"] + steps["checkpoint"]) * 10 > steps["duration"])
     begin, end = pause["time"], pause["time"] + pause["duration"]
     order = np.argsort(end, kind="stable")
     at = np.searchsorted(end[order], series.time, side="left")
-    # Steps of many ranks overlap: the earliest begin of all that end later decides.
+    # Steps of many ranks overlap, so the earliest start among the steps that end later decides.
     earliest = np.minimum.accumulate(begin[order][::-1])[::-1]
     inside = np.zeros(len(series.time), dtype=bool)
     inside[at < len(order)] = earliest[at[at < len(order)]] <= series.time[at < len(order)]

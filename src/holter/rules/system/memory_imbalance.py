@@ -1,4 +1,4 @@
-"""Ranks whose GPUs are filled unevenly."""
+"""MemoryImbalance: ranks use very different amounts of GPU memory."""
 
 from __future__ import annotations
 
@@ -19,39 +19,40 @@ _MIN_STEPS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemoryImbalance(Rule):
-    """One rank's GPU is much fuller than those of most others: it limits the batch of all."""
+    """One rank's GPU is much fuller than most others, which limits the batch of all ranks."""
 
     reads = ("scalars/cuda.allocated_peak", "scalars/cuda.total")
     description = "ranks use very different amounts of GPU memory"
     formula = (
-        "(fullest rank - median rank) of the allocated peaks / device >= info; >= warning and the fullest"
-        " >= 50 % full; >= critical and >= 85 % full"
+        "(fullest rank - median rank) of the allocated peaks / device >= info: note; >= warning and the "
+        "fullest rank >= full_warning: warning; >= critical and >= full_critical: critical"
     )
     advice = (
-        "Look at what the rank named holds besides: logging, gathered checkpoints, evaluation; shard those."
+        "Find what the named rank holds in addition, for example logging, gathered checkpoints or "
+        "evaluation, and shard it."
     )
     packs = ("distributed",)
     every_s = 60.0
     consecutive = 2
 
     info: float = parameter(10.0, low=0, high=100, unit="%")
-    """Share of the device that is worth a note."""
+    """Difference, as a share of the device, from which the rule reports a note."""
     warning: float = parameter(20.0, low=0, high=100, unit="%")
-    """Share that is a warning, where the fullest is full enough."""
+    """Difference that is a warning, if the fullest rank exceeds full_warning."""
     critical: float = parameter(30.0, low=0, high=100, unit="%")
-    """Share that is critical, where the fullest is nearly full."""
+    """Difference that is critical, if the fullest rank exceeds full_critical."""
     full_warning: float = parameter(50.0, low=0, high=100, unit="%")
-    """How full the fullest must be for a warning: imbalance of half-empty devices costs nothing."""
+    """How full the fullest rank must be for a warning: imbalance of half-empty devices costs nothing."""
     full_critical: float = parameter(85.0, low=0, high=100, unit="%")
-    """How full it must be to be critical."""
+    """How full the fullest rank must be for a critical finding."""
 
     @property
     def lookback(self) -> Lookback:
-        """Half an hour, of which the last steps count."""
+        """Half an hour, of which the last steps are judged."""
         return Lookback(seconds=1800.0)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Compare the ranks whose devices are equally large."""
+        """Compare the ranks whose devices have the same memory size."""
         peaks, totals = (by_rank(window.scalars, f"cuda.{name}") for name in ("allocated_peak", "total"))
         groups: dict[float, dict[int, float]] = {}
         for rank in sorted(peaks.keys() & totals.keys()):
@@ -69,7 +70,8 @@ class MemoryImbalance(Rule):
             severity = self._severity(skew, full[fullest])
             if severity is not None:
                 yield self.issue(
-                    f"rank {fullest} fills {full[fullest]:.0f} % of its GPU, {skew:.0f} points above most",
+                    f"rank {fullest} fills {full[fullest]:.0f} % of its GPU, {skew:.0f} points above "
+                    "the median rank",
                     severity=severity,
                     code=f"of_{total / 2**30:.0f}_gib",
                     evidence={

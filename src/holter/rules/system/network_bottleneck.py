@@ -1,4 +1,4 @@
-"""A network that is full, loses segments, or is slower on one node than on the others."""
+"""NetworkBottleneck: the network slows down training."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MIN_STEPS = 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkBottleneck(Rule):
-    """Training waits for a full link, segments are lost, or a node's link is slower than its peers'."""
+    """Training waits for a full link, segments are lost, or the link of a node is slower than others."""
 
     reads = (
         "samples/net.rx",
@@ -29,12 +29,13 @@ class NetworkBottleneck(Rule):
         "samples/net.retrans",
         "steps",
     )
-    description = "the network holds training back"
+    description = "the network slows down training"
     formula = (
-        "p95 of traffic >= full_pct of the link and communication >= exposed_pct of the steps; TCP "
-        "segments sent again / sent >= info, warning, or critical; link slower than most others'"
+        "95th percentile of traffic >= full_pct of the link and communication >= exposed_pct of the steps; "
+        "TCP retransmissions / segments sent >= info, warning, or critical; or a link slower than most "
+        "others"
     )
-    advice = "Check cable and port, the interface NCCL chose, rail alignment, and message sizes."
+    advice = "Check the cable and the port, the interface that NCCL chose, rail alignment, and message sizes."
     packs = ("distributed",)
     every_s = 30.0
     consecutive = 2
@@ -42,19 +43,19 @@ class NetworkBottleneck(Rule):
     full_pct: float = parameter(85.0, above=0, high=100, unit="%")
     """A link with more traffic than this is full."""
     exposed_pct: float = parameter(10.0, low=0, high=100, unit="%")
-    """Share of the steps that communication takes at least."""
+    """Share of the steps that communication must take."""
     info: float | None = parameter(0.1, above=0, high=100, unit="%")
-    """Share of segments sent again from which it is worth a note."""
+    """Share of retransmitted segments from which the rule reports a note."""
     warning: float | None = parameter(1.0, above=0, high=100, unit="%")
-    """Share from which it is a warning."""
+    """Share of retransmitted segments that is a warning."""
     critical: float | None = parameter(5.0, above=0, high=100, unit="%")
-    """Share from which it is critical."""
+    """Share of retransmitted segments that is critical."""
     min_segments: float = parameter(20_000.0, low=1, unit="segments")
-    """Fewer segments sent within two minutes say nothing about losses."""
+    """Retransmissions are not judged below this number of segments in two minutes."""
 
     @property
     def lookback(self) -> Lookback:
-        """The last two minutes, and of steps the last two hundred of each rank."""
+        """The last two minutes, and the last 200 steps of each rank."""
         return Lookback(seconds=_WINDOW_S, steps=200)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
@@ -81,7 +82,7 @@ class NetworkBottleneck(Rule):
                     window,
                     place[0],
                     "lost_segments",
-                    f"{share:.2g} % of TCP segments had to be sent again",
+                    f"{share:.2g} % of TCP segments were retransmitted",
                     severity=severity,
                     evidence={"retransmitted_pct": share, "segments": round(segments)},
                 )
@@ -103,13 +104,13 @@ class NetworkBottleneck(Rule):
                     window,
                     place[0],
                     "full",
-                    f"the link is {use:.0f} % full and communication takes {exposed:.0f} % of the steps",
+                    f"the link is {use:.0f} % full, and communication takes {exposed:.0f} % of the steps",
                     evidence={"link_used_pct": use, "communication_pct": exposed},
                 )
 
     def _slower(self, window: Window) -> Iterator[Issue]:
         speeds = {place[0]: float(s.value[-1]) for place, s in window.series("net.link_speed").items()}
-        # Of two nodes none can tell which one is wrong.
+        # With two nodes it is unknown which one is wrong.
         if len(speeds) < 3:
             return
         window.judged(len(speeds))

@@ -1,4 +1,4 @@
-"""How the machine was used over the whole job."""
+"""OverallSystemUsage: summarises the use of CPU, GPU, memory, storage and network."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _GROUPS: dict[str, tuple[tuple[str, ...], str]] = {
     "PCIe": (("gpu.pcie_rx", "gpu.pcie_tx"), "sum"),
     "GPU power": (("gpu.power",), "sum"),
 }
-"""What is told of each node: metrics, and how their devices are put together."""
+"""The figures of each node: metrics, and how the values of their devices are combined."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,18 +38,18 @@ class OverallSystemUsage(Rule):
 
     reads = tuple(f"samples/{metric}" for metrics, _ in _GROUPS.values() for metric in metrics)
     severity = "info"
-    description = "summary of resource use"
+    description = "summarises the use of CPU, GPU, memory, storage and network"
     formula = "never"
     packs = ("default", "performance", "sagemaker")
     every_s = 30.0
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Count the new readings in, and hand over min, p50, p95, p99 and max of all."""
+        """Add the new readings, and hand over min, p50, p95, p99 and max of all readings."""
         sketches = window.state.setdefault("sketches", {})
         for group, (metrics, how) in _GROUPS.items():
             series: dict[Place, Series] = {}
             for metric in metrics:
-                # Devices of several metrics must not fall together.
+                # Devices of different metrics must stay separate.
                 found = window.series(metric, new=True).items()
                 series |= {(node, f"{metric}/{device}"): one for (node, device), one in found}
             for node in sorted({node for node, _ in series}):
@@ -76,7 +76,7 @@ class OverallSystemUsage(Rule):
 
 
 def _together(readings: NDArray[np.float64], how: str) -> NDArray[np.float64]:
-    # A device that was not read is left out, not counted as idle.
+    # A device without readings is left out; it does not count as idle.
     known = np.isfinite(readings)
     total = np.where(known, readings, 0.0).sum(axis=0)
     return np.asarray(total if how == "sum" else total / np.maximum(known.sum(axis=0), 1))

@@ -1,4 +1,4 @@
-"""All rules of the machine and of steps at once, as one rule with their parameters."""
+"""ProfilerReport: runs all profiler rules and reports them together."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _RULES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfilerReport(Rule):
-    """Brings the profiler's rules along, for a report of them all. It never fires itself; they do.
+    """Runs the profiler rules for one report of all of them. It never fires itself; its rules do.
 
     Once the job has ended its status is IssuesFound when one of them has found any. With it, `holter run`
     writes the report into the job, and again while it runs.
@@ -39,21 +39,21 @@ class ProfilerReport(Rule):
 
     reads = ("steps",)
     severity = "info"
-    description = "report of all profiler rules"
+    description = "runs all profiler rules and reports them together"
     formula = "never"
     packs = ("sagemaker",)
 
     parameters_of_rules: str = parameter("{}")
-    """The parameters of its rules, as a JSON object from `<Rule>_<parameter>` to values."""
+    """Parameters of its rules, as a JSON object from `<Rule>_<parameter>` to values."""
     profile: str = parameter("modern", classic="classic", choices=("modern", "classic"))
-    """Defaults of the parameters that are not given."""
+    """Default profile for parameters that are not given."""
     scan_interval_us: int = parameter(60_000_000, above=0, unit="us")
-    """Accepted for old configurations; holter evaluates each rule at its own interval."""
+    """Accepted for old configurations and ignored; each rule has its own interval."""
     opt_out_telemetry: bool = parameter(False)
-    """Accepted for old configurations; holter has no telemetry."""
+    """Accepted for old configurations and ignored; holter has no telemetry."""
 
     def __post_init__(self) -> None:
-        """Check the parameters of the rules as those of its own."""
+        """Check the parameters of its rules like its own parameters."""
         Rule.__post_init__(self)
         try:
             given = json.loads(self.parameters_of_rules or "{}")
@@ -61,7 +61,7 @@ class ProfilerReport(Rule):
             given = None
         if not isinstance(given, dict):
             raise BadRule(
-                f"ProfilerReport: parameters_of_rules={self.parameters_of_rules!r} is no JSON object"
+                f"ProfilerReport: parameters_of_rules={self.parameters_of_rules!r} is not a JSON object"
             )
         canonical = {f"{rule}_{name}": value for (rule, name), value in _split(given).items()}
         object.__setattr__(self, "parameters_of_rules", json.dumps(canonical, sort_keys=True))
@@ -69,7 +69,7 @@ class ProfilerReport(Rule):
 
     @classmethod
     def of(cls, given: Mapping[str, Any] | None = None, *, defaults: str = "modern") -> ProfilerReport:
-        """Make the rule from parameters as a user writes them, those of its rules among them.
+        """Make the rule from parameters as a user writes them, including those of its rules.
 
         Raises:
             BadRule: An unknown rule, parameter or profile, or a value out of range; names what is valid.
@@ -91,7 +91,7 @@ class ProfilerReport(Rule):
         return tuple(rule.of(given.get(name), defaults=self.profile) for name, rule in _rules().items())
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Hand over which rules it brought, with their parameters."""
+        """Hand over its rules with their parameters."""
         window.hand_over(lambda: {"rules": {type(rule).__name__: rule.values() for rule in self.brings()}})
         steps = window.new("steps").rows
         if steps:

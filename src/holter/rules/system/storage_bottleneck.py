@@ -1,4 +1,4 @@
-"""Storage that is too slow for what training reads."""
+"""StorageBottleneck: storage is too slow for training."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 _PRESSURE_S = 60.0
 _WINDOW_S = 300.0
 _MIN_OPERATIONS = 10.0
-"""Fewer operations a second than this say nothing about how long one takes."""
+"""With fewer operations per second, their duration is not judged."""
 _MIN_STEPS = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageBottleneck(Rule):
-    """Tasks wait for input and output while training waits for data."""
+    """Tasks wait for I/O while training waits for data."""
 
     reads = (
         "samples/psi.io",
@@ -35,28 +35,28 @@ class StorageBottleneck(Rule):
     )
     description = "storage is too slow for training"
     formula = (
-        "psi.io of the last minute >= pressure and data loading >= data of the steps (or twice of both: "
-        "critical); p95 of disk.await >= wait_ms: info"
+        "psi.io of the last minute >= pressure and data loading >= data of the steps: warning; both at "
+        "twice their limit: critical; 95th percentile of disk.await >= wait_ms: note"
     )
-    advice = "Keep data near: a local cache, larger files, a sequential format."
+    advice = "Keep data close: use a local cache, larger files, or a sequential format."
     packs = ("performance",)
     every_s = 30.0
     consecutive = 2
 
     pressure: float = parameter(20.0, above=0, high=100, unit="%")
-    """I/O pressure from which it is a warning; twice as much is critical."""
+    """I/O pressure that is a warning; twice as much is critical."""
     data: float = parameter(10.0, low=0, high=100, unit="%")
-    """Share of the steps that data loading takes at least; for critical twice as much."""
+    """Share of the steps that data loading must take; twice as much for a critical finding."""
     wait_ms: float | None = parameter(50.0, above=0, unit="ms")
-    """Mean time of a disk operation whose 95th percentile is worth a note."""
+    """95th percentile of the time of a disk operation from which the rule reports a note."""
 
     @property
     def lookback(self) -> Lookback:
-        """The last five minutes, and of steps the last two hundred of each rank."""
+        """The last five minutes, and the last 200 steps of each rank."""
         return Lookback(seconds=_WINDOW_S, steps=200)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge each node by its pressure and its ranks' wait for data."""
+        """Judge each node by its I/O pressure and by its ranks' wait for data."""
         pressure = window.series("psi.io", since=window.end - round(_PRESSURE_S * 1e9))
         waits, operations = window.series("disk.await"), window.series("disk.iops")
         if not pressure and not waits:
@@ -94,14 +94,16 @@ class StorageBottleneck(Rule):
         stalled, loading, wait = here["psi_io_pct"], here["data_loading_pct"], here["await_p95_ms"]
         if stalled is not None and loading is not None and stalled >= self.pressure and loading >= self.data:
             much = stalled >= 2 * self.pressure and loading >= 2 * self.data
-            text = f"tasks wait for storage {stalled:.0f} % of the time, training for data {loading:.0f} %"
+            text = (
+                f"tasks wait for storage {stalled:.0f} % of the time; training waits for data {loading:.0f} %"
+            )
             return "critical" if much else "warning", "pressure", text
         if self.wait_ms is not None and wait is not None and wait >= self.wait_ms:
             return "info", "slow_disk", f"a disk operation takes {wait:.0f} ms (95th percentile)"
         return None
 
     def _loading(self, window: Window) -> dict[str, float]:
-        """Return the share of data loading in the steps of each node's ranks of the last minutes."""
+        """Return the share of data loading in the recent steps of each node."""
         steps = window.steady
         steps = steps.where(steps["time"] + steps["duration"] > window.end - round(_WINDOW_S * 1e9))
         found = {}
@@ -114,7 +116,7 @@ class StorageBottleneck(Rule):
 
 
 def _await(waits: dict[Place, Readings], operations: dict[Place, Readings], place: Place) -> float | None:
-    """Return the 95th percentile of how long operations took, where there were enough of them."""
+    """Return the 95th percentile of the operation times; None if there are too few operations."""
     if place not in waits or place not in operations or len(waits[place].value) < _MIN_STEPS:
         return None
     enough = float(np.median(operations[place].value)) >= _MIN_OPERATIONS

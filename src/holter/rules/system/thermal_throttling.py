@@ -1,4 +1,4 @@
-"""GPUs that slow down because they are hot, or slower than their peers."""
+"""ThermalThrottling: heat or power limits lower GPU clocks."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Gpu(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThermalThrottling(Rule):
-    """A busy GPU lowers its clock because of heat or power, or runs slower than others of its model."""
+    """A busy GPU lowers its clock because of heat or power, or runs slower than other GPUs of its model."""
 
     reads = (
         "samples/gpu.util",
@@ -48,38 +48,40 @@ class ThermalThrottling(Rule):
         "samples/gpu.mem_temp",
         READS,
     )
-    description = "GPU clocks are lowered by heat or power"
+    description = "heat or power limits lower GPU clocks"
     formula = (
-        "of busy readings: share lowered by heat > info, warning, critical; by hardware or power brake; "
-        "median clock below that of the same model's others; a minute within 3 degrees of slow-down"
+        "share of busy readings throttled by heat > info, warning, or critical; by hardware or power brake "
+        ">= hardware_*; median clock below other GPUs of the model by >= deficit_*; or a minute within 3 "
+        "degrees of the slow-down temperature"
     )
     advice = (
-        "Check cooling, airflow and the power limit of the GPU; one slow GPU slows a whole synchronous job."
+        "Check the cooling, the airflow and the power limit of the GPU; one slow GPU slows down a whole "
+        "synchronous job."
     )
     packs = ("performance",)
     every_s = 60.0
     consecutive = 2
 
     info: float | None = parameter(0.0, low=0, high=100, unit="%")
-    """Share of busy readings with clocks lowered by heat above which it is worth a note."""
+    """Share of busy readings throttled by heat above which the rule reports a note."""
     warning: float | None = parameter(1.0, low=0, high=100, unit="%")
-    """Share from which it is a warning."""
+    """Share of busy readings throttled by heat that is a warning."""
     critical: float | None = parameter(10.0, low=0, high=100, unit="%")
-    """Share from which it is critical."""
+    """Share of busy readings throttled by heat that is critical."""
     hardware_warning: float | None = parameter(0.1, low=0, high=100, unit="%")
-    """The same for a slow-down by hardware or a power brake."""
+    """Share of busy readings slowed by hardware or a power brake that is a warning."""
     hardware_critical: float | None = parameter(5.0, low=0, high=100, unit="%")
-    """The same for a slow-down by hardware or a power brake."""
+    """Share of busy readings slowed by hardware or a power brake that is critical."""
     deficit_warning: float | None = parameter(7.0, above=0, high=100, unit="%")
-    """How much slower than the same model's others is a warning."""
+    """A clock lower than that of the model's other GPUs by this share is a warning."""
     deficit_critical: float | None = parameter(15.0, above=0, high=100, unit="%")
-    """How much slower is critical."""
+    """A clock lower than that of the model's other GPUs by this share is critical."""
     busy_pct: float = parameter(50.0, low=0, high=100, unit="%")
-    """Readings below this utilization do not count: an idle GPU lowers its clock by right."""
+    """Readings below this utilization are ignored, because an idle GPU lowers its clock on purpose."""
     min_busy_s: float = parameter(60.0, low=0, unit="s")
-    """A GPU that was busy for less is not judged."""
+    """A GPU that was busy for a shorter time is not judged."""
     memory_c: float = parameter(95.0, above=0, unit="degrees C")
-    """Memory this hot is a warning."""
+    """GPU memory at this temperature is a warning."""
 
     @property
     def lookback(self) -> Lookback:
@@ -87,7 +89,7 @@ class ThermalThrottling(Rule):
         return Lookback(seconds=_WINDOW_S)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge each busy GPU by itself, then against those of its model."""
+        """Judge each busy GPU by itself, then against other GPUs of its model."""
         util = window.series("gpu.util")
         gpus = {}
         for place in ours(util, owners(window)):
@@ -134,7 +136,7 @@ class ThermalThrottling(Rule):
         texts = {
             "heat": f"heat lowers the clock of {place[1]} in {gpu.heat:.1f} % of its busy time",
             "hardware": f"hardware slows {place[1]} in {max(gpu.slow, gpu.brake):.1f} % of its busy time",
-            "slower": f"{place[1]} runs {deficit or 0:.0f} % slower than others of its model",
+            "slower": f"{place[1]} runs {deficit or 0:.0f} % slower than other GPUs of its model",
         }
         yield self._issue(
             window,
@@ -161,12 +163,12 @@ class ThermalThrottling(Rule):
             long = int(temp.time[-1]) - int(temp.time[0]) >= 0.9e9 * _HOT_S
             if long and temp.value.min() >= limit.value[-1] - 3:
                 degrees = float(temp.value.min())
-                text = f"{place[1]} has {degrees:.0f} °C; it slows down at {limit.value[-1]:.0f} °C"
+                text = f"{place[1]} is at {degrees:.0f} °C; it slows down at {limit.value[-1]:.0f} °C"
                 yield self._issue(window, place, "hot", text, evidence={"temp_c": degrees})
         memory = window.series("gpu.mem_temp", since=since).get(place)
         if memory is not None and float(np.median(memory.value)) >= self.memory_c:
             degrees = float(np.median(memory.value))
-            text = f"the memory of {place[1]} has {degrees:.0f} °C"
+            text = f"the memory of {place[1]} is at {degrees:.0f} °C"
             yield self._issue(window, place, "hot_memory", text, evidence={"memory_temp_c": degrees})
 
     def _issue(self, window: Window, place: Place, code: str, text: str, **about: Any) -> Issue:
@@ -176,7 +178,7 @@ class ThermalThrottling(Rule):
 
 
 def _values(window: Window, metric: str, place: Place, at: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return a metric's readings taken together with others at these moments."""
+    """Return a metric's readings at these moments."""
     series = window.series(metric).get(place)
     if series is None:
         return np.empty(0)
@@ -190,7 +192,7 @@ def _share(reasons: NDArray[np.float64], bits: int) -> float:
 
 
 def _deficit(window: Window, place: Place, gpus: dict[Place, _Gpu]) -> float | None:
-    """Return how much slower it is than the median of the others of its model, in percent."""
+    """Return by how many percent a GPU is slower than the median of the other GPUs of its model."""
     own, model = gpus[place].clock, _model(window, place)
     others = [
         gpu.clock

@@ -1,4 +1,4 @@
-"""GPUs that the job may use and does not."""
+"""UnusedGPU: a GPU is visible to the job but not used."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ _MANY = 0.25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnusedGPU(Rule):
-    """A GPU that the job may use never works and holds next to nothing, while another of the job works."""
+    """A GPU that the job may use never works and holds almost no memory, while another GPU works."""
 
     reads = ("samples/gpu.util", "samples/gpu.mem.used", READS, "scalars/cuda.total", "steps")
-    description = "a GPU is visible and not used"
+    description = "a GPU is visible to the job but not used"
     formula = (
-        "from the first step + after_s: highest utilization 0 and memory < memory_mib, while another GPU "
+        "after_s after the first step: highest utilization is 0 and memory < memory_mib, while another GPU "
         "of the job works; or two trainers share a GPU while another is free"
     )
-    advice = "Start one process for each GPU, or give the job fewer: set CUDA_VISIBLE_DEVICES."
+    advice = "Start one process for each GPU, or give the job fewer GPUs with CUDA_VISIBLE_DEVICES."
     packs = ("performance", "distributed")
     every_s = 60.0
     consecutive = 2
 
     after_s: float = parameter(600.0, low=0, unit="s")
-    """Time from the first step in which a GPU may do nothing."""
+    """Time after the first step in which a GPU may be unused."""
     memory_mib: float = parameter(500.0, above=0, unit="MiB")
-    """A GPU that holds less holds a bare context of the driver at most."""
+    """A GPU that holds less memory holds only a driver context."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Remember the highest readings of each GPU; judge each node once training had its time."""
+        """Keep the highest readings of each GPU, and judge each node after `after_s`."""
         known = owners(window)
         first = window.job.first_step
         highest: dict[str, list[float]] = window.state.setdefault("highest", {})
@@ -53,7 +53,7 @@ class UnusedGPU(Rule):
         if not highest:
             return window.insufficient("no_input", "no reading of a GPU")
         if not any(known.values()) and not window.state.get("cuda"):
-            return window.insufficient("no_input", "it cannot be told whether this job uses a GPU at all")
+            return window.insufficient("no_input", "it is unknown whether this job uses a GPU")
         for node in sorted({key.rpartition("/")[0] for key in highest}):
             here = {k.rpartition("/")[2]: v for k, v in highest.items() if k.rpartition("/")[0] == node}
             yield from self._judge(window, node, here, known)

@@ -1,4 +1,4 @@
-"""Tensors that are all, or nearly all, zero."""
+"""AllZero: tensors whose elements are all zero, or nearly all."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllZero(TensorRule):
-    """A tensor holds nothing but zeros, or as many as threshold says."""
+    """A tensor consists of zeros, at least to the share `threshold`."""
 
-    description = "tensors that are (nearly) all zero"
-    formula = "100 x zeros / elements >= threshold"
+    description = "tensors whose elements are all zero, or nearly all"
+    formula = "share of zero elements >= threshold"
     advice = (
-        "Find out what feeds the listed tensors: dead activations, a loss that does not reach them, or "
-        "weights that start at zero; give them another initialisation or activation."
+        "Find what feeds the listed tensors: dead activations, a loss that does not reach them, or weights "
+        "that start at zero. Change their initialisation or activation."
     )
     packs = ("sagemaker",)
     roles = ("weight", "embedding", "grad", "loss")
@@ -36,16 +36,16 @@ class AllZero(TensorRule):
     save = "gradients@100"
 
     threshold: float = parameter(100.0, above=0, high=100, unit="%")
-    """The share of zeros from which a tensor counts as zero."""
+    """Share of zero elements from which a tensor counts as zero."""
     ignore_first_step: bool = parameter(True, classic=False)
-    """Leave each tensor's first saved step out: some start at zero on purpose."""
+    """Ignore the first saved step of each tensor, because some tensors start at zero on purpose."""
     include_frozen: bool = parameter(False, classic=True)
-    """Also judge parameters that are frozen or unused."""
+    """Also judge frozen and unused parameters."""
     successive: int = parameter(5, classic=1, low=1, aliases=("consecutive",))
     """At how many evaluations of the same tensor in a row the condition must hold."""
 
     def doubtful(self, window: Window, table: Table, edges: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Tell which tensors hold as many zeros, or are new."""
+        """Return which tensors have enough zeros, or are new."""
         seen = {(int(rank), name) for rank, names in window.state.get("seen", {}).items() for name in names}
         places = zip(table["rank"].tolist(), table["name"].tolist(), strict=True)
         old = np.fromiter(map(seen.__contains__, places), bool, table.rows)

@@ -1,4 +1,4 @@
-"""The figures of an XGBoost run that its report shows."""
+"""CreateXgboostReport: collects the figures of the XGBoost report."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 BINS = 10
 MOST_FEATURES = 1000
 MOST_SHOWN = 100
-"""Classes of a confusion matrix that is handed over."""
+"""Largest number of classes of a confusion matrix that is handed over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateXgboostReport(TensorRule):
-    """Hands over what a report of an XGBoost run shows; it finds nothing itself."""
+    """Hands over the figures of the XGBoost report. It never fires."""
 
     reads = ("tensors", "tensor_values", "scalars")
     severity = "info"
-    description = "figures for the report of an XGBoost run"
+    description = "collects the figures of the XGBoost report"
     formula = "never"
     packs = ("sagemaker",)
     also_called = ("PlotVisualizations", "PlotXGBoostVisualizations")
@@ -43,12 +43,12 @@ class CreateXgboostReport(TensorRule):
     save = "labels@5 --save predictions@5 --save feature_importance@5"
 
     def wants(self, name: str, role: str) -> bool:
-        """Tell whether a tensor is labels, predictions or an importance."""
+        """Return whether a tensor holds labels, predictions or an importance."""
         known = name in ("labels", "predictions") or name.startswith("feature_importance/")
         return known or TensorRule.wants(self, name, role)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Keep the last of everything, and hand it over."""
+        """Keep the last value of each figure, and hand them over."""
         losses: dict[str, list[float]] = window.state.setdefault("losses", {})
         for points in LossRule(ranks=self.ranks).points(window):
             losses[f"{points.name}/{points.rank}"] = [int(points.step[-1]), float(points.value[-1])]
@@ -115,7 +115,7 @@ def figures(labels: NDArray[np.float64], predictions: NDArray[np.float64] | None
     found = {"job_type": kind, "label_distribution": shares}
     if guessed is None or not len(true):
         return found
-    # A probability counts as the class it is nearer to.
+    # A probability counts as the nearer class.
     whole, classes = np.rint(guessed), np.unique(np.concatenate([known, np.rint(guessed)]))[:MOST_SHOWN]
     matrix = [[int(((np.rint(true) == a) & (whole == b)).sum()) for b in classes] for a in classes]
     confusion = {"labels": [int(c) for c in classes], "rows_are_labels": matrix}

@@ -1,4 +1,4 @@
-"""Experts of a mixture that get no tokens, or far too many."""
+"""DeadExperts: a mixture-of-experts router sends almost no tokens to some experts."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ _ENOUGH = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadExperts(Rule):
-    """The router of a mixture of experts sends nearly all tokens to a few, for hundreds of steps."""
+    """The router of a mixture of experts sends nearly all tokens to few experts for hundreds of steps."""
 
     reads = ("tensor_values",)
-    description = "experts get no tokens"
+    description = "a mixture-of-experts router sends almost no tokens to some experts"
     formula = (
-        "for `steps` steps, over all ranks: an expert below `least` of the uniform share: warning, over 25 % "
-        "of them: critical; largest load > `most` x the mean, or entropy of the loads < `entropy` x "
-        "ln(experts): warning"
+        "for `steps` steps over all ranks: load of an expert < least x the uniform share: warning, of over "
+        "25 % of the experts: critical; largest load > most x the mean, or entropy of the loads < entropy x"
+        " ln(experts): warning"
     )
     advice = (
-        "Raise the weight of the load-balancing loss or add router noise; lower the router's learning rate."
+        "Raise the weight of the load-balancing loss, add router noise, or lower the router's learning rate."
     )
     packs = ("convergence",)
 
     names: str = parameter(
         r"(?i)(router|expert|moe|gate).*(count|load|tokens)|tokens_per_expert", aliases=("tensor_regex",)
     )
-    """Pattern that finds tensors with the tokens of each expert, anywhere in their names."""
+    """Pattern of the tensors that hold the tokens of each expert, anywhere in their names."""
     steps: int = parameter(500, low=0, unit="steps")
-    """For how long it must hold."""
+    """Number of steps for which the condition must hold."""
     least: float = parameter(0.10, above=0, high=1)
     """Share of the uniform load below which an expert is dead."""
     most: float = parameter(4.0, above=1)
-    """How many times the mean load is too much."""
+    """Largest allowed load, as a multiple of the mean load."""
     entropy: float = parameter(0.5, low=0, high=1)
-    """Least entropy of the loads, as a share of that of even ones."""
+    """Smallest allowed entropy of the loads, as a share of the entropy of equal loads."""
 
     def __post_init__(self) -> None:
         Rule.__post_init__(self)
         pattern(self, "names")
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Add up the tokens until they are enough to judge, layer by layer."""
+        """Add up the tokens of each layer until they suffice to judge."""
         state, new = window.state, window.new("tensor_values")
         search = pattern(self, "names").search
         names = {name for name in set(new["name"].tolist()) if search(name)}
@@ -85,7 +85,7 @@ class DeadExperts(Rule):
         start, one["start"] = one["start"], step + 1
         held: dict[str, Any] = one["held"]
         dead = np.flatnonzero(total < self.least * total.mean()).tolist()
-        # An expert is dead for as long as it was dead at every judgement, not whoever happened to be.
+        # An expert is dead only while every judgement finds the same expert dead.
         since = {str(e): held.get("dead", {}).get(str(e), start) for e in dead}
         long = sorted(int(e) for e, s in since.items() if step - s >= self.steps)
         high = float(total.max() / total.mean())
@@ -101,12 +101,12 @@ class DeadExperts(Rule):
         where = {"tensor": name, "step_end": step, "evidence": evidence}
         if long:
             severity: Severity = "critical" if len(long) > 0.25 * experts else "warning"
-            text = f"{len(long)} of {experts} experts of {name} get hardly any tokens"
+            text = f"{len(long)} of {experts} experts of {name} receive almost no tokens"
             begin = min(since[str(e)] for e in long)
             yield self.issue(text, code="dead", severity=severity, step_start=begin, **where)
         for code, text in (
-            ("load", f"an expert of {name} gets {high:.3g} times the mean load"),
-            ("entropy", f"the loads of {name} have {even:.0%} of the entropy of even ones"),
+            ("load", f"an expert of {name} receives {high:.3g} times the mean load"),
+            ("entropy", f"the loads of {name} have {even:.0%} of the entropy of equal loads"),
         ):
             begin = one["held"].get(code)
             if begin is not None and step - begin >= self.steps:

@@ -1,4 +1,4 @@
-"""Units of a layer that no sample activates any more."""
+"""DeadNeurons: units of a layer never activate."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 _HOLD, _ROWS = 3, 4
-"""Judgements in a row that must agree; saved steps that one is made of at least."""
+"""Number of judgements in a row that must agree; minimum number of saved steps per judgement."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadNeurons(Rule):
-    """Units, or channels, that were active in none of the last thousands of samples."""
+    """Units or channels were inactive in all of the last thousands of samples."""
 
     reads = ("tensor_values",)
-    description = "units never activate"
+    description = "units of a layer never activate"
     formula = (
-        "share of a layer's units active in 0 of >= min_samples samples of >= 4 saved steps, over all ranks, "
-        ">= info, warn, critical at 3 judgements in a row"
+        "share of a layer's units that are active in 0 of >= min_samples samples of >= 4 saved steps, over "
+        "all ranks, >= info, warn, or critical at 3 judgements in a row"
     )
-    advice = "Lower the learning rate, use leaky ReLU or GELU, check initialization and biases."
+    advice = "Lower the learning rate, use leaky ReLU or GELU, and check the initialisation and the biases."
     packs = ("convergence",)
 
     info: float = parameter(0.10, low=0, high=1)
-    """Share of dead units that is told as information."""
+    """Share of dead units from which the rule reports a note."""
     warn: float = parameter(0.30, low=0, high=1)
     """Share of dead units that is a warning."""
     critical: float = parameter(0.60, low=0, high=1)
     """Share of dead units that is critical."""
     min_samples: int = parameter(4096, low=1, unit="samples")
-    """A unit that fires for one sample in a thousand looks dead in so many with a chance of 1.7 %."""
+    """Samples needed; a unit active in 1 of 1,000 samples seems dead with probability 1.7 % at 4,096."""
     min_units: int = parameter(16, low=1)
-    """Smaller layers are not judged."""
+    """Layers with fewer units are not judged."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Count each layer's samples; judge when there are enough, then count anew."""
+        """Count each layer's samples; judge when they suffice, then start again."""
         state, new = window.state, window.new("tensor_values")
         rows = new.where(np.isin(new["kind"].astype(str), ("active", "samples")) & (new["mode"] != "predict"))
         for row in _layers(rows):
@@ -82,7 +82,7 @@ class DeadNeurons(Rule):
             "critical" if share >= self.critical else "warning" if share >= self.warn else "info"
         )
         yield self.issue(
-            f"{len(dead)} of {one['units']} units of {name} were active in none of {counted:.0f} samples",
+            f"{len(dead)} of {one['units']} units of {name} were never active in {counted:.0f} samples",
             severity=severity,
             tensor=name,
             step_start=start,

@@ -1,4 +1,4 @@
-"""ReLU units that never activate."""
+"""DeadRelu: ReLU units never activate."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from holter.rules.patterns.units import UnitRule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadRelu(UnitRule):
-    """Too many units of a ReLU layer never give anything but zero."""
+    """Too many units of a ReLU layer always output zero."""
 
     reads = ("tensors", "tensor_values")
-    description = "ReLU units that never activate"
+    description = "ReLU units never activate"
     formula = (
-        "a unit is dead when its output is > 0 in less than threshold_inactivity % of the samples; fires "
-        "when more than threshold_layer % of a layer's units are"
+        "a unit is dead when its output is > 0 in less than threshold_inactivity of the samples; the rule "
+        "fires when more than threshold_layer of a layer's units are dead"
     )
     advice = (
-        "Lower the learning rate, check initialisation and biases of the layers before the listed ones, or "
-        "use a leaky ReLU or GELU, which cannot die."
+        "Lower the learning rate, check the initialisation and the biases of the layers before the listed "
+        "ones, or use a leaky ReLU or GELU, which cannot die."
     )
     packs = ("sagemaker",)
     roles = ("act_out:relu",)
@@ -32,11 +32,10 @@ class DeadRelu(UnitRule):
     threshold_inactivity: float = parameter(0.1, classic=1.0, low=0, high=100, unit="%")
     """A unit that is active in a smaller share of the samples is dead."""
     min_samples: int = parameter(4096, classic=0, low=0)
-    """Samples of each unit that are gathered, over saved steps, before a layer is judged; 0 = each step
-    alone."""
+    """Samples per unit to collect over saved steps before judging; 0 = judge each step alone."""
     successive: int = parameter(3, classic=1, low=1, aliases=("consecutive",))
     """At how many evaluations of the same tensor in a row the condition must hold."""
 
     def limits(self, name: str, role: str) -> tuple[float, float] | None:
-        """Return what active is: any output above zero."""
+        """Return the limits of an active unit: any output above zero."""
         return (0.0, math.inf)

@@ -1,4 +1,4 @@
-"""Tensors with NaN or infinite elements."""
+"""ExplodingTensor: a tensor contains NaN or infinity."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplodingTensor(TensorRule):
-    """A tensor holds NaN or an infinity."""
+    """A tensor contains NaN or infinity."""
 
     severity = "critical"
-    description = "NaN or infinity in tensors"
-    formula = "any element that is NaN, or, unless only_nan, infinite"
+    description = "a tensor contains NaN or infinity"
+    formula = "any element is NaN or, unless only_nan is set, infinite"
     advice = (
-        "Begin at the tensor that was first: lower the learning rate, clip gradients, train in bfloat16 "
-        "instead of float16; then go back to a checkpoint from before."
+        "Start at the tensor that was affected first. Lower the learning rate, clip gradients, or train in "
+        "bfloat16 instead of float16; then restart from an earlier checkpoint."
     )
     packs = ("convergence", "sagemaker")
     also_called = ("ExplodingGradient", "ExplodingGradients")
@@ -36,15 +36,14 @@ class ExplodingTensor(TensorRule):
     save = "all@100"
 
     only_nan: bool = parameter(False)
-    """Only NaN counts; infinities are let pass."""
+    """Report NaN only, and ignore infinity."""
     tolerate_scaler_skips: bool = parameter(True, classic=False)
-    """Let gradients pass that made a loss scaler skip the step: that is how it finds its scale."""
+    """Ignore gradients that made a loss scaler skip the step: the scaler finds its scale this way."""
     tolerate_masks: bool = parameter(True, classic=False)
-    """Let minus infinity pass in inputs of softmax and in tensors named like a mask, which hold it on
-    purpose."""
+    """Ignore minus infinity in inputs of softmax and in tensors named like a mask: it is intended there."""
 
     def doubtful(self, window: Window, table: Table, edges: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Tell which tensors have an element that is not finite."""
+        """Return which tensors have an element that is not finite."""
         return table["finite"] < table["count"]
 
     def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:

@@ -1,4 +1,4 @@
-"""A few features that carry nearly all importance."""
+"""FeatureImportanceOverweight: a few features carry nearly all importance."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeatureImportanceOverweight(TensorRule):
-    """The few most important features of a tree model weigh more than all others together by far."""
+    """The few most important features of a tree model weigh far more than all others together."""
 
     description = "a few features carry nearly all importance"
     formula = "sum of the nfeatures largest importances / sum of all > threshold"
     advice = (
-        "Look at the features listed: one that gives the label away must go; otherwise try deeper trees, "
-        "column sampling, or fewer features."
+        "Check the listed features: remove one that leaks the label. Otherwise try deeper trees, column "
+        "sampling, or fewer features."
     )
     packs = ("sagemaker",)
     statistics = ("mean",)
@@ -35,14 +35,14 @@ class FeatureImportanceOverweight(TensorRule):
     )
     """Patterns that find the importances, one tensor for each feature."""
     threshold: float = parameter(0.8, low=0, high=1)
-    """The largest share that the few may have."""
+    """Largest allowed share of the most important features."""
     nfeatures: int = parameter(3, low=1, unit="features")
-    """How many are few."""
+    """Number of features that are summed."""
     more_features_only: bool = parameter(True, classic=False)
-    """Judge only models with more features than that."""
+    """Judge only models with more features than nfeatures."""
 
     def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
-        """Compare the sum of the largest with the sum of all."""
+        """Compare the sum of the largest importances with the sum of all."""
         scores: dict[str, float] = {}
         for row in self.rows(window, at):
             if math.isfinite(row["mean"]):
@@ -69,4 +69,4 @@ class FeatureImportanceOverweight(TensorRule):
         """Name the features."""
         features = ", ".join(findings[0].more["features"])
         share = f"{findings[0].value:.4g} > {findings[0].threshold:.4g}"
-        return f"share of the importance of all features that is in {features} at step {step}: {share}"
+        return f"{features} hold this share of the importance of all features at step {step}: {share}"

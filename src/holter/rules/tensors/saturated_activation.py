@@ -1,4 +1,4 @@
-"""Units of tanh and sigmoid that are stuck where these are flat."""
+"""SaturatedActivation: tanh or sigmoid units are stuck in the flat region."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ RECORDED = {"tanh": (-3.8, 3.8), "sigmoid": (-6.0, 6.0)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SaturatedActivation(UnitRule):
-    """Too many inputs of a tanh or sigmoid layer lie where it is flat, so that no gradient passes."""
+    """Too many inputs of a tanh or sigmoid layer lie in its flat region, which passes no gradient."""
 
     reads = ("tensors", "tensor_values")
-    description = "tanh/sigmoid units stuck in the flat region"
+    description = "tanh or sigmoid units are stuck in the flat region"
     formula = (
-        "a unit is saturated when its input lies between the limits in less than threshold_inactivity % of "
-        "the samples; fires when more than threshold_layer % of a layer's units are"
+        "a unit is saturated when its input lies between the limits in less than threshold_inactivity of "
+        "the samples; the rule fires when more than threshold_layer of a layer's units are saturated"
     )
     advice = (
-        "Normalise the inputs of the listed layers, initialise the weights before them smaller, or use "
-        "another activation."
+        "Normalise the inputs of the listed layers, initialise the weights before them with smaller values,"
+        " or use another activation."
     )
     packs = ("sagemaker",)
     roles = ("act_in:tanh", "act_in:sigmoid")
@@ -32,15 +32,15 @@ class SaturatedActivation(UnitRule):
     tensor_regex: tuple[str, ...] | None = parameter(None, classic=(".*tanh_input", ".*sigmoid_input"))
     """Patterns that find inputs of tanh and sigmoid; none = by the role they were recorded with."""
     threshold_tanh_min: float = parameter(-3.8, classic=-9.4999)
-    """Below it tanh is flat."""
+    """Tanh is flat below this input."""
     threshold_tanh_max: float = parameter(3.8, classic=9.4999)
-    """Above it tanh is flat."""
+    """Tanh is flat above this input."""
     threshold_sigmoid_min: float = parameter(-6.0, classic=-23.0)
-    """Below it sigmoid is flat."""
+    """Sigmoid is flat below this input."""
     threshold_sigmoid_max: float = parameter(6.0, classic=16.99999)
-    """Above it sigmoid is flat."""
+    """Sigmoid is flat above this input."""
     threshold_inactivity: float = parameter(5.0, classic=1.0, low=0, high=100, unit="%")
-    """A unit that is outside the flat region in a smaller share of the samples is saturated."""
+    """A unit that leaves the flat region in a smaller share of the samples is saturated."""
 
     def __post_init__(self) -> None:
         UnitRule.__post_init__(self)
@@ -52,12 +52,12 @@ class SaturatedActivation(UnitRule):
                 raise BadRule(text)
 
     def limits(self, name: str, role: str) -> tuple[float, float] | None:
-        """Return the limits of the function that the role, else the name, tells."""
+        """Return the limits of the function that the role or, without one, the name indicates."""
         function = _function(name, role)
         return None if function is None else self._between(function)
 
     def counted(self, name: str, role: str) -> bool:
-        """Tell whether the recorder counts by the same limits."""
+        """Return whether the recorder counts with the same limits."""
         function = _function(name, role)
         return function is not None and self._between(function) == RECORDED[function]
 

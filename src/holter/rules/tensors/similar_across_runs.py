@@ -1,4 +1,4 @@
-"""Tensors that differ from those of another run."""
+"""SimilarAcrossRuns: tensors differ from those of the reference run."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ _COUNTS = ("count", "nan", "posinf", "neginf")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SimilarAcrossRuns(TensorRule):
-    """A tensor is not what it was at the same step of another run, or, where that is asked, is the same."""
+    """A tensor differs from that of another run at the same step (or equals it, with fire_if)."""
 
     reads = ("tensors", "tensor_values", "scalars")
     severity = "info"
-    description = "tensors differ from the reference run"
+    description = "tensors differ from those of the reference run"
     formula = (
-        "|a - b| > atol + rtol x |b| for some element, or statistic where the elements were not recorded"
+        "|a - b| > atol + rtol x |b| for an element, or for a statistic when the elements are not recorded"
     )
     advice = (
-        "Compare seeds, versions, data order and hardware of the two runs, beginning at the tensor and step "
-        "that were first to differ."
+        "Compare the seeds, versions, data order and hardware of the two runs, starting at the first tensor"
+        " and step that differ."
     )
     packs = ("sagemaker",)
     nonfinite = True
@@ -56,16 +56,16 @@ class SimilarAcrossRuns(TensorRule):
     other_trials: tuple[str, ...] | None = parameter(
         None, aliases=("other_trial", "other_trial_0", "other_job")
     )
-    """The runs to compare with, by the names they are given under."""
+    """Runs to compare with, by the names under which they are given."""
     rtol: float = parameter(1e-5, classic=0.0, low=0)
-    """How much values may differ as a share of the other's."""
+    """Allowed difference, as a share of the other value."""
     atol: float = parameter(1e-8, classic=0.0, low=0)
-    """How much they may differ beyond that."""
+    """Allowed difference in addition to rtol."""
     fire_if: str = parameter("different", choices=("different", "similar"))
-    """Whether to tell what differs, or what does not."""
+    """Whether the rule reports what differs or what is similar."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Compare what is new with the other runs, where they were given."""
+        """Compare the new rows with the given runs."""
         missing = [name for name in self.other_trials or () if window.baseline(name) is None]
         if not self.other_trials or len(missing) == len(self.other_trials):
             text = f"run {', '.join(missing)} was not given" if missing else "there is no other run"
@@ -76,12 +76,12 @@ class SimilarAcrossRuns(TensorRule):
             window.details["missing_in_other_run"] = window.state["missing"]
 
     def fresh(self, window: Window) -> dict[str, Table]:
-        """Take logged numbers for tensors of one element."""
+        """Treat scalars as tensors with one element."""
         new = {"tensors": window.new("tensors"), "tensor_values": window.new("tensor_values")}
         return {**new, "tensors": _with_scalars(new["tensors"], window.new("scalars"))}
 
     def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
-        """Compare each tensor with that of the same name, rank, mode and step."""
+        """Compare each tensor with the one of the same name, rank, mode and step."""
         rows, values = self.rows(window, at), contents(at.tables["tensor_values"])
         for name in self.other_trials or ():
             tables = window.baseline(name)
@@ -103,7 +103,7 @@ class SimilarAcrossRuns(TensorRule):
                     )  # fmt: skip
 
     def _difference(self, row: dict[str, Any], other: dict[str, Any], mine: Any, its: Any) -> float:
-        """Return by how much something differs beyond what is tolerated; infinite where sizes differ."""
+        """Return the difference beyond the tolerance; infinity if the sizes differ."""
         if any(row[count] != other[count] for count in _COUNTS):
             return math.inf
         if mine is not None and its is not None and len(mine) == len(its):
@@ -113,7 +113,7 @@ class SimilarAcrossRuns(TensorRule):
         a, b = (np.array([float(one[s]) for s in _STATISTICS]) for one in (row, other))
         beyond = self._beyond(a, b)
         exact = self.rtol == 0 and self.atol == 0 and row["fingerprint"] and other["fingerprint"]
-        # Bits that differ though no statistic does: less than a statistic can tell.
+        # The bits differ but no statistic does: the difference is too small for the statistics.
         return max(beyond, float(np.finfo(np.float32).tiny)) if exact else beyond
 
     def _beyond(self, a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
@@ -126,7 +126,7 @@ class SimilarAcrossRuns(TensorRule):
 
 
 def _with_scalars(tensors: Table, scalars: Table) -> Table:
-    """Add logged numbers to the rows of tensors, as tensors of one element; both in double precision."""
+    """Add scalars to the tensor rows as tensors with one element, both in double precision."""
     value = scalars["value"].astype(np.float64)
     role = ["loss" if matches(LOSS, name) else "" for name in scalars["name"].tolist()]
     count = np.ones(scalars.rows, dtype=np.int64)
@@ -152,7 +152,7 @@ def _double(column: NDArray[Any]) -> NDArray[Any]:
 def _others(
     tables: Mapping[str, Table], at: StepRows
 ) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, NDArray[np.float64]]]]:
-    """Return what another run recorded at a step: a row for each tensor, and elements."""
+    """Return another run's rows of a step: one for each tensor, and its elements."""
     empty = Table.empty("tensors"), Table.empty("scalars"), Table.empty("tensor_values")
     tensors, scalars, values = (
         _at(tables.get(name, none), at)
@@ -169,7 +169,7 @@ def _at(table: Table, at: StepRows) -> Table:
 
 @lru_cache(maxsize=8)
 def _places(table: Table) -> dict[tuple[int, int], NDArray[np.int64]]:
-    """Return where the rows of each rank and step are; worked out once for each table."""
+    """Return the row positions of each rank and step, computed once per table."""
     order = np.lexsort((table["step"], table["rank"]))
     rank, step = table["rank"][order], table["step"][order]
     edges = (

@@ -1,4 +1,4 @@
-"""Tensors whose variance is outside limits."""
+"""TensorVariance: the variance of a tensor is outside its limits."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorVariance(TensorRule):
-    """The variance of a tensor is too large, too small, or far from what it was first."""
+    """The variance of a tensor is too large, too small, or far from its first value."""
 
-    description = "tensor variance outside limits"
+    description = "the variance of a tensor is outside its limits"
     formula = (
-        "variance > max_threshold, or < min_threshold (at the first saved step only where first_small), or "
-        "changed by more than a factor relative_change"
+        "variance > max_threshold, or < min_threshold (at the first saved step only with first_small), or "
+        "changed by more than the factor relative_change"
     )
     advice = (
-        "Look at the initialisation and the learning rate of the listed tensors: a variance that grows "
-        "leads to overflow, one that shrinks to nothing to a layer that says nothing."
+        "Check the initialisation and the learning rate of the listed tensors. A growing variance leads to "
+        "overflow; a vanishing variance means that the layer carries no information."
     )
     packs = ("sagemaker",)
     roles = ("weight", "embedding")
@@ -41,15 +41,15 @@ class TensorVariance(TensorRule):
     collection_names: tuple[str, ...] | None = parameter(None)
     """Collections whose tensors it looks at, with those the patterns find; weights when neither is given."""
     max_threshold: float | None = parameter(None, low=0)
-    """The largest variance allowed; none = not asked."""
+    """Largest allowed variance; none = not checked."""
     min_threshold: float | None = parameter(1e-12, classic=None, low=0)
-    """The smallest variance allowed; none = not asked."""
+    """Smallest allowed variance; none = not checked."""
     relative_change: float | None = parameter(100.0, classic=None, above=1)
-    """By which factor it may differ from that of the tensor's first saved step; none = not asked."""
+    """Largest allowed factor against the first saved step of the tensor; none = not checked."""
     first_small: bool = parameter(False, classic=True)
-    """Also tell a variance that is too small at a tensor's first saved step; adapters begin with zeros."""
+    """Also report too small a variance at the first saved step; adapters start with zeros."""
     include_single: bool = parameter(False, classic=True)
-    """Also judge tensors of one element, whose variance is always 0."""
+    """Also judge tensors with one element, whose variance is always 0."""
 
     def remember(self, window: Window, at: StepRows) -> None:
         """Keep each tensor's first variance."""
@@ -58,19 +58,19 @@ class TensorVariance(TensorRule):
     def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
         """Compare each tensor's variance with the limits and with its first."""
         if self.max_threshold is None and self.min_threshold is None and self.relative_change is None:
-            window.insufficient("no_input", "there is no limit; set max_threshold or min_threshold")
+            window.insufficient("no_input", "no limit is set; set max_threshold or min_threshold")
             return
         table = self.newest(self.judgeable(window, at))
         known, first = self._first(window, at, table)
         variance = table["std"].astype(np.float64) ** 2
-        # A tensor is told by the first limit that it goes beyond.
+        # A tensor is reported once, for the first limit that it exceeds.
         left = np.full(table.rows, True) if self.include_single else table["count"] >= 2
         for comparator, limit, quiet in self._limits(first, known):
             beyond = left & ((variance > limit) if comparator == ">" else (variance < limit))
             left &= ~beyond
-            told = beyond & ~quiet
-            columns = {"variance": variance[told], "limit": limit[told]}
-            for row in self.listed(table.where(told), **columns) if told.any() else ():
+            reported = beyond & ~quiet
+            columns = {"variance": variance[reported], "limit": limit[reported]}
+            for row in self.listed(table.where(reported), **columns) if reported.any() else ():
                 yield self._finding(row, row["variance"], comparator, row["limit"])
 
     def _limits(

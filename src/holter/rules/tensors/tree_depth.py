@@ -1,4 +1,4 @@
-"""Trees that are deeper than wanted."""
+"""TreeDepth: trees are deeper than allowed."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeDepth(TensorRule):
-    """A tree of the model has more levels than wanted."""
+    """A tree of the model has more levels than allowed."""
 
     reads = ("tensors", "tensor_values")
     severity = "info"
-    description = "trees deeper than wanted"
-    formula = "levels below the root > depth: along the links of nodes, else floor(log2(largest node id + 1))"
-    advice = "Limit the depth, or ask for more samples or more gain at each split: deep trees learn noise."
+    description = "trees are deeper than allowed"
+    formula = (
+        "levels below the root > depth; counted along the links of the nodes, otherwise floor(log2(largest "
+        "node id + 1))"
+    )
+    advice = "Limit max_depth, or require more samples or more gain per split: deep trees learn noise."
     packs = ("sagemaker",)
     statistics = ("max",)
     kinds = ("value",)
@@ -37,12 +40,12 @@ class TreeDepth(TensorRule):
     tensor_regex: tuple[str, ...] | None = parameter((r"^trees/(Node|Tree|Yes|No)$",))
     """Patterns that find the nodes of trees, and the links between them."""
     depth: float = parameter(10.0, classic=4.0, low=0, unit="levels")
-    """The deepest a tree may be."""
+    """Largest allowed depth of a tree."""
     use_links: bool = parameter(True, classic=False)
-    """Follow the links where they were recorded: not every way to grow a tree numbers its nodes by level."""
+    """Follow the recorded links, because not every way to grow a tree numbers its nodes by level."""
 
     def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
-        """Work out the depth of the deepest tree of a step."""
+        """Compute the depth of the deepest tree of a step."""
         values = {
             name: kinds["value"] for name, kinds in contents(at.tables["tensor_values"]).items() if kinds
         }
@@ -64,7 +67,7 @@ class TreeDepth(TensorRule):
             )
 
     def _linked(self, values: dict[str, NDArray[np.float64]], folder: str) -> int | None:
-        """Return the depth along the links; nothing where they were not recorded or make no tree."""
+        """Return the depth along the links; None if they were not recorded or do not form a tree."""
         node, yes, no = (values.get(f"{folder}/{name}") for name in ("Node", "Yes", "No"))
         if node is None or yes is None or no is None or not len(node) == len(yes) == len(no):
             return None

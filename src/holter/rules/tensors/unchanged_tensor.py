@@ -1,4 +1,4 @@
-"""Tensors that have stopped changing."""
+"""UnchangedTensor: a tensor no longer changes."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _SHOWN = ("mean", "std", "min", "max")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnchangedTensor(TensorRule):
-    """A tensor is the same at several saved steps in a row."""
+    """A tensor is unchanged at several saved steps in a row."""
 
     reads = ("tensors", "scalars")
-    description = "tensor has stopped changing"
-    formula = "the last num_steps saved values are equal, or within atol + rtol x |value| where these are set"
+    description = "a tensor no longer changes"
+    formula = "the last num_steps saved values are equal, or within atol + rtol x |value| when these are set"
     advice = (
-        "Make sure that the optimizer holds these parameters, that gradients reach them, and that updates "
-        "are not lost to rounding: raise the learning rate or keep weights in float32."
+        "Check that the optimizer holds these parameters, that gradients reach them, and that rounding does"
+        " not lose their updates: raise the learning rate or keep weights in float32."
     )
     packs = ("convergence", "sagemaker")
     roles = ("weight", "embedding")
@@ -42,32 +42,32 @@ class UnchangedTensor(TensorRule):
     statistics = ("min", "max", "mean", "std", "delta_max", "fingerprint")
 
     num_steps: int = parameter(3, low=2, unit="saved steps")
-    """How many saved values in a row are compared."""
+    """Number of saved values in a row that are compared."""
     rtol: float = parameter(0.0, classic=1e-5, low=0)
-    """How much a value may differ as a share of itself and still be the same."""
+    """Difference, as a share of the value, that counts as equal."""
     atol: float = parameter(0.0, classic=1e-8, low=0)
-    """How much it may differ beyond that."""
+    """Difference in addition to rtol that counts as equal."""
     equal_nan: bool = parameter(True, classic=False)
-    """Whether NaN is the same as NaN."""
+    """Whether NaN equals NaN."""
     skip_if_lr_zero: bool = parameter(True, classic=False)
-    """Do not judge while the learning rate is 0: then nothing should change."""
+    """Do not judge while the learning rate is 0, because tensors should not change then."""
     include_frozen: bool = parameter(False, classic=True)
-    """Also judge parameters that are frozen or unused, and steps that a loss scaler skipped."""
+    """Also judge frozen and unused parameters, and steps that a loss scaler skipped."""
 
     def remember(self, window: Window, at: StepRows) -> None:
-        """Compare with the saved step before, for those to come."""
+        """Compare with the previous saved step, for later steps."""
         self._lengths(window, at, self.newest(self.judgeable(window, at)))
 
     def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
-        """Count for each tensor how many saved values in a row are the same."""
+        """Count the equal saved values in a row of each tensor."""
         table = self.newest(self.judgeable(window, at))
-        # A tensor that is frozen begins to count when it is no longer.
+        # A frozen tensor starts to count when it is no longer frozen.
         table = table if self.include_frozen else table.where(table["state"] == "")
         length = self._lengths(window, at, table)
-        told = length >= self.num_steps
-        if not told.any() or (self.skip_if_lr_zero and at.number() == 0):
+        reported = length >= self.num_steps
+        if not reported.any() or (self.skip_if_lr_zero and at.number() == 0):
             return
-        for row in self.listed(table.where(told), length=length[told]):
+        for row in self.listed(table.where(reported), length=length[reported]):
             yield TensorFinding(
                 tensor=row["name"], what="saved values in a row that are the same",
                 value=float(row["length"]), comparator=">=", threshold=float(self.num_steps),
@@ -75,7 +75,7 @@ class UnchangedTensor(TensorRule):
             )  # fmt: skip
 
     def _lengths(self, window: Window, at: StepRows, table: Table) -> NDArray[np.int64]:
-        """Return how many values in a row are the same, these included; keep them for the next."""
+        """Return the number of equal values in a row, including these, and keep it."""
         known: dict[str, dict[str, Any]] = window.state.setdefault("known", {})
         kept = known.setdefault(f"{at.rank}/{at.mode}", {})
         now = {"hash": table["fingerprint"].astype(np.int64)}
@@ -105,7 +105,7 @@ class UnchangedTensor(TensorRule):
         same: NDArray[np.bool_] = hashed & (before["hash"] == now["hash"])
         if "count" not in now:
             return same
-        # What was kept of tensors with a hash alone says nothing of those without.
+        # Kept hashes say nothing about tensors without a hash.
         comparable = (before["hash"] == 0) & (now["hash"] == 0) if exact else ~same
         for name in _COUNTS:
             comparable &= before[name] == now[name]
@@ -115,6 +115,6 @@ class UnchangedTensor(TensorRule):
             a, b = before[name], now[name]
             alike &= np.abs(a - b) <= self.atol + self.rtol * np.abs(b)
             largest = np.maximum(largest, np.abs(b)) if i >= 2 else largest
-        # Where neither a hash nor a change was taken, what statistics cannot tell apart is the same.
+        # Without a hash and a change, tensors with equal statistics count as equal.
         near = np.where(np.isfinite(change), change <= self.atol + self.rtol * largest, alike)
         return np.asarray(same | (comparable & near))

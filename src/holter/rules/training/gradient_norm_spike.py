@@ -1,4 +1,4 @@
-"""A gradient norm that jumps, stays high, vanishes, or is always clipped."""
+"""GradientNormSpike: the gradient norm jumps, vanishes, or is nearly always clipped."""
 
 from __future__ import annotations
 
@@ -28,31 +28,31 @@ class GradientNormSpike(Rule):
     """The global norm of the gradients, before clipping, leaves its usual range."""
 
     reads = ("scalars",)
-    description = "gradient norm jumps, or vanishes"
+    description = "the gradient norm jumps, vanishes, or is nearly always clipped"
     formula = (
-        "in logarithms more than z MADs above the median of the last 128 norms, and more than factor x it: "
-        "info; at 10 x or 3 times in 1000 steps: warning; when the loss jumps within 20 steps, or at 3 x for "
-        "50 steps: critical. Over 95 % of 500 steps clipped: info. Below 0.01 x the median of the first 500 "
-        "steps for 100 steps, while the loss is not down: warning"
+        "log norm more than z MADs above the median of the last 128, and norm > factor x that median: note;"
+        " 10 x or 3 spikes in 1,000 steps: warning; followed by a jump of the loss within 20 steps, or 3 x "
+        "for 50 steps: critical. Over 95 % of 500 steps clipped: note. Below 0.01 x the median of the first"
+        " 500 steps for 100 steps while the loss has not fallen: warning"
     )
-    advice = "Lower the learning rate, clip gradients, look at the batches of these steps."
+    advice = "Lower the learning rate, clip gradients, and look at the batches of these steps."
     packs = ("convergence",)
 
     z: float = parameter(6.0, above=0)
-    """How many spreads of the logarithm above the median is a spike."""
+    """Distance above the median, in MADs of the logarithm, from which a norm is a spike."""
     factor: float = parameter(3.0, above=1)
-    """How many times the median it must be too."""
+    """A spike must also exceed this multiple of the median."""
     start_steps: int = parameter(100, low=0, unit="steps")
-    """Steps since the first that was seen, in which nothing is a spike."""
+    """First steps of the job, in which no norm counts as a spike."""
     losses: str = parameter(MAIN_LOSS)
-    """Pattern that finds the loss a spike is followed by, anywhere in its name."""
+    """Pattern of the loss that may follow a spike, anywhere in its name."""
 
     def __post_init__(self) -> None:
         Rule.__post_init__(self)
         pattern(self, "losses")
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge each step, then whether a loss followed."""
+        """Judge each step, then whether a jump of the loss follows."""
         state, search = window.state, pattern(self, "losses").search
         found = numbers(
             window,
@@ -73,7 +73,7 @@ class GradientNormSpike(Rule):
                 yield from self._walk(norm, by_name.get(_CLIPPED), _one(by_name), state)
             for step, name in sorted(jumps.items()):
                 if before := [s for s in state.get("spikes", []) if step - _FOLLOWED <= s <= step]:
-                    text = f"gradient norm jumped at step {before[-1]}, and {name} at step {step}"
+                    text = f"the gradient norm jumped at step {before[-1]}, then {name} at step {step}"
                     yield self._told(
                         "followed", text, "critical", before[-1], step, loss=name, loss_step=step
                     )
@@ -88,7 +88,7 @@ class GradientNormSpike(Rule):
         usual = History(state.setdefault("history", []))
         for step, value in zip(norm.steps, norm.values, strict=True):
             first = state.setdefault("first", step)
-            if not math.isfinite(value):  # NonFiniteGradient tells it
+            if not math.isfinite(value):  # NonFiniteGradient reports it
                 continue
             if value > 0:
                 yield from self._judge(step, value, usual, state, started=step - first >= self.start_steps)
@@ -109,11 +109,12 @@ class GradientNormSpike(Rule):
         if high is not None and value > 3 * high["usual"]:
             high["count"] += 1
             if step - high["step"] >= _HIGH_STEPS and high["count"] >= _FEW:
-                text = f"gradient norm stays above three times {high['usual']:.3g} since step {high['step']}"
+                level = f"{high['usual']:.3g}"
+                text = f"the gradient norm has been above 3 x its usual {level} since step {high['step']}"
                 yield self._told(
                     "high", text, "critical", high["step"], step, usual=high["usual"], value=value
                 )
-                usual.clear()  # the new level is what is usual from now on
+                usual.clear()  # the new level is the usual one from now on
                 state["high"], out = None, False
         else:
             high = {"step": step, "usual": math.exp(middle), "count": 1}
@@ -126,7 +127,9 @@ class GradientNormSpike(Rule):
             spikes[:] = [s for s in spikes if s > step - _RECENT]
             often = len(spikes) >= 3 and not periodic(spikes)
             severity: Severity = "warning" if often or times > 10 else "info"
-            text = f"gradient norm jumped to {value:.3g} at step {step}, {times:.3g} times the usual"
+            text = (
+                f"the gradient norm jumped to {value:.3g} at step {step}, {times:.3g} times its usual value"
+            )
             yield self._told(
                 "spike", text, severity, step, step,
                 value=value, usual=math.exp(middle), times=times, spikes=list(spikes),
@@ -146,7 +149,7 @@ class GradientNormSpike(Rule):
     def _vanished(
         self, step: int, value: float, loss: float | None, state: dict[str, Any]
     ) -> Iterator[Issue]:
-        """Compare with the first 500 steps, and the loss with its own: a loss near 0 has small gradients."""
+        """Compare norm and loss with their first 500 steps, because a loss near 0 has small gradients."""
         early, tail = state.setdefault("early", {"norm": [], "loss": []}), state.setdefault("tail", [])
         if loss is not None and math.isfinite(loss):
             tail.append(loss)
@@ -162,17 +165,19 @@ class GradientNormSpike(Rule):
         if value >= 0.01 * early["norm"]:
             state["low"] = None
             return
-        low = state.get("low") or {"step": step, "count": 0, "told": False}
+        low = state.get("low") or {"step": step, "count": 0, "reported": False}
         state["low"] = low
         low["count"] += 1
-        if low["told"] or step - low["step"] < _LOW_STEPS or low["count"] < _FEW:
+        if low["reported"] or step - low["step"] < _LOW_STEPS or low["count"] < _FEW:
             return
-        low["told"] = True
+        low["reported"] = True
         known = early["loss"] is not None and bool(tail)
         now = float(np.median(tail)) if tail else None
         if known and abs(now or 0.0) < 0.1 * abs(early["loss"]):
             return
-        text = f"gradient norm is below a hundredth of its early {early['norm']:.3g} since step {low['step']}"
+        text = (
+            f"the gradient norm has been below 1 % of its early {early['norm']:.3g} since step {low['step']}"
+        )
         yield self._told(
             "vanishing_norm", text, "warning" if known else "info", low["step"], step,
             value=value, early=early["norm"], early_loss=early["loss"], loss=now,
@@ -187,5 +192,5 @@ class GradientNormSpike(Rule):
 
 
 def _one(by_name: dict[str, Curve]) -> Curve | None:
-    """Return the loss; of several the first by name."""
+    """Return the first loss by name."""
     return next((by_name[name] for name in sorted(set(by_name) - {_NORM, _CLIPPED})), None)

@@ -1,4 +1,4 @@
-"""A loss that does not go down."""
+"""LossNotDecreasing: the loss does not decrease."""
 
 from __future__ import annotations
 
@@ -18,39 +18,39 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossNotDecreasing(LossRule):
-    """A loss is not enough lower than it was num_steps steps before."""
+    """A loss has not decreased enough within num_steps steps."""
 
-    description = "loss does not go down"
+    description = "the loss does not decrease"
     formula = (
-        "each num_steps: with change = 100 x (before - now) / |before|, modern: change < diff_percent; "
+        "every num_steps, with change = 100 x (before - now) / |before|: modern: change < diff_percent; "
         "classic: 0 <= change < diff_percent, or -change > increase_threshold_percent"
     )
     advice = (
-        "Check the learning rate and its schedule, the order of the data, the labels, and whether the "
-        "parameters that should learn are frozen; if the loss is as low as it can be, stop."
+        "Check the learning rate and its schedule, the order of the data, the labels, and whether trainable"
+        " parameters are frozen. If the loss cannot go lower, stop."
     )
     packs = ("convergence", "sagemaker")
     also_called = ("LossNotDecreasingRule",)
 
     use_losses_collection: bool = parameter(True)
-    """Look at what is called a loss when no pattern is given."""
+    """Judge the scalars that are named like a loss when no pattern is given."""
     num_steps: int = parameter(200, classic=10, low=1, unit="steps")
-    """How many steps the compared values are apart at least."""
+    """Minimum number of steps between the compared values."""
     diff_percent: float = parameter(0.1, low=0, high=100, unit="%")
-    """How much lower the loss must be."""
+    """By how much the loss must decrease."""
     increase_threshold_percent: float = parameter(5.0, low=0, high=100, unit="%")
-    """How much higher it may be; only where strict is off."""
+    """By how much the loss may increase; used only when strict is off."""
     strict: bool = parameter(True, classic=False)
-    """Ask for the decrease whether the loss rose or fell."""
+    """Require the decrease even when the loss rose."""
     smooth: int = parameter(20, classic=1, low=1, unit="values")
-    """Compare medians of so many values."""
+    """Compare medians of this many values."""
     plateau_ok_below: float | None = parameter(None)
-    """Do not tell a loss that is already below this."""
+    """A loss below this value is never reported."""
     successive: int = parameter(2, classic=1, low=1, aliases=("consecutive",))
     """At how many comparisons of the same loss in a row it must hold; noise alone looks flat now and then."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Compare each loss at its own distance, in the mode that is asked for, or that has data."""
+        """Compare each loss num_steps apart, in the requested mode or in the mode with data."""
         new = self.points(window) if self.use_losses_collection or self.tensor_regex else []
         known: dict[str, dict[str, Any]] = window.state.setdefault("series", {})
         if not new and known and not window.job.ended:
@@ -69,7 +69,7 @@ class LossNotDecreasing(LossRule):
             self.lacking(window, known=bool(known), text=text)
 
     def _in_mode(self, points: Points, since: dict[str, int]) -> Points | None:
-        """Return the points in the modes that are asked for; `since`: when evaluation of a loss began."""
+        """Return the points of the requested modes; `since` is the start of a loss's evaluation."""
         if self.mode is not None:
             return points if "global" in self.mode or points.mode in self.mode else None
         if points.mode == "eval":
@@ -77,7 +77,7 @@ class LossNotDecreasing(LossRule):
         began = since.get(f"{points.rank}/{points.name}")
         if self.smooth > 1 or began is None:
             return points
-        # As it was: evaluation where there is some of this loss, otherwise training.
+        # Classic: evaluation if this loss has evaluations, otherwise training.
         before = int(np.searchsorted(points.time, began))
         return points.until(before) if before else None
 
@@ -89,7 +89,7 @@ class LossNotDecreasing(LossRule):
         backs = np.flatnonzero(step[1:] < step[:-1]) + 1
         for end in [*backs.tolist(), len(step)]:
             if low and end > kept:
-                # Training went back to a checkpoint: what came after it is not what to compare with.
+                # The training restarted from a checkpoint: later values are not comparable.
                 state["checked"], state["held"] = None, 0
             for now, before in self._pairs(step[low:end], max(kept - low, 0), state):
                 window.judged(1)
@@ -103,14 +103,14 @@ class LossNotDecreasing(LossRule):
         state["step"], state["value"] = step[first:].tolist(), value[first:].tolist()
 
     def _pairs(self, step: NDArray[np.int64], new: int, state: dict[str, Any]) -> Iterator[tuple[int, int]]:
-        """Yield the places of the values to compare: each num_steps, with the newest so far before."""
+        """Yield the indices of the values to compare, every num_steps."""
         place = new
         while place < len(step):
             checked = state.get("checked")
             least = max(self.start_step, int(step[0]) if checked is None else checked + self.num_steps)
             place = max(place, int(np.searchsorted(step, least, side="left")))
             if checked is None and place < len(step):
-                # The first that has one at this distance, with enough before it to smooth.
+                # The first value with a partner at this distance and enough values to smooth.
                 least = int(step[min(self.smooth - 1, len(step) - 1)]) + self.num_steps
                 place = max(place, int(np.searchsorted(step, least, side="left")))
             if place >= len(step) or not self.due(int(step[place])):

@@ -1,4 +1,4 @@
-"""A loss scale that falls and falls, because too many steps overflow."""
+"""LossScaleCollapse: too many half-precision steps overflow and are skipped."""
 
 from __future__ import annotations
 
@@ -16,21 +16,25 @@ _EVERY, _SKIPS_OVER, _HALVINGS_OVER = 50, 500, 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossScaleCollapse(Rule):
-    """A gradient scaler skips too many steps, or has scaled down to nothing."""
+    """A gradient scaler skips too many steps, or its scale has become very small."""
 
     reads = ("scalars", "spans/skipped")
-    description = "too many steps overflow in half precision"
+    description = "too many half-precision steps overflow and are skipped"
     formula = (
-        "after start_steps: share of skipped steps among the last 500 > 0.01 (info), 0.05 (warning), 0.20 "
-        "(critical); 4 halvings in 100 steps: warning; scale < 1: critical; at two evaluations 50 steps apart"
+        "after start_steps: share of skipped steps among the last 500 > 0.01 (note), 0.05 (warning), or "
+        "0.20 (critical); 4 halvings of the scale in 100 steps: warning; scale < 1: critical; at two "
+        "evaluations 50 steps apart"
     )
-    advice = "Use bfloat16, or find what overflows: NumericHeadroom and NonFiniteGradient name tensors."
+    advice = (
+        "Use bfloat16, or find what overflows: the rules NumericHeadroom and NonFiniteGradient name the "
+        "tensors."
+    )
     packs = ("convergence",)
 
     start_steps: int = parameter(100, low=0, unit="steps")
-    """First steps, in which a scaler looks for its scale."""
+    """First steps, in which a scaler searches for its scale."""
     min_steps: int = parameter(200, low=1, unit="steps")
-    """So many steps after them are needed to judge their share."""
+    """Number of later steps that the share of skipped steps needs."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Judge every 50 steps."""
@@ -48,7 +52,7 @@ class LossScaleCollapse(Rule):
                 state["count"] += 1
                 yield from self._step(window, step, step in skipped, scales.get(step))
         if "count" not in state:
-            window.insufficient("no_input", "no loss scale is recorded: training uses no gradient scaler")
+            window.insufficient("no_input", "no loss scale is recorded: the training uses no gradient scaler")
 
     def _step(self, window: Window, step: int, skipped: bool, scale: float | None) -> Iterator[Issue]:
         state = window.state

@@ -1,4 +1,4 @@
-"""A training loss that jumps, and whether it comes back."""
+"""LossSpike: the training loss jumps."""
 
 from __future__ import annotations
 
@@ -17,30 +17,31 @@ _SEVERITIES: dict[str, Severity] = {"spike": "warning"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossSpike(Rule):
-    """The loss, the mean over ranks, jumps far above what was usual; and does it come back?"""
+    """The mean loss of the ranks jumps far above its recent median; without recovery it is critical."""
 
     reads = ("scalars",)
     description = "the training loss jumps"
     formula = (
-        "more than z MADs above the median of the last 128 losses (where they are above 0, in logarithms "
-        "too) and more than rise x |median| above it, at two steps in a row; or at one step, z + 4 MADs and "
-        "|median| above it: warning; not back after 100 steps, 3 in 1000 steps, or not finite: critical"
+        "loss more than z MADs above the median of the last 128 losses (also in logarithms when all are > "
+        "0) and more than rise x |median| above it, at two steps in a row; or z + 4 MADs and |median| above"
+        " it at one step: warning; still high after 100 steps, 3 spikes in 1,000 steps, or not finite: "
+        "critical"
     )
     advice = (
-        "Skip the batches of these steps, lower the learning rate, or go back to a checkpoint before them."
+        "Skip the batches of these steps, lower the learning rate, or restart from an earlier checkpoint."
     )
     packs = ("default", "essentials", "convergence")
 
     names: str = parameter(MAIN_LOSS, aliases=("tensor_regex",))
-    """Pattern that finds the losses among the logged numbers, anywhere in their names."""
+    """Pattern of the losses among the scalars, anywhere in their names."""
     z: float = parameter(6.0, above=0)
-    """How many spreads above the median a loss is outlying."""
+    """Distance above the median, in MADs, from which a loss is an outlier."""
     rise: float = parameter(0.10, low=0)
-    """How far above the median it must be too, as a share of the median."""
+    """An outlier must also exceed the median by this share of it."""
     start_steps: int = parameter(100, low=0, unit="steps")
-    """Steps since the first that was seen, in which nothing is a spike."""
+    """First steps of the job, in which no loss counts as a spike."""
     history: int = parameter(30, low=5, high=128, unit="losses")
-    """How many losses are needed to know what is usual."""
+    """Number of losses that the median needs."""
 
     def __post_init__(self) -> None:
         Rule.__post_init__(self)

@@ -1,4 +1,4 @@
-"""Updates that rounding takes away, because weights are kept in half precision alone."""
+"""LostUpdates: rounding of the weights loses the optimizer's updates."""
 
 from __future__ import annotations
 
@@ -42,30 +42,31 @@ class LostUpdates(Rule):
     """
 
     reads = ("tensors", "scalars", "spans/optimizer", "spans/skipped")
-    description = "rounding loses the optimizer's updates"
+    description = "rounding of the weights loses the optimizer's updates"
     formula = (
-        "of weights whose extremes are all bfloat16 or float16 numbers: 1 - mean change / least mean update "
-        "over the last `steps` pairs of successive saved steps, of all their elements, >= info, warn, "
+        "for weights whose extremes are all bfloat16 or float16 numbers: 1 - mean change / smallest "
+        "expected mean update, over the last `steps` pairs of consecutive saved steps, >= info, warn, or "
         "critical; after 4 x (|weight| / 512 / update)^2 steps"
     )
     advice = (
-        "Keep the weights in float32 (autocast, master weights), round stochastically, or raise lr x batch."
+        "Keep the weights in float32 (autocast with master weights), round stochastically, or raise the "
+        "learning rate x batch size."
     )
     packs = ("convergence",)
 
     info: float = parameter(0.3, low=0, high=1)
-    """Share of the updates lost that is told as information."""
+    """Share of lost updates from which the rule reports a note."""
     warn: float = parameter(0.6, low=0, high=1)
-    """Share lost that is a warning."""
+    """Share of lost updates that is a warning."""
     critical: float = parameter(0.9, low=0, high=1)
-    """Share lost that is critical."""
+    """Share of lost updates that is critical."""
     steps: int = parameter(20, low=2, high=500, unit="saved steps")
-    """How many steps, each saved right after the one before, are judged together."""
+    """Number of pairs of consecutive saved steps that are judged together."""
     optimizer: str | None = parameter(None)
-    """Name of the optimizer's class, as AdamW or SGD; what the recorder saw when not set."""
+    """Class name of the optimizer, for example AdamW; none = the one that the recorder saw."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Compare changes with updates at steps that were saved one after another."""
+        """Compare changes with updates at consecutive saved steps."""
         state = window.state
         for one in complete_steps(
             _rows(window), state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended
@@ -82,7 +83,7 @@ class LostUpdates(Rule):
         window.insufficient("no_input", text)
 
     def _walk(self, window: Window, rows: Table) -> Iterator[Issue]:
-        """Go from one step with weights to the next; what lies between them is learned at once."""
+        """Iterate over the steps with weights, and learn everything between two of them at once."""
         steps, done = rows["step"], 0
         for step in np.unique(steps[rows["kind"] == "weight"]).tolist():
             low, high = np.searchsorted(steps, [step, step + 1]).tolist()
@@ -97,13 +98,13 @@ class LostUpdates(Rule):
         began = state.setdefault("began", step)
         last: dict[str, int] = state.setdefault("last", {})
         weights = rows.where(rows["kind"] == "weight")
-        # One replica is enough: the first.
+        # The first replica is enough.
         places = {name: i for i, name in reversed(list(enumerate(weights["name"].tolist())))}
         names, weights = list(places), weights.where(np.array(list(places.values()), dtype=np.int64))
         after = np.fromiter((last.get(name) == step - 1 for name in names), bool, len(names))
         last.update(dict.fromkeys(names, step))
         gradients = rows["kind"] == "gradient"
-        # Gradients tell how large an update was; where no change is known, nobody asks.
+        # Gradients give the size of an update; they are needed only for known changes.
         numbers = rows.where((rows["kind"] != "weight") & (~gradients | bool(after.any())))
         columns = [numbers[name].tolist() for name in ("kind", "name", "value")]
         for kind, name, value in zip(*columns, strict=True):
@@ -121,7 +122,7 @@ class LostUpdates(Rule):
         for row in weights.where(after & np.isfinite(weights["value"])).to_rows():
             if size := update.get(row["name"]):
                 window.judged(1)
-                # A copy in higher precision needs so many steps to wander half a number away.
+                # A higher-precision copy needs this many steps to move by half a rounding step.
                 wandered = 4 * (row["size"] / 512 / size) ** 2
                 if row["half"] and step - began >= wandered:
                     changed[row["name"]] = [row["value"] / size, row["count"]]
@@ -131,7 +132,7 @@ class LostUpdates(Rule):
     def _update(
         self, lr: float | None, seen: list[str], parts: dict[str, dict[str, float]]
     ) -> dict[str, float]:
-        """Return the least mean update of each parameter, where it is known."""
+        """Return the smallest mean update of each parameter for which it is known."""
         if not lr or not math.isfinite(lr) or lr <= 0:
             return {}
         name = self.optimizer or (seen[0] if len(seen) == 1 else "")
@@ -170,7 +171,7 @@ class LostUpdates(Rule):
 
 
 def _learn(rows: Table, state: dict[str, Any]) -> None:
-    """Take up the optimizer and its learning rate from steps at which no weight was saved."""
+    """Read the optimizer and its learning rate from steps without saved weights."""
     if not rows.rows:
         return
     kind, step = rows["kind"], rows["step"]
@@ -183,7 +184,7 @@ def _learn(rows: Table, state: dict[str, Any]) -> None:
 
 
 def _rows(window: Window) -> Table:
-    """Bring together what tells of changes and updates."""
+    """Collect the rows with changes and updates."""
     tensors, scalars = window.new("tensors"), window.new("scalars")
     names = scalars["name"].tolist()
     _, graded = new_kinds(window)
@@ -215,7 +216,7 @@ def _rows(window: Window) -> Table:
 
 
 def _half(weights: Table) -> NDArray[np.bool_]:
-    """Tell whose smallest and largest element are numbers of half precision; 1 in 2^26 is by chance."""
+    """Return which tensors have half-precision extremes; 1 in 2^26 does by chance."""
     low, high = (weights[name].astype(np.float32).view(np.uint32) for name in ("min", "max"))
     bits = low | high
     varied = np.isfinite(weights["min"]) & np.isfinite(weights["max"]) & (weights["min"] < weights["max"])

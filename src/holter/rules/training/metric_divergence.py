@@ -1,4 +1,4 @@
-"""A validation metric that worsens while the training loss still falls."""
+"""MetricDivergence: a validation metric worsens while the training loss falls."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ _BASE, _KEPT = 10, 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricDivergence(Rule):
-    """The training loss falls and a validation metric gets worse: the loss no longer serves the goal."""
+    """A validation metric gets worse while the training loss falls."""
 
     reads = ("scalars",)
-    description = "validation metric worsens while the loss falls"
+    description = "a validation metric worsens while the training loss falls"
     formula = (
-        "each of the last `evaluations` values of the metric worse than the median of the ten before by more "
-        "than mads x MAD of its noise, while the Theil-Sen slope of the training loss over them is below 0"
+        "each of the last `evaluations` values of the metric is worse than the median of the ten before by "
+        "more than mads x MAD, while the Theil-Sen slope of the training loss over them is < 0"
     )
-    advice = "Stop or go back to the best checkpoint; regularize; check that the loss stands for the goal."
+    advice = "Stop or restart from the best checkpoint, regularise, and check that the loss matches the goal."
     packs = ("convergence",)
 
     metrics: str = parameter(rf"(?i){_VALIDATION}(.*[^a-z])?({_HIGH}|{_LOW})([^a-z]|$)", aliases=("metric",))
-    """Pattern that finds validation metrics, anywhere in their names; losses are Overfit's business."""
+    """Pattern of the validation metrics, anywhere in their names; Overfit judges losses."""
     lower_is_better: str = parameter(rf"(?i)(^|[^a-z])({_LOW})([^a-z]|$)")
-    """Pattern that finds the metrics of which less is better."""
+    """Pattern of the metrics for which lower is better."""
     losses: str = parameter(MAIN_LOSS)
-    """Pattern that finds the training loss."""
+    """Pattern of the training loss."""
     evaluations: int = parameter(5, low=2, high=30)
-    """How many evaluations in a row must be worse."""
+    """Number of evaluations in a row that must be worse."""
     mads: float = parameter(2.0, above=0)
-    """How many spreads worse."""
+    """By how many MADs an evaluation must be worse."""
 
     def __post_init__(self) -> None:
         Rule.__post_init__(self)
@@ -73,7 +73,7 @@ class MetricDivergence(Rule):
             metrics = {name: series[name] for name in names if self._kind(name) == "metric"}
             yield from self._walk(window, losses[:1], metrics)
         if not state.get("metrics"):
-            window.insufficient("no_input", "no validation metric is logged, as val_accuracy")
+            window.insufficient("no_input", "no validation metric is logged, for example val_accuracy")
         elif not window.points:
             most = max(len(m["values"]) for m in state["metrics"].values())
             need = _BASE + self.evaluations
@@ -85,7 +85,7 @@ class MetricDivergence(Rule):
         return "metric" if pattern(self, "metrics").search(name) and not re.search("(?i)loss", name) else ""
 
     def _walk(self, window: Window, losses: list[Curve], metrics: dict[str, Curve]) -> Iterator[Issue]:
-        """Go along the steps: losses gather until an evaluation takes their median."""
+        """Iterate over the steps and collect losses; an evaluation takes their median."""
         known: dict[str, dict[str, Any]] = window.state.setdefault("metrics", {})
         since: list[float] = window.state.setdefault("since", [])
         moments = [(s, 0, "", v) for one in losses for s, v in zip(one.steps, one.values, strict=True)]

@@ -1,4 +1,4 @@
-"""Parameters that are to be trained and get no gradient."""
+"""MissingGradient: trainable parameters receive no gradient."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ class MissingGradient(Rule):
     """Trainable parameters whose gradient is absent or exactly zero, step after step, on every rank."""
 
     reads = ("tensors",)
-    description = "trainable parameters get no gradient"
+    description = "trainable parameters receive no gradient"
     formula = (
-        "gradient None or all zero at `steps` saved optimizer steps in a row; experts are left out; info for "
-        "the base under adapters"
+        "gradient None or all zero at `steps` saved optimizer steps in a row; experts are ignored; a note "
+        "for the base model under adapters"
     )
     advice = (
-        "Look for a detached graph, an unused branch, wrong freezing; freeze what is not to be trained with "
-        "requires_grad=False."
+        "Look for a detached graph, an unused branch, or wrong freezing. Freeze parameters that should not "
+        "train with requires_grad=False."
     )
     packs = ("convergence",)
 
     steps: int = parameter(20, low=1, unit="saved steps")
-    """At how many saved steps in a row it must be missing: enough for branches that are dropped by chance."""
+    """Number of saved steps in a row without a gradient; large enough for randomly dropped branches."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Count each parameter's steps without a gradient; tell when one more has too many."""
+        """Count each parameter's steps without a gradient; report each parameter that reaches the limit."""
         state, new = window.state, window.new("tensors")
         rows = new.where(new_kinds(window)[1] & (new["state"] != "skipped"))
         for one in complete_steps(rows, state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
@@ -74,7 +74,8 @@ class MissingGradient(Rule):
             ]
             start = min(without[name][0] for name in names)
             yield self.issue(
-                f"{len(names)} trainable parameters got no gradient since step {start}: {listed(names)}",
+                f"{len(names)} trainable parameters have received no gradient since step "
+                f"{start}: {listed(names)}",
                 code=code,
                 severity="info" if base else "warning",
                 step_start=start,

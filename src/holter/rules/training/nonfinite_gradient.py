@@ -1,4 +1,4 @@
-"""Gradients that are NaN or infinite, and where they came from."""
+"""NonFiniteGradient: gradients are NaN or infinite."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ class NonFiniteGradient(Rule):
     severity = "critical"
     description = "gradients are NaN or infinite"
     formula = (
-        "any element of a gradient, its norm, or the loss not finite at a step: critical; info where a "
-        "gradient scaler skipped the step"
+        "a gradient element, a gradient norm, or the loss is not finite: critical; a note when a gradient "
+        "scaler skipped the step"
     )
     advice = (
-        "Go back to a checkpoint from before; look at the tensor that is named first, lower the learning "
-        "rate, clip gradients, use bfloat16 instead of float16."
+        "Restart from an earlier checkpoint. Look at the tensor that is named first, lower the learning "
+        "rate, clip gradients, or use bfloat16 instead of float16."
     )
     packs = ("default", "essentials", "convergence")
 
     losses: str = parameter(MAIN_LOSS)
-    """Pattern that finds the loss among the logged numbers, anywhere in its name."""
+    """Pattern of the loss among the scalars, anywhere in its name."""
 
     def __post_init__(self) -> None:
         Rule.__post_init__(self)
         pattern(self, "losses")
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge the settled steps; the first bad one is what is told."""
+        """Judge the complete steps, and report the first bad one."""
         state = window.state
         for row in window.new("events").to_rows():
             if row["kind"] == "nonfinite" and (at := [row["time"], row["rank"], row["name"], row["detail"]]):
@@ -69,14 +69,12 @@ class NonFiniteGradient(Rule):
             window.insufficient("no_input", "no loss and no gradient is recorded; use --save gradients@100")
 
     def _judge(self, rows: Table, state: dict[str, Any]) -> Iterator[Issue]:
-        told = joined(
-            rows
-        )  # which rank's part is not finite is told by `rows`, how large the whole is by this
+        told = joined(rows)  # `rows` holds the ranks with non-finite parts, this the norm of the whole
         rows = Table({**rows.columns, "name": np.array(list(map(whole, rows["name"])), dtype=object)})
         names, steps = rows["name"].astype(str), rows["step"]
         skipped = sorted({*state.get("skips", []), *steps[names == "skipped"].tolist()})
         state["skips"] = skipped[-4:]
-        # A loss logged after the optimizer's step belongs to the next one.
+        # A loss logged after the optimizer's step belongs to the next step.
         excused = np.isin(steps, skipped) | np.isin(steps - 1, skipped)
         flagged = (names == "nonfinite_gradients") & (rows["value"] > 0)
         wild = np.isin(names, ("grad_norm", "loss")) & ~np.isfinite(rows["value"])
@@ -101,7 +99,7 @@ class NonFiniteGradient(Rule):
                 step_start=int(at[0]),
                 step_end=int(at[-1]),
                 count=len(at),
-                advice="Nothing, while it is rare; LossScaleCollapse tells when it is not.",
+                advice="No action while it is rare; LossScaleCollapse reports when it is frequent.",
             )
         if first is not None:
             yield from self._critical(rows.where(bad & ~excused), state)
@@ -119,7 +117,7 @@ class NonFiniteGradient(Rule):
         alone = len(state["first_ranks"]) == 1 and len(state["ranks"]) > 1
         what = "gradients are" if state["gradients"] or "loss" not in state["what"] else "the loss is"
         yield self.issue(
-            f"{what} not finite from step {state['first']} on; it began in {origin['where']}"
+            f"{what} not finite from step {state['first']} on; it started in {origin['where']}"
             + (f", on rank {state['first_ranks'][0]} alone: look at its data and device" if alone else ""),
             code="nonfinite",
             step_start=state["first"],
@@ -139,7 +137,7 @@ class NonFiniteGradient(Rule):
 
 
 def _rows(window: Window, loss: re.Pattern[str]) -> Table:
-    """Bring together what tells of each step; a step of which nothing is to be told has an empty row."""
+    """Collect the rows of each step; a step without findings has an empty row."""
     scalars, tensors = window.new("scalars"), window.new("tensors")
     scalars = scalars.where((scalars["mode"] != "eval") & (scalars["mode"] != "predict"))
     known = {
@@ -179,7 +177,7 @@ def _tensor(name: str, role: str) -> str:
 
 
 def _origin(state: dict[str, Any]) -> dict[str, Any]:
-    """Tell where it began: what the recorder saw first, else the parameters, else the loss or the norm."""
+    """Return the origin: the recorder's first observation, else the parameters, else the loss or the norm."""
     if "origin" in state:
         _, rank, name, text = state["origin"]
         try:
@@ -190,7 +188,7 @@ def _origin(state: dict[str, Any]) -> dict[str, Any]:
         way = {"forward": "the forward pass", "backward": "the backward pass"}.get(
             str(detail.get("direction")), ""
         )
-        # Weights that a step finds broken were broken by the update before it.
+        # The previous update broke weights that are not finite at a step.
         way = f"the update of step {detail.get('step')}" if "noticed" in detail else way
         where = f"{name or detail.get('module') or detail.get('parameter')}" + (f", in {way}" if way else "")
         return {"where": where, "rank": rank, "seen": "recorder", **detail}

@@ -1,4 +1,4 @@
-"""A loss that is NaN or infinite."""
+"""NonFiniteLoss: the loss is NaN or infinite."""
 
 from __future__ import annotations
 
@@ -20,29 +20,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NonFiniteLoss(Rule):
-    """A loss is NaN or infinite: what training does from then on is lost."""
+    """A loss is NaN or infinite; training after this step is useless."""
 
     reads = ("scalars",)
     severity = "critical"
-    description = "loss is NaN or infinite"
-    formula = "any value of a loss that is not finite"
+    description = "the loss is NaN or infinite"
+    formula = "any value of a loss is not finite"
     advice = (
-        "Go back to a checkpoint from before; lower the learning rate, clip gradients, look at that batch."
+        "Restart from an earlier checkpoint. Lower the learning rate, clip gradients, and look at the batch"
+        " of this step."
     )
     packs = ("default", "essentials", "convergence")
 
     names: str = parameter(ANY_LOSS, aliases=("tensor_regex",))
-    """Pattern that finds the losses among the logged numbers, anywhere in their names."""
+    """Pattern of the losses among the scalars, anywhere in their names."""
 
     def __post_init__(self) -> None:
         Rule.__post_init__(self)
         try:
             re.compile(self.names)
         except re.error as error:
-            raise BadRule(f"NonFiniteLoss: names={self.names!r} is no pattern: {error}") from None
+            raise BadRule(
+                f"NonFiniteLoss: names={self.names!r} is not a regular expression: {error}"
+            ) from None
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Look at every new value; the first bad one of a loss is what is told, and who followed."""
+        """Check every new value; report the first bad value of a loss, and the ranks that follow."""
         new = window.new("scalars")
         known: dict[str, Any] = window.state.setdefault("losses", {})
         for name in sorted(set(new["name"].tolist())):
@@ -53,12 +56,12 @@ class NonFiniteLoss(Rule):
                     values, name, known.setdefault(name, {"last": {}, "first": None, "ranks": []})
                 )
         if not known:
-            window.insufficient("no_input", f"no logged number is called like {self.names!r}")
+            window.insufficient("no_input", f"no scalar matches names={self.names!r}")
 
     def _judge(self, values: Table, name: str, known: dict[str, Any]) -> Iterator[Issue]:
         bad = ~np.isfinite(values["value"])
         if not known["ranks"]:
-            # By time and then by rank, so that the first is the first whatever the order of arrival.
+            # Sorted by time, then by rank, so that the first value does not depend on the order of arrival.
             ordered = values.sorted("time", "step", "rank")
             wild = np.flatnonzero(~np.isfinite(ordered["value"]))
             sound = int(wild[0]) if len(wild) else ordered.rows
@@ -72,7 +75,7 @@ class NonFiniteLoss(Rule):
         first, wrong = known["first"], values.where(bad)
         known["ranks"] = sorted({*known["ranks"], *wrong["rank"].tolist()})
         before = known["last"].get(str(first["rank"]))
-        was = f"it was {before[1]:.6g} at step {before[0]}" if before else "it never was finite"
+        was = f"it was {before[1]:.6g} at step {before[0]}" if before else "it was never finite"
         yield self.issue(
             f"{name} became {first['value']} at step {first['step']} on rank {first['rank']}; {was}",
             code=name,

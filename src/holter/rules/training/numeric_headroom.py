@@ -25,7 +25,7 @@ _MASKS = (-_FLOAT16, -10000.0)
 """What attention masks are filled with; a smallest element that is one of them is no activation."""
 _BUCKET, _BUCKETS = 100, 11
 _SOME = 100
-"""Fewer elements that are not zero say nothing of a share; growth up to this size takes no headroom."""
+"""Minimum number of non-zero elements for a share; smaller values may grow without a finding."""
 _LOOKED_AT = ("act_in", "act_out", "input", "output", "logits")
 _SEVERITIES: tuple[Severity, ...] = ("info", "warning", "critical")
 _LEVELS = {
@@ -47,22 +47,23 @@ class NumericHeadroom(Rule):
     """Activations near the largest number of their type, gradients below the smallest, or high logits."""
 
     reads = ("tensors", "scalars")
-    description = "numbers are close to the limits of their type"
+    description = "activations, gradients or attention logits are close to the limits of their number type"
     formula = (
         "at two saved steps in a row: largest activation / 65504 (float16) >= 0.1, 0.25, 0.5; share of a "
-        "gradient's non-zero elements below the smallest normal of their type >= 0.2, 0.5, 0.9; largest "
-        "attention logit >= 50, 100: info, warning, critical; an activation 10 x larger within 1000 steps, "
-        "after the first 1000: warning"
+        "gradient's non-zero elements below the smallest normal number >= 0.2, 0.5, 0.9; largest attention "
+        "logit >= 50, 100: note, warning, critical; after start_steps an activation that grows 10 x within "
+        "1,000 steps: warning"
     )
     advice = (
-        "Use bfloat16, normalize before attention (QK norm), raise the loss scale, lower the learning rate."
+        "Use bfloat16, normalise queries and keys before attention (QK norm), raise the loss scale, or "
+        "lower the learning rate."
     )
     packs = ("convergence",)
 
     dtype: str | None = parameter(None, choices=("float16", "bfloat16", "float32"))
-    """Type of activations; float16 when not set and a loss scale above 1 is logged."""
+    """Type of the activations; none = float16 if a loss scale above 1 is logged."""
     logits: str = parameter(r"(?i)att(entio)?n.*(logits|scores)")
-    """Pattern that finds attention logits among the tensors, anywhere in their names."""
+    """Pattern of the attention logits among the tensors, anywhere in their names."""
     start_steps: int = parameter(1000, low=0, unit="steps")
     """First steps, in which activations may grow."""
 
@@ -71,7 +72,7 @@ class NumericHeadroom(Rule):
         pattern(self, "logits")
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Judge each saved step; the worst tensor of each kind is told."""
+        """Judge each saved step, and report the worst tensor of each kind."""
         state = window.state
         for one in complete_steps(
             self._rows(window), state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended
@@ -136,7 +137,7 @@ class NumericHeadroom(Rule):
         half = self.dtype == "float16" or (self.dtype is None and state.get("scaled", False))
         held, state["held"] = state.get("held", {}), {}
         for code, which, values in self._values(rows, half):
-            if not held.get(code):  # what is below all levels matters to those alone that were above
+            if not held.get(code):  # a value below all levels matters only after a finding
                 which = which & (values >= min(_LEVELS[code]))
             pairs = zip(rows["name"][which].tolist(), values[which].tolist(), strict=True)
             for name, value in pairs if which.any() else ():
@@ -153,18 +154,18 @@ class NumericHeadroom(Rule):
                 **{n: v for n, v in held.get(code, {}).items() if n not in found[code]},
                 **over,
             }
-            told = {
+            reported = {
                 name: min(value, held[code][name])
                 for name, value in over.items()
                 if name in held.get(code, {})
             }
-            if told:
-                yield self._told(code, step, told)
+            if reported:
+                yield self._told(code, step, reported)
 
     def _values(
         self, rows: Table, half: bool
     ) -> Iterator[tuple[str, NDArray[np.bool_], NDArray[np.float64]]]:
-        """Yield what is to be compared: its code, of which rows, and the values."""
+        """Yield the comparisons: code, rows and values."""
         low, high = (rows[name].astype(np.float64) for name in ("min", "max"))
         kinds, finite = rows["role"], np.isfinite(low) & np.isfinite(high)
         gradient, logits = kinds == "gradient", kinds == "logits"
@@ -175,27 +176,27 @@ class NumericHeadroom(Rule):
         over = np.maximum(high, np.where(mask, 0.0, -low)) / _FLOAT16
         yield "over", ~gradient & ~logits & finite & half, over
 
-    def _told(self, code: str, step: int, told: dict[str, float]) -> Issue:
-        worst = max(sorted(told), key=lambda name: told[name])
-        value = told[worst]
+    def _told(self, code: str, step: int, reported: dict[str, float]) -> Issue:
+        worst = max(sorted(reported), key=lambda name: reported[name])
+        value = reported[worst]
         severity = _SEVERITIES[sum(value >= level for level in sorted(_LEVELS[code])) - 1]
         severity = "warning" if code == "growth" else severity
-        others = f" (and {listed(set(told) - {worst})})" if len(told) > 1 else ""
+        others = f" (and {listed(set(reported) - {worst})})" if len(reported) > 1 else ""
         return self.issue(
             f"{worst}{others} {_TEXTS[code].format(value=value)} at step {step}",
             code=code,
             severity=severity,
-            tensor=worst if len(told) == 1 else None,
+            tensor=worst if len(reported) == 1 else None,
             step_start=step,
             step_end=step,
-            evidence={"tensors": dict(sorted(told.items(), key=lambda item: (-item[1], item[0]))[:20])},
+            evidence={"tensors": dict(sorted(reported.items(), key=lambda item: (-item[1], item[0]))[:20])},
         )
 
 
 def _growth(step: int, size: float, buckets: list[list[float]]) -> float:
     """Return how many times larger a tensor is than in the 1000 steps before, by buckets of 100 steps.
 
-    All of the newest bucket is compared with the largest of an older one, so that a single wild step is none.
+    The newest bucket's values are compared with an older bucket's largest one, so one outlier does not count.
     """
     number = step // _BUCKET
     if not buckets or buckets[-1][0] != number:

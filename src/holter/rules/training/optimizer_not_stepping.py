@@ -1,4 +1,4 @@
-"""An optimizer that changes nothing, or not all it should, and a learning rate that is zero or jumps."""
+"""OptimizerNotStepping: optimizer steps do not change the parameters."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _COLUMNS = ("kind", "name", "value", "fingerprint")
 _ZERO_STEPS, _JUMP, _LISTED = 100, 5.0, 50
 _RESTS = 10
-"""At so many saved steps a parameter that never changed is told."""
+"""Number of saved steps after which an unchanged parameter is reported."""
 _KNOWN = {"since": np.int64, "still": np.int64, "changed": np.bool_, "gradient": np.int8}
 """Of a parameter: its first step, saved steps without a change, whether it ever changed; whether its last
 gradient was zero: -1, or not: 1, or not seen: 0."""
@@ -30,27 +30,27 @@ gradient was zero: -1, or not: 1, or not seen: 0."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizerNotStepping(Rule):
-    """Parameters do not change though the learning rate is not zero; or the rate is at fault."""
+    """Parameters do not change although the learning rate is not zero, or the learning rate is wrong."""
 
     reads = ("tensors", "scalars", "spans/skipped")
-    description = "optimizer steps change nothing"
+    description = "optimizer steps do not change the parameters"
     formula = (
-        "change of every parameter 0 while lr > 0 and the step not skipped, at two saved steps at least: for "
-        "`warn` steps: warning, `critical` steps: critical. Parameters with a gradient that never changed at "
-        "10 saved steps, lr = 0 for 100 steps, lr 5 times higher than ever in one step: warning"
+        "every parameter unchanged while lr > 0 and the step is not skipped, at two or more saved steps: "
+        "for `warn` steps: warning, for `critical` steps: critical. Parameters with a gradient unchanged at"
+        " 10 saved steps, lr = 0 for 100 steps, or lr 5 x higher than ever in one step: warning"
     )
     advice = (
-        "Check that optimizer.step() is called, that the optimizer was given all parameters of this very "
-        "model, and the schedule of the learning rate."
+        "Check that optimizer.step() is called, that the optimizer holds the parameters of this model, and "
+        "the schedule of the learning rate."
     )
     packs = ("convergence",)
 
     warn: int = parameter(10, low=1, unit="steps")
-    """Steps without any change that are a warning."""
+    """Number of steps without any change that is a warning."""
     critical: int = parameter(100, low=1, unit="steps")
-    """Steps without any change that are critical."""
+    """Number of steps without any change that is critical."""
     start_steps: int = parameter(100, low=0, unit="steps")
-    """First steps in which the learning rate may do what it likes."""
+    """First steps, in which the learning rate is not judged."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Judge each saved step, and each logged learning rate."""
@@ -80,7 +80,7 @@ class OptimizerNotStepping(Rule):
         mine = rows.where(rows["kind"] == "parameter")
         names = mine["name"].tolist()
         places = self._places(known, step, names)
-        # Ranks hold replicas, or parts, of what has one name; each row is compared with that before it.
+        # Ranks hold replicas or shards under one name; each row is compared with the previous one.
         of_ranks = [f"{rank}/{name}" for rank, name in zip(mine["rank"].tolist(), names, strict=True)]
         prints, change = mine["fingerprint"], mine["value"]
         _, before = swapped(state.setdefault("prints", {}), of_ranks, {"print": prints})
@@ -114,10 +114,10 @@ class OptimizerNotStepping(Rule):
         severity: Severity | None = None
         if still["rows"] >= 2 and steps >= self.warn:
             severity = "critical" if steps >= self.critical else "warning"
-        if severity and severity != still.get("told"):
-            still["told"] = severity
+        if severity and severity != still.get("reported"):
+            still["reported"] = severity
             yield self.issue(
-                f"none of {count} parameters has changed for {steps} steps",
+                f"all {count} parameters have stayed unchanged for {steps} steps",
                 code="nothing_changes",
                 severity=severity,
                 step_start=still["since"],
@@ -155,7 +155,8 @@ class OptimizerNotStepping(Rule):
         state["highest"] = max(highest, rate)
         if step - first >= self.start_steps and highest > 0 and rate > _JUMP * highest:
             yield self.issue(
-                f"the learning rate jumped to {rate:.3g} at step {step}; before it was at most {highest:.3g}",
+                f"the learning rate jumped to {rate:.3g} at step {step}; the highest before "
+                f"was {highest:.3g}",
                 code="lr_jump",
                 step_start=step,
                 step_end=step,
@@ -166,10 +167,10 @@ class OptimizerNotStepping(Rule):
         if zero is None:
             return
         zero["rows"] += 1
-        if zero["rows"] >= 3 and step - zero["since"] >= _ZERO_STEPS and not zero.get("told"):
-            zero["told"] = True
+        if zero["rows"] >= 3 and step - zero["since"] >= _ZERO_STEPS and not zero.get("reported"):
+            zero["reported"] = True
             yield self.issue(
-                f"the learning rate is 0 since step {zero['since']}: training changes nothing any more",
+                f"the learning rate has been 0 since step {zero['since']}: the parameters no longer change",
                 code="lr_zero",
                 step_start=zero["since"],
                 step_end=step,
@@ -178,7 +179,7 @@ class OptimizerNotStepping(Rule):
 
 
 def _rows(window: Window) -> Table:
-    """Bring together changes of parameters, sizes of gradients, learning rates, and skipped steps."""
+    """Collect parameter changes, gradient sizes, learning rates, and skipped steps."""
     tensors, scalars, skipped = window.new("tensors"), window.new("scalars"), skips(window)
     parameters, graded = new_kinds(window)
     gradients = tensors.where(graded & (tensors["state"] == ""))

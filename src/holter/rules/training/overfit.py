@@ -1,4 +1,4 @@
-"""Evaluation that is clearly worse than training."""
+"""Overfit: the validation loss is clearly above the training loss."""
 
 from __future__ import annotations
 
@@ -15,35 +15,36 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 NOISE_VALUES = 5
-"""The noise of evaluation is taken from so many of its last values."""
+"""Number of last values from which the noise of evaluation is estimated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overfit(LossRule):
     """The mean loss of an evaluation is far above that of the training since the evaluation before."""
 
-    description = "validation loss clearly above training loss"
+    description = "the validation loss is clearly above the training loss"
     formula = (
-        "(V - T) / |T| > ratio_threshold at patience evaluations in a row; V and T: means of the loss in an "
-        "evaluation and in the training since the one before; modern: V also > best V + 2 x MAD of its last 5"
+        "(V - T) / |T| > ratio_threshold at `patience` evaluations in a row; V and T are the mean losses of"
+        " an evaluation and of the training since the previous one; modern: also V > best V + 2 x MAD of "
+        "its last 5"
     )
     advice = (
-        "Regularise, augment the data, or stop earlier and restore the best checkpoint; make sure that both "
-        "losses are computed in the same way."
+        "Regularise, augment the data, or stop earlier and restore the best checkpoint. Make sure that both"
+        " losses are computed the same way."
     )
     packs = ("convergence", "sagemaker")
 
     patience: int = parameter(3, classic=1, low=1, unit="evaluations")
-    """At how many evaluations in a row the gap must be too wide."""
+    """Number of evaluations in a row at which the gap must be too wide."""
     ratio_threshold: float = parameter(0.2, classic=0.1, low=0)
-    """How much larger the loss of evaluation may be, as a share of that of training."""
+    """By which share the validation loss may exceed the training loss."""
     min_val_points: int = parameter(5, classic=1, low=1, unit="evaluations")
-    """Evaluations that are needed before any is told."""
+    """Number of evaluations that the rule needs."""
     must_rise: bool = parameter(True, classic=False)
-    """Tell it only where evaluation has become worse than its best: a constant gap may be by design."""
+    """Report only when validation is worse than its best: a constant gap may be intended."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Bring training and evaluation of each loss together; judge an evaluation when it has ended."""
+        """Match training and evaluation of each loss; judge an evaluation when it has ended."""
         known: dict[str, dict[str, Any]] = window.state.setdefault("series", {})
         new = self.points(window)
         if not new and known and not window.job.ended:

@@ -1,4 +1,4 @@
-"""Training that goes on though nothing improves."""
+"""Overtraining: the validation loss does not improve any more."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overtraining(LossRule):
-    """The loss of evaluation, or of training where nothing is evaluated, has long had no new best."""
+    """The validation loss (or the training loss without one) has had no new best for long."""
 
     severity = "info"
-    description = "no further improvement of validation loss"
+    description = "the validation loss does not improve any more"
     formula = (
-        "no value below best - delta (modern: best - delta x |best|, medians of smooth values) for patience "
-        "values in a row"
+        "no value below best - delta (modern: best - delta x |best|, medians of `smooth` values) for "
+        "`patience` values in a row"
     )
     advice = (
-        "Stop, and keep the checkpoint of the best step; or lower the learning rate. If training still "
-        "improves, it has begun to overfit: regularise or add data."
+        "Stop and keep the checkpoint of the best step, or lower the learning rate. If training still "
+        "improves, the model overfits: regularise or add data."
     )
     packs = ("convergence", "sagemaker")
 
     patience_train: int = parameter(20, classic=5, low=1, unit="values")
-    """Values of training without a new best that are borne."""
+    """Training values without a new best that are allowed."""
     patience_validation: int = parameter(10, low=1, unit="values")
-    """Values of evaluation without a new best that are borne."""
+    """Validation values without a new best that are allowed."""
     delta: float = parameter(0.001, classic=0.01, low=0)
     """By how much a value must be lower to be a new best."""
     relative: bool = parameter(True, classic=False)
-    """Take delta as a share of the best."""
+    """Take delta as a share of the best value."""
     smooth: int = parameter(5, classic=1, low=1, unit="values")
-    """Compare medians of so many values."""
+    """Compare medians of this many values."""
     require: str = parameter("validation", choices=("validation", "any", "both"))
-    """Whose patience must be at its end: evaluation's (training's without one), either's, or both's."""
+    """Whose patience must run out: validation (training without evaluations), either, or both."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Count for each loss the values without a new best."""
@@ -59,7 +59,7 @@ class Overtraining(LossRule):
             self.lacking(window, known=bool(known))
 
     def _judged(self, window: Window, group: list[Points], state: dict[str, Any]) -> Iterator[Issue]:
-        """Go through the points of training and evaluation as they came."""
+        """Process the points of training and evaluation in their order."""
         time = np.concatenate([p.time for p in group])
         which = np.concatenate([np.full(len(p.time), i) for i, p in enumerate(group)])
         place = np.concatenate([np.arange(len(p.time)) for p in group])
@@ -70,7 +70,7 @@ class Overtraining(LossRule):
             side = "validation" if points.mode == "eval" else "train"
             mine = state.setdefault(side, {"last": [], "best": None, "step": None, "bad": 0})
             self._count(mine, float(points.value[j]), int(points.step[j]))
-            # Told again each time the patience has run out once more, not at every value.
+            # Reported again only when the patience has run out again, not at every value.
             patience = self.patience_validation if side == "validation" else self.patience_train
             again = mine["bad"] % patience == 0
             if again and self._over(state, side) and self.due(int(points.step[j])):
@@ -100,7 +100,7 @@ class Overtraining(LossRule):
         return self.told(
             points,
             j,
-            f"{points.name} has had no new best for {mine['bad']} values, since {mine['best']:.5g} at step "
+            f"{points.name} has had no new best for {mine['bad']} values since {mine['best']:.5g} at step "
             f"{mine['step']}" + ("; training still improves" if improving else ""),
             step_start=mine["step"],
             evidence={

@@ -1,4 +1,4 @@
-"""A bad start: layers at very different scales, or a loss that does not begin to fall."""
+"""PoorWeightInitialization: layers start at very different scales, or the loss does not start to fall."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ _INPUTS = ("act_in:",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoorWeightInitialization(TensorRule):
-    """At the start layers differ much in scale, gradients are all alike, or the loss does not fall."""
+    """At the start, layer scales differ much, gradients are nearly equal, or the loss does not fall."""
 
     reads = ("tensors", "scalars")
-    description = "layers start with very different scales or loss does not start falling"
+    description = "layers start at very different scales, or the loss does not start to fall"
     formula = (
-        "(a) largest / smallest variance of activation inputs > threshold, (b) q95 - q05 of some gradient < "
-        "distribution_range, (c) no new best loss for patience saved steps; modern: c and (a or b), "
+        "(a) largest / smallest variance of activation inputs > threshold; (b) q95 - q05 of a gradient < "
+        "distribution_range; (c) no new best loss for `patience` saved steps; modern: c and (a or b), "
         "classic: any"
     )
     advice = (
-        "Initialise the listed layers so that their outputs keep the variance of their inputs, as Kaiming's "
-        "or Xavier's way does; add normalisation; warm the learning rate up."
+        "Initialise the listed layers so that outputs keep the variance of their inputs (Kaiming or "
+        "Xavier), add normalisation, or warm up the learning rate."
     )
     packs = ("sagemaker",)
     statistics = ("mean", "std", "q05", "q95")
@@ -51,15 +51,15 @@ class PoorWeightInitialization(TensorRule):
     mode: tuple[str, ...] | None = parameter(("train",))
     """Only these of train, eval, predict, global; global means any."""
     threshold: float = parameter(100.0, classic=10.0, above=0)
-    """How many times the smallest variance the largest may be."""
+    """Largest allowed ratio of the largest variance to the smallest."""
     distribution_range: float | None = parameter(None, classic=0.001, above=0)
-    """The least that 90 % of a gradient's elements must spread over; none = not asked."""
+    """Smallest allowed range of 90 % of a gradient's elements; none = not checked."""
     patience: int = parameter(10, classic=5, low=1, unit="saved steps")
-    """Saved steps without a new best loss that are borne."""
+    """Saved steps without a new best loss that are allowed."""
     steps: int = parameter(50, classic=10, low=1, unit="saved steps")
-    """How many saved steps from the first on are looked at."""
+    """Number of saved steps that are judged, from the first one on."""
     combine: str = parameter("loss_and_scale", classic="any", choices=("loss_and_scale", "any"))
-    """Whether the loss and the scales must both be bad, or any one is enough."""
+    """Whether both the loss and the scales must be bad, or any one of them."""
 
     def wants(self, name: str, role: str) -> bool:
         """Tell whether a tensor is an activation's input, a weight, a gradient or a loss."""
@@ -73,7 +73,7 @@ class PoorWeightInitialization(TensorRule):
         return has_role(role, _INPUTS) if self.tensor_regex is None else matches(self.tensor_regex, name)
 
     def fresh(self, window: Window) -> dict[str, Table]:
-        """Leave out ranks whose first steps are all judged."""
+        """Drop the ranks whose first steps are all judged."""
         new = window.new("tensors")
         first = window.state.get("first", {})
         done = [int(rank) for rank, kept in first.items() if kept["steps"] >= self.steps]
@@ -85,7 +85,7 @@ class PoorWeightInitialization(TensorRule):
         return {"tensors": new}
 
     def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
-        """Judge one of the first saved steps by its scales and by how the loss went up to it."""
+        """Judge one of the first saved steps by its scales and by the loss up to it."""
         state = window.state.setdefault("first", {}).setdefault(str(at.rank), {"steps": 0, "bad": 0})
         if state["steps"] >= self.steps:
             return

@@ -1,4 +1,4 @@
-"""Replicas of a model that have stopped being the same."""
+"""ReplicaDivergence: replicas of the model differ between ranks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _COLUMNS = ("name", "fingerprint", "value")
 _SCALARS = ("lr", "loss_scale")
 _PROOF = {"tensor": 1, "scalar": 10}
-"""At how many steps something must have been the same on the ranks, to be meant to be."""
+"""Number of steps at which a value must be equal on all ranks to count as a replica."""
 _LISTED = 50
 
 
@@ -32,21 +32,21 @@ class ReplicaDivergence(Rule):
 
     reads = ("tensors", "scalars")
     severity = "critical"
-    description = "replicas of the model differ"
+    description = "replicas of the model differ between ranks"
     formula = (
-        "a parameter's fingerprint, lr or loss_scale that was the same on all ranks differs at two saved "
-        "steps in a row; parts of sharded ones, and what never was the same, are left out"
+        "a parameter's fingerprint, lr or loss_scale that was equal on all ranks differs at two saved steps"
+        " in a row; sharded parameters, and values that were never equal, are ignored"
     )
     advice = (
-        "Restart from a checkpoint of a rank of the majority; check the device of the others, and whether "
-        "all parameters and buffers are synchronized."
+        "Restart from a checkpoint of a rank of the majority, check the devices of the other ranks, and "
+        "check that all parameters and buffers are synchronised."
     )
     packs = ("distributed",)
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Compare what the ranks saved at one step."""
         state, tensors, scalars = window.state, window.new("tensors"), window.new("scalars")
-        # Parts of a sharded parameter may be alike at first, as biases of zeros are, and are no replicas.
+        # Shards may be equal at first, like biases of zeros, but they are not replicas.
         alike = (tensors["fingerprint"] != 0) & (tensors["parts"] <= 1)
         own = tensors.where(new_kinds(window)[0] & alike)
         named = scalars.where(np.isin(scalars["name"].astype(str), _SCALARS))
@@ -75,10 +75,10 @@ class ReplicaDivergence(Rule):
             for name, rank, fingerprint, value in zip(*columns, strict=True):
                 if name in odd:
                     differ.setdefault(name, {})[rank] = (fingerprint, value)
-        # Parameters may be saved on different steps: those that were not compared now keep their verdict.
+        # Parameters may be saved at different steps: those not compared now keep their verdict.
         state["differ"] = sorted(differ.keys() | (before - set(names)))
-        if told := {name: by_rank for name, by_rank in differ.items() if name in before}:
-            yield self._told(kind, step, told)
+        if reported := {name: by_rank for name, by_rank in differ.items() if name in before}:
+            yield self._told(kind, step, reported)
 
     def _told(self, kind: str, step: int, differ: dict[str, dict[int, tuple[int, float]]]) -> Issue:
         odd = Counter[int]()
@@ -110,10 +110,10 @@ class ReplicaDivergence(Rule):
 
 
 def _compared(rows: Table) -> tuple[list[str], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return the names of one step, which of them several ranks told, and which these told differently."""
+    """Return the names of one step, which of them several ranks report, and which of these differ."""
     places = {name: i for i, name in enumerate(sorted(set(rows["name"].tolist())))}
     name = np.fromiter(map(places.__getitem__, rows["name"].tolist()), np.int64, rows.rows)
-    # Of a rank that told a name twice the last counts; rows of a step are in the order of ranks, then time.
+    # The last row of a rank and name counts; rows of a step are sorted by rank, then time.
     order = np.lexsort((np.arange(rows.rows), rows["rank"], name))
     name, rank = name[order], rows["rank"][order]
     last = np.ones(len(order), dtype=bool)

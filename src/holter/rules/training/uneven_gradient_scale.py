@@ -1,4 +1,4 @@
-"""Layers whose gradients, measured by their weights, differ by many orders of magnitude."""
+"""UnevenGradientScale: gradient scales differ widely between layers."""
 
 from __future__ import annotations
 
@@ -32,21 +32,23 @@ class UnevenGradientScale(Rule):
     reads = ("tensors",)
     description = "gradient scales differ widely between layers"
     formula = (
-        "q = rms(gradient) / rms(weight) of each matrix, median of 5 saved steps; log10 of p95(q) / p05(q) "
-        ">= info, warn; or the median q of the first (last) third of the layers < 1e-4 x that of all while "
-        "log q rises (falls) with depth, Spearman > 0.7: warning; at two saved steps in a row"
+        "q = rms(gradient) / rms(weight) of each matrix, median of 5 saved steps: log10(p95(q) / p05(q)) >="
+        " info or warn; or median q of the first (last) third of the layers < 1e-4 x the median of all "
+        "while log q rises (falls) with depth (Spearman > 0.7): warning; at two saved steps in a row"
     )
-    advice = "Check normalization, activation and initialization of these layers; residual connections help."
+    advice = (
+        "Check the normalisation, activation and initialisation of these layers; residual connections help."
+    )
     packs = ("convergence",)
 
     info: float = parameter(3.0, above=0, unit="decades")
-    """Spread that is told as information."""
+    """Spread from which the rule reports a note."""
     warn: float = parameter(5.0, above=0, unit="decades")
     """Spread that is a warning."""
     start_steps: int = parameter(100, low=0, unit="steps")
-    """First steps, in which layers that begin with zeros catch up."""
+    """First steps that are ignored, so that layers that start with zeros catch up."""
     min_layers: int = parameter(6, low=3)
-    """So many matrices are needed to judge."""
+    """Number of matrices that the rule needs."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
         """Judge each step at which gradients were saved."""
@@ -77,7 +79,7 @@ class UnevenGradientScale(Rule):
         weights.columns["size"][own] = rms[~gradient]
         weights.keep()
         sizes = dict(zip(weights.names, weights.columns["size"].tolist(), strict=True))
-        # Of replicas the last counts.
+        # The last replica counts.
         got = dict(zip(parameters_of(rows["name"][gradient].tolist()), rms[gradient].tolist(), strict=True))
         state["gradients"] = state.get("gradients", False) or bool(got)
         names = sorted(got)
@@ -101,7 +103,7 @@ class UnevenGradientScale(Rule):
     def _middles(
         self, kept: dict[str, Any], names: list[str], size: NDArray[np.float64], weight: NDArray[np.float64]
     ) -> dict[str, float]:
-        """Return the median of each matrix's last ratios, as logarithms; one that has none starts over."""
+        """Return the median of each matrix's last log ratios; a matrix without a ratio starts again."""
         good = np.isfinite(size) & np.isfinite(weight) & (size > 0) & (weight > 0)
         last = [f"last{i}" for i in range(_SAVED)]
         ratios = ByName(kept, {"count": np.int64, **dict.fromkeys(last, np.float64)})
@@ -153,7 +155,7 @@ class UnevenGradientScale(Rule):
 
 
 def _spearman(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
-    """Return the correlation of the ranks of two series; 0 where one does not vary."""
+    """Return the rank correlation of two series; 0 if one is constant."""
     ranks = [np.unique(v, return_inverse=True, return_counts=True) for v in (first, second)]
     middle = [(np.cumsum(counts) - (counts - 1) / 2)[where] for _, where, counts in ranks]
     if np.ptp(middle[0]) == 0 or np.ptp(middle[1]) == 0:

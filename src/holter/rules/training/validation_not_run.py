@@ -1,4 +1,4 @@
-"""Training that goes on without validation."""
+"""ValidationNotRun: validation does not run."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _ONE_EVALUATION = 5
-"""Signs of an evaluation within so many steps are of one."""
+"""Signs of evaluation within this number of steps belong to one evaluation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidationNotRun(Rule):
-    """No evaluation in the first part of the planned steps, or none for long after some."""
+    """No evaluation runs in the first part of the planned steps, or evaluations stop."""
 
     reads = ("steps", "scalars")
     severity = "info"
-    description = "validation is not run"
+    description = "validation does not run"
     formula = (
-        "no evaluation in share of planned_steps; or, after three evaluations, none for `times` times the "
-        "longest stretch between two so far"
+        "no evaluation within `share` of planned_steps; or, after three evaluations, none for `times` x the"
+        " longest interval so far"
     )
-    advice = "Check when the evaluation is called, and that its loader is passed on."
+    advice = "Check when the evaluation is called, and that its data loader is passed on."
     packs = ("convergence",)
 
     planned_steps: int | None = parameter(None, low=1, unit="steps")
-    """How long training is to be; without it only an evaluation that stops coming is told."""
+    """Planned number of steps; without it the rule reports only evaluations that stop."""
     share: float = parameter(0.25, low=0, high=1)
-    """Part of the planned steps in which there must be an evaluation."""
+    """Share of the planned steps within which an evaluation must run."""
     times: float = parameter(4.0, above=1)
-    """How many times the longest stretch so far is too long."""
+    """Largest allowed interval, as a multiple of the longest interval so far."""
     names: str = parameter(r"(?i)^(val|valid|validation|eval|dev|test)([^a-z]|$)")
-    """Pattern that finds numbers which an evaluation logs, anywhere in their names."""
+    """Pattern of the scalars that an evaluation logs, anywhere in their names."""
 
     def __post_init__(self) -> None:
         Rule.__post_init__(self)
         pattern(self, "names")
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Walk along the evaluations, then look how far training has gone since the last."""
+        """Iterate over the evaluations, then compare the last one with the current step."""
         state, steps, scalars = window.state, window.new("steps"), window.new("scalars")
         search = pattern(self, "names").search
         named = {name for name in set(scalars["name"].tolist()) if search(name)}
@@ -65,7 +65,7 @@ class ValidationNotRun(Rule):
         if "newest" not in state:
             return window.insufficient("no_input", "no step and no number is recorded")
         if self.planned_steps is None and not state.get("last") and not len(marks):
-            window.insufficient("no_input", "no evaluation was seen, and planned_steps is not given")
+            window.insufficient("no_input", "no evaluation ran, and planned_steps is not set")
             window.points = 0
         for mark in np.unique(marks).tolist():
             yield from self._gap(int(mark), state)
@@ -93,11 +93,11 @@ class ValidationNotRun(Rule):
                 )
             return
         due = last + int(self.times * state.get("longest", 0))
-        if state.get("count", 0) >= 3 and step > due and state.get("told") != last:
-            state["told"] = last
+        if state.get("count", 0) >= 3 and step > due and state.get("reported") != last:
+            state["reported"] = last
             yield self.issue(
-                f"no evaluation since step {last}; before, one came every "
-                f"{counted(state['longest'], 'step')} at least",
+                f"no evaluation has run since step {last}; before, one ran at least every "
+                f"{counted(state['longest'], 'step')}",
                 code="stopped",
                 step_start=last,
                 step_end=due,

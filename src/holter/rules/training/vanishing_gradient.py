@@ -1,4 +1,4 @@
-"""Gradients that are too small for a layer to learn."""
+"""VanishingGradient: gradients are too small to train some layers."""
 
 from __future__ import annotations
 
@@ -25,22 +25,21 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 LEAST_UPDATE = 1e-7
-"""Below this share of its weights a gradient changes nothing in single precision."""
+"""A gradient below this share of its weights changes nothing in single precision."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VanishingGradient(TensorRule):
     """Gradients of some layers are so small that these layers do not learn."""
 
-    description = "gradients too small to train some layers"
+    description = "gradients are too small to train some layers"
     formula = (
-        "modern: rms(g) < relative_threshold x median over parameters of rms(g), or rms(g) < threshold and "
-        "below 1e-7 of the weights' rms; classic: mean(|g|) < threshold"
+        "modern: rms(g) < relative_threshold x median rms(g) of all parameters, or rms(g) < threshold and <"
+        " 1e-7 x the rms of the weights; classic: mean(|g|) < threshold"
     )
     advice = (
-        "Compare the listed layers with the rest: their depth, normalisation, activation and learning rate, "
-        "or freeze them if they should not learn; add residual connections or normalisation where they are "
-        "missing."
+        "Compare the listed layers with the rest: depth, normalisation, activation and learning rate. Add "
+        "residual connections or normalisation, or freeze layers that should not learn."
     )
     packs = ("convergence", "sagemaker")
     roles = ("grad", "weight", "embedding", "bias", "norm_param")
@@ -48,18 +47,18 @@ class VanishingGradient(TensorRule):
     save = "gradients@100"
 
     threshold: float = parameter(1e-7, above=0)
-    """A gradient is too small below this mean absolute value, in the modern profile root mean square."""
+    """A gradient with a smaller root mean square (classic: mean absolute value) is too small."""
     relative_threshold: float | None = parameter(1e-4, classic=None, above=0, high=1)
-    """Or when its root mean square is below this share of the median of all; none = not asked."""
+    """A smaller share of the median root mean square is also too small; none = not checked."""
     min_fraction_layers: float = parameter(0.0, low=0, high=1)
-    """The share of gradients that must be too small; 0 = one is enough."""
+    """Share of the gradients that must be too small; 0 = one is enough."""
     include_frozen: bool = parameter(False, classic=True)
-    """Also judge parameters that are frozen or unused, and steps that a loss scaler skipped."""
+    """Also judge frozen and unused parameters, and steps that a loss scaler skipped."""
     successive: int = parameter(3, classic=1, low=1, aliases=("consecutive",))
     """At how many evaluations of the same tensor in a row the condition must hold."""
 
     def doubtful(self, window: Window, table: Table, edges: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Tell which gradients are small beside the largest, as each below a share of the median is."""
+        """Return which gradients are far below the largest one, and so may be far below the median."""
         judged = table["good"] & (self.include_frozen | (table["state"] == ""))
         gradient = judged & is_gradient(table)
         if self.relative_threshold is None:
@@ -68,7 +67,7 @@ class VanishingGradient(TensorRule):
             size = np.hypot(table["mean"].astype(np.float64), table["std"])
             largest = by_step(np.fmax, np.where(gradient, size, 0.0), edges)
             small = gradient & (size < np.maximum(self.threshold, self.relative_threshold * largest))
-        # Where there are none at all, that is to be said.
+        # The rule reports when there are no gradients at all.
         return np.asarray(small | ~by_step(np.logical_or, gradient, edges))
 
     def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
@@ -98,7 +97,7 @@ class VanishingGradient(TensorRule):
         judged = []
         for row in gradients:
             name = row["name"].removeprefix(GRADIENT)
-            # A weight that was not recorded is taken to be of ordinary size.
+            # A weight that was not recorded counts as a weight of ordinary size.
             role, weight = sizes.get(name, ("bias" if name.endswith("bias") else "weight", 1.0))
             if role not in ("bias", "norm_param") and math.isfinite(_rms(row)):
                 judged.append((row, _rms(row), weight))

@@ -1,4 +1,4 @@
-"""Updates that are too large or too small for the weights they change."""
+"""WeightUpdateRatio: weight updates are too large or too small relative to the weights."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WeightUpdateRatio(TensorRule):
-    """Weights change by too much, or by too little, from one saved step to the next."""
+    """Weights change too much or too little from one saved step to the next."""
 
     reads = ("tensors", "scalars")
-    description = "updates too large or too small compared with weights"
+    description = "weight updates are too large or too small relative to the weights"
     formula = (
-        "modern: ||w - w_before|| / (||w_before|| + epsilon) / steps between them, classic: mean(|w - "
-        "w_before|) / (mean(|w_before|) + epsilon); > large_threshold (modern: not for weights that began "
-        "at 0 before they were once below it) or < small_threshold"
+        "modern: ||w - w_before|| / (||w_before|| + epsilon) per step; classic: mean(|w - w_before|) / "
+        "(mean(|w_before|) + epsilon); > large_threshold (modern: not for weights that start at 0, until "
+        "the ratio was below it once) or < small_threshold"
     )
     advice = (
-        "Where updates are too large lower the learning rate or clip gradients; where they are too small "
-        "raise it, or find out whether gradients reach these layers. Healthy is about 0.001 a step."
+        "If updates are too large, lower the learning rate or clip gradients. If they are too small, raise "
+        "it, or find out whether gradients reach these layers. A healthy ratio is about 0.001 per step."
     )
     packs = ("convergence", "sagemaker")
     roles = ("weight", "embedding", "bias", "norm_param")
@@ -43,21 +43,21 @@ class WeightUpdateRatio(TensorRule):
     statistics = ("mean", "std", "abs_mean", "delta_l2", "delta_abs_mean")
 
     num_steps: int | None = parameter(None, low=1, unit="steps")
-    """How many steps the compared values are apart at least; none = from one saved step to the next."""
+    """Minimum number of steps between the compared values; none = consecutive saved steps."""
     large_threshold: float = parameter(0.1, classic=10.0, above=0)
-    """Above this share of the weights an update is too large."""
+    """An update above this share of the weights is too large."""
     small_threshold: float = parameter(1e-6, classic=1e-8, low=0)
-    """Below this share of the weights an update is too small."""
+    """An update below this share of the weights is too small."""
     epsilon: float = parameter(1e-9, above=0)
-    """Keeps the division sound for weights that are all 0."""
+    """Avoids a division by zero for weights that are all 0."""
     per_step: bool = parameter(True, classic=False)
-    """Norms, and for each step between them, instead of mean absolute values of the whole change."""
+    """Compare norms per step, instead of mean absolute values over the whole change."""
     include_1d: bool = parameter(False, classic=True)
-    """Also judge biases and the parameters of norms, which are noisy."""
+    """Also judge biases and parameters of normalisation layers, which are noisy."""
     lr_zero_ok: bool = parameter(True, classic=False)
-    """Do not ask for larger updates while the learning rate is 0 or still rising."""
+    """Do not report small updates while the learning rate is 0 or still rising."""
     include_frozen: bool = parameter(False, classic=True)
-    """Also judge parameters that are frozen or unused, and steps that a loss scaler skipped."""
+    """Also judge frozen and unused parameters, and steps that a loss scaler skipped."""
 
     def wants(self, name: str, role: str) -> bool:
         """Tell whether the rule looks at a tensor."""
@@ -73,7 +73,7 @@ class WeightUpdateRatio(TensorRule):
         table = self.newest(self.judgeable(window, at))
         known, before = self._before(window, at, table)
         apart, size = at.step - before["step"], before["size"]
-        # A change is that of the update after the step before: if that was none, nothing is asked of it.
+        # A change comes from the update after the previous saved step; without an update it is not judged.
         updated = (table["state"] == "") & (before["held"] == 0)
         asked = known & (apart >= 1) & (self.include_frozen | updated)
         if self.num_steps is not None:
@@ -87,26 +87,26 @@ class WeightUpdateRatio(TensorRule):
         large = asked & (ratio > self.large_threshold)
         small = asked & ~large & (ratio < self.small_threshold) & (not self._gentle(at))
         self._settle(window, at, table["name"][asked & ~large].tolist())
-        told = large | small
+        reported = large | small
         columns = {
-            "ratio": ratio[told],
-            "large": large[told],
-            "size": size[told],
-            "since": before["step"][told],
+            "ratio": ratio[reported],
+            "large": large[reported],
+            "size": size[reported],
+            "since": before["step"][reported],
         }
-        for row in self.listed(table.where(told), **columns) if told.any() else ():
+        for row in self.listed(table.where(reported), **columns) if reported.any() else ():
             if not row["large"]:
                 yield self._finding(row, "<", self.small_threshold)
             elif not (self.per_step and self._from_zero(window, at, row)):
                 yield self._finding(row, ">", self.large_threshold)
 
     def _gentle(self, at: StepRows) -> bool:
-        """Tell whether updates may be small, as at a learning rate that is 0 or still rises."""
+        """Return whether updates may be small: the learning rate is 0 or still rises."""
         lr = at.logged if self.lr_zero_ok else None
         return lr is not None and (lr.rises(at.rank, at.step) or at.number() == 0)
 
     def _from_zero(self, window: Window, at: StepRows, row: dict[str, Any]) -> bool:
-        """Tell whether a weight began at zero, as an adapter's does, and has not found its size yet."""
+        """Return whether a weight started at zero, like an adapter's, and still grows to its size."""
         growing: dict[str, bool] = window.state.setdefault("growing", {})
         key = f"{at.rank}/{row['name']}"
         if row["size"] == 0:
@@ -114,7 +114,7 @@ class WeightUpdateRatio(TensorRule):
         return key in growing
 
     def _settle(self, window: Window, at: StepRows, names: list[str]) -> None:
-        """Take down that weights have found their size."""
+        """Record that weights have reached their size."""
         if growing := window.state.get("growing"):
             for name in names:
                 growing.pop(f"{at.rank}/{name}", None)
@@ -122,7 +122,7 @@ class WeightUpdateRatio(TensorRule):
     def _before(
         self, window: Window, at: StepRows, table: Table
     ) -> tuple[NDArray[np.bool_], dict[str, NDArray[Any]]]:
-        """Keep the weights' sizes, and return step and size of the saved step before."""
+        """Keep the weights' sizes, and return step and size of the previous saved step."""
         mean, std = (table[name].astype(np.float64) for name in ("mean", "std"))
         size = np.sqrt(table["finite"]) * np.hypot(mean, std) if self.per_step else table["abs_mean"]
         now = {

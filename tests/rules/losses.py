@@ -1,0 +1,15 @@
+"""Logged losses, and a look of a rule at them."""
+
+from __future__ import annotations
+
+from tests.rules.tables import ENDED, found
+
+from holter.schema.table import Table
+
+
+def judged(rule, *tables):
+    return found(rule, job=ENDED, scalars=Table.concat(tables))
+
+
+def steps(issues):
+    return [(i.step_start, i.step_end) for i in issues]
