@@ -7,9 +7,10 @@ import math
 import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import msgspec
 from anyio import CapacityLimiter, to_thread
 from starlette.responses import Response
+
+from holter.pages.data.encoding import encoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -82,13 +83,8 @@ def _shown(text: str) -> str:
 
 
 def answered(document: Any, code: int = 200) -> Response:
-    """Return a document as JSON; what is not a number is null."""
+    """Answer with a document as JSON."""
     return Response(encoded(document), code, media_type="application/json")
-
-
-def encoded(document: Any) -> bytes:
-    """Return a document as the bytes of its JSON; what is not a number is null."""
-    return msgspec.json.encode(document, enc_hook=_plain)
 
 
 async def kept(
@@ -164,9 +160,3 @@ async def in_turn(stores: Stores, work: Callable[[], T]) -> T:
     if turns.statistics().tasks_waiting >= MOST_WAITING:
         raise RefusalError(f"{MOST_WAITING} requests wait for an answer already; ask again in a moment", 503)
     return await to_thread.run_sync(work, limiter=turns)
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "item"):
-        return value.item()
-    raise TypeError(f"{type(value).__name__} has no place in JSON")

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from holter.dashboard.answers import MOST_STORES, RefusalError, encoded, whole
+from holter.dashboard.answers import MOST_STORES, RefusalError, whole
+from holter.pages.data.encoding import encoded
 from holter.views.comparison.overlays import curves, overlay
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ from holter.dashboard.frame import framed
 from holter.dashboard.gate import Gate
 from holter.dashboard.live import Live
 from holter.dashboard.stores import Stores
-from holter.pages import assets
 from holter.store.parquet import queries as parquet
 
 if TYPE_CHECKING:
@@ -45,7 +44,6 @@ def application(stores: Sequence[str], token: str, hosts: Collection[str] = ()) 
             *site.routes(served),
             *api.routes(served),
             Route("/events", Live(served).events),
-            *assets.routes(),
         ],
         middleware=[Middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)],
         exception_handlers={

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import HTMLResponse
+from starlette.responses import FileResponse, HTMLResponse
 from starlette.routing import Route
 
 from holter.dashboard import early, listing
@@ -50,7 +50,20 @@ def routes(stores: Stores) -> list[Route]:
         Route("/jobs/{job}", site.job),
         Route("/jobs/{job}/{page}", site.job),
         Route("/compare", site.compare),
+        Route("/app/{state}/{name:path}", _asset),
     ]
+
+
+async def _asset(request: Request) -> Response:
+    """Answer with a script or a style; its address changes with its contents, so browsers keep it."""
+    name = request.path_params["name"]
+    asset = assets.found(name)
+    if asset is None:
+        raise RefusalError(f"there is no file {name!r}", 404)
+    path, kind = asset
+    return FileResponse(
+        path, media_type=kind, headers={"cache-control": "public, max-age=31536000, immutable"}
+    )
 
 
 class _Site:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from starlette.routing import Route
 
-from holter.dashboard.answers import encoded, kept
+from holter.dashboard.answers import kept
 from holter.dashboard.api import JOB
+from holter.pages.data.encoding import encoded
 from holter.pages.job.python import asked_part
 from holter.views.flames import flames
 
