@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from html import escape
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
@@ -18,6 +17,7 @@ from holter.dashboard.frame import framed
 from holter.dashboard.gate import Gate
 from holter.dashboard.live import Live
 from holter.dashboard.stores import Stores
+from holter.drawing.markup import html, tag
 from holter.store.parquet import queries as parquet
 
 if TYPE_CHECKING:
@@ -72,5 +72,5 @@ async def _wrong(request: Request, error: Exception) -> Response:
         text = f"There is nothing at {request.url.path}."
     if request.url.path.startswith("/api/"):
         return answered({"schema": 1, "error": text}, code)
-    inside = f'<h1 class="wrong">{escape(text)}</h1><p><a href="/">All jobs</a></p>'
+    inside = html(tag("h1", text, class_="wrong"), tag("p", tag("a", "All jobs", href="/")))
     return framed("holter", inside, code=code)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from html import escape
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -17,6 +17,7 @@ from holter.dashboard.frame import framed
 from holter.dashboard.overlaid import overlaid, places
 from holter.dashboard.sides import side_by_side, told
 from holter.drawing.figure import figure
+from holter.drawing.markup import html, tag, trusted
 from holter.pages import assets
 from holter.pages.addresses import navigation
 from holter.pages.islands import LATER, REFRESHED, island
@@ -30,6 +31,7 @@ from holter.views.reading import is_long
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from markupsafe import Markup
     from starlette.requests import Request
     from starlette.responses import Response
 
@@ -117,36 +119,36 @@ class _Site:
         folder = None if described else await run_in_threadpool(self.stores.early, job, store)
         if folder is not None:
             document = await run_in_threadpool(early.document, folder)
-            html, facts = early.page(document, asked), _facts(document, early=True)
+            page, facts = early.page(document, asked), _facts(document, early=True)
             if inside:
-                return HTMLResponse(_with_facts(html.encode(), facts))
+                return HTMLResponse(_with_facts(page.encode(), facts))
         elif inside:
             return await kept(self.stores, request, key, alone, HTML)
 
-        def whole() -> tuple[str, dict[str, object]]:
-            html = self.stores.kept(job, store, key, made).decode()
+        def whole() -> tuple[Markup, dict[str, object]]:
+            page = trusted(self.stores.kept(job, store, key, made).decode())
             with self.stores.reading(job, store) as reading:
-                return html, _facts(reading.description)
+                return page, _facts(reading.description)
 
         if folder is None:
-            html, facts = await in_turn(self.stores, whole)
+            page, facts = await in_turn(self.stores, whole)
         events = f"/events?{urlencode({'job': job, 'store': store, 'stamp': stamp})}"
         data = {"job": job, "store": store, **facts, "events": events, "page": name}
-        bar = navigation(job, store, [(name, page.TITLE) for name, page in shelf.items()], name, asked)
-        return framed(f"{shelf[name].TITLE} · {job}", html, data=data, navigation=bar)
+        bar = navigation(job, store, [(name, one.TITLE) for name, one in shelf.items()], name, asked)
+        return framed(f"{shelf[name].TITLE} · {job}", page, data=data, navigation=bar)
 
     async def compare(self, request: Request) -> Response:
         chosen = request.query_params.getlist("job")
         asked = dict(request.query_params)
         inside = asked.pop("part", "") == "inside"
-        html, data = await in_turn(self.stores, lambda: self._compared(chosen, asked, inside))
+        page, data = await in_turn(self.stores, lambda: self._compared(chosen, asked, inside))
         if inside:
-            return HTMLResponse(_with_facts(html.encode(), data))
-        return framed("Comparison", html, data=data)
+            return HTMLResponse(_with_facts(page.encode(), data))
+        return framed("Comparison", page, data=data)
 
     def _compared(
         self, chosen: list[str], asked: dict[str, str], inside: bool
-    ) -> tuple[str, dict[str, object]]:
+    ) -> tuple[Markup, dict[str, object]]:
         """Return a comparison's inside, and what its scripts know; of jobs that run it is not made often."""
         of = places(self.stores, chosen)
         REFRESHED.set(inside)
@@ -159,11 +161,8 @@ class _Site:
             document = compare([Trial(one.folder) for one in of], **numbers)
             took = time.monotonic() - began
             last = self._last = (key, began + took / _SHARE, document)
-        charts = "".join(
-            island("figure", lambda name=name: self._overlay(of, name), figure=name)  # type: ignore[misc]
-            for name in OVERLAYS
-        )
-        charts = f'<h2>On the same axes</h2><div class="charts">{charts}</div>'
+        charts = html(*(island("figure", partial(self._overlay, of, name), figure=name) for name in OVERLAYS))
+        charts = html(tag("h2", "On the same axes"), tag("div", charts, class_="charts"))
         followed = {"job": runs[-1].folder.name, "store": runs[-1].store} if runs else {}
         data: dict[str, object] = {
             "compare": urlencode([("job", one) for one in chosen]),
@@ -172,9 +171,9 @@ class _Site:
         }
         return side_by_side(last[2], chosen, asked, charts), data
 
-    def _overlay(self, of: Sequence[Place], name: str) -> str:
+    def _overlay(self, of: Sequence[Place], name: str) -> Markup:
         drawn = overlaid(self.stores, of, [name], 300)[name]
-        return f'<p class="note">{missing(name)}</p>' if drawn is None else figure(drawn)
+        return tag("p", missing(name), class_="note") if drawn is None else figure(drawn)
 
 
 def _facts(told: Mapping[str, Any], *, early: bool = False) -> dict[str, object]:
@@ -189,7 +188,7 @@ def _facts(told: Mapping[str, Any], *, early: bool = False) -> dict[str, object]
     }
 
 
-def _with_facts(html: bytes, facts: Mapping[str, object]) -> bytes:
+def _with_facts(inside: bytes, facts: Mapping[str, object]) -> bytes:
     """Put the facts around a page's inside, as the whole page has them."""
-    told = "".join(f' data-{key}="{escape(str(value), quote=True)}"' for key, value in facts.items())
-    return f'<main id="main"{told}>'.encode() + html + b"</main>"
+    data = {f"data_{name}": value for name, value in facts.items()}
+    return tag("main", trusted(inside.decode()), id="main", **data).encode()

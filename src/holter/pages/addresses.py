@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
+from holter.drawing.markup import html, tag
 from holter.pages.alone import ALONE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from markupsafe import Markup
 
 KEPT = ("from", "to", "axis")
 """Parameters that stay from page to page: the part of the job that is shown."""
@@ -26,11 +28,18 @@ def job_address(job: str, store: int, page: str = "overview", asked: Mapping[str
 
 def navigation(
     job: str, store: int, pages: Sequence[tuple[str, str]], shown: str, asked: Mapping[str, str]
-) -> str:
+) -> Markup:
     """Return the links to a job's pages, `pages` being names and titles; `shown` is the one that is open."""
-    links = "".join(
-        f'<a href="{escape(job_address(job, store, name, asked), quote=True)}" data-page="{name}"'
-        f"{' aria-current=page' if name == shown else ''}>{escape(title)}</a>"
-        for name, title in pages
+    links = html(
+        *(
+            tag(
+                "a",
+                title,
+                href=job_address(job, store, name, asked),
+                data_page=name,
+                aria_current="page" if name == shown else None,
+            )
+            for name, title in pages
+        )
     )
-    return f'<span class="job" title="{escape(job, quote=True)}">{escape(job)}</span>{links}'
+    return html(tag("span", job, class_="job", title=job), links)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
-from html import escape
 from typing import TYPE_CHECKING
 
 from holter.drawing.figure import figure
+from holter.drawing.markup import tag
 from holter.drawing.pieces import prose
 from holter.pages.alone import ALONE
 from holter.pages.assets import APP
@@ -14,6 +14,8 @@ from holter.views.figures import draw
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from markupsafe import Markup
 
     from holter.views.figures import Reading
 
@@ -28,7 +30,7 @@ _FETCHED = ("figure", "heatmap")
 """Islands that ask for all they show."""
 
 
-def island(name: str, paint: Callable[[], str], **data: str | float | None) -> str:
+def island(name: str, paint: Callable[[], Markup], **data: str | float | None) -> Markup:
     """Return the place of an island.
 
     Args:
@@ -36,38 +38,34 @@ def island(name: str, paint: Callable[[], str], **data: str | float | None) -> s
         paint: Draws what is seen before its script runs, or when it never does.
         data: What the script finds in the element's `dataset`; None is left out.
     """
-    more = "".join(
-        f' data-{key.replace("_", "-")}="{escape(str(value), quote=True)}"'
-        for key, value in data.items()
-        if value is not None
-    )
+    more = {f"data_{key}": value for key, value in data.items()}
     if not (APP / "islands" / f"{name}.js").is_file() or (ALONE.get() and name not in _ALONE):
-        return f'<div class="island"{more}>{paint()}</div>'
+        return tag("div", paint(), class_="island", **more)
     later = LATER.get() if name in _FETCHED else ""
-    inside = "" if REFRESHED.get() else _later(later) if later else paint()
-    return f'<div class="island" data-island="{name}"{more}>{inside}</div>'
+    inside = None if REFRESHED.get() else _later(later) if later else paint()
+    return tag("div", inside, class_="island", data_island=name, **more)
 
 
-def _later(address: str) -> str:
-    link = f'<a href="{escape(address, quote=True)}">Draw the charts without scripts</a>'
-    return f'<div class="later"><noscript>{link}</noscript></div>'
+def _later(address: str) -> Markup:
+    link = tag("a", "Draw the charts without scripts", href=address)
+    return tag("div", tag("noscript", link), class_="later")
 
 
-def chart(reading: Reading, name: str, **data: str | float | None) -> str:
+def chart(reading: Reading, name: str, **data: str | float | None) -> Markup:
     """Return one chart; where there is nothing to draw, why not."""
     return island("figure", lambda: _drawn(name, reading), figure=name, **data)
 
 
-def heatmap(reading: Reading, **data: str | float | None) -> str:
+def heatmap(reading: Reading, **data: str | float | None) -> Markup:
     """Return how busy each device was."""
     return island("heatmap", lambda: _drawn("devices", reading), figure="devices", **data)
 
 
-def _drawn(name: str, reading: Reading) -> str:
+def _drawn(name: str, reading: Reading) -> Markup:
     drawn = draw(name, reading)
-    return f'<p class="note">{prose(drawn)}</p>' if isinstance(drawn, str) else figure(drawn)
+    return tag("p", prose(drawn), class_="note") if isinstance(drawn, str) else figure(drawn)
 
 
-def charts(reading: Reading, *names: str) -> str:
+def charts(reading: Reading, *names: str) -> Markup:
     """Return several charts side by side."""
-    return f'<div class="charts">{"".join(chart(reading, name) for name in names)}</div>'
+    return tag("div", *(chart(reading, name) for name in names), class_="charts")

@@ -13,6 +13,8 @@ def encoded(document: Any) -> bytes:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, str):
+        return str(value)  # markup
     if hasattr(value, "item"):
         return value.item()
     raise TypeError(f"{type(value).__name__} has no place in JSON")

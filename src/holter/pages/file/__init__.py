@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from holter.drawing.figure import figure
+from holter.drawing.markup import html, tag
 from holter.pages import assets
 from holter.pages.alone import ALONE
 from holter.pages.file.answers import answers
@@ -19,6 +20,8 @@ from holter.pages.timelines import TIMELINES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from markupsafe import Markup
+
     from holter.views.figures import Figure, Reading
 
 __all__ = ["page"]
@@ -27,25 +30,31 @@ POINTS = 1500
 """Along the x axis of a chart: one can look closer than a picture shows."""
 _ELSEWHERE = ("overview", "insights", "settings")
 """Pages of the dashboard whose contents the report itself has, or that need a server."""
-_LONG = (
-    "<h1>Timeline</h1><p class=empty>The timeline of so many events is not in this file; "
-    "<code>holter ui</code> shows it, down to single events.</p>"
+_LONG = html(
+    tag("h1", "Timeline"),
+    tag(
+        "p",
+        "The timeline of so many events is not in this file; ",
+        tag("code", "holter ui"),
+        " shows it, down to single events.",
+        class_="empty",
+    ),
 )
 
 
-def page(reading: Reading) -> str:
+def page(reading: Reading) -> Markup:
     """Return the report of a job, running or finished, as HTML that needs nothing beside it."""
     fine = replace(reading.at(None, POINTS), kept={})
     sheets = copy_context().run(lambda: dict(_sheets(fine)))
     live = assets.complete()
-    given = answers(fine, "".join(html for _, html in sheets.values())) if live else {}
+    given = answers(fine, html(*(html for _, html in sheets.values()))) if live else {}
     return framed(fine, sheets, given, live=live)
 
 
-def _sheets(reading: Reading) -> Iterator[tuple[str, tuple[str, str]]]:
+def _sheets(reading: Reading) -> Iterator[tuple[str, tuple[str, Markup]]]:
     """Yield each page's name, title and contents."""
     ALONE.set(True)
-    yield "report", ("Report", "".join(body(reading, _live)))
+    yield ("report", ("Report", html(*body(reading, _live))))
     for name, made in pages().items():
         if name in _ELSEWHERE:
             continue
@@ -55,5 +64,5 @@ def _sheets(reading: Reading) -> Iterator[tuple[str, tuple[str, str]]]:
             yield name, (made.TITLE, made.draw(reading, {"store": "0"}))
 
 
-def _live(name: str, drawn: Figure) -> str:
+def _live(name: str, drawn: Figure) -> Markup:
     return island("figure", lambda: figure(drawn), figure=name)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
 from holter.analysis.verdict.device_facts import LOADING
+from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
 from holter.pages.job._asking import choice, form, number, picture, pictures
 from holter.pages.tables import Number, sortable
@@ -53,45 +55,45 @@ _FACTS = {
 }
 
 
-def draw(reading: Reading, asked: Mapping[str, str]) -> str:
+def draw(reading: Reading, asked: Mapping[str, str]) -> Markup:
     """Draw the page."""
     told = reading.description
     steps = reading.steps
     waited = bool(steps.rows and steps["data_loading"].any())
     if not (waited or reading.loading.spans.rows):
-        return f"<h1>{TITLE}</h1>" + (_of_trace(reading, asked) or f'<p class="empty">{prose(_EMPTY)}</p>')
+        return tag("h1", TITLE) + (_of_trace(reading, asked) or tag("p", prose(_EMPTY), class_="empty"))
     number(asked, "rank")
     found = loaders(reading.trial, **reading.bounds)
     ranks = reading.loading.ranks
-    parts = [f"<h1>{TITLE}</h1>", _said(told, found)]
+    parts = [tag("h1", TITLE), _said(told, found)]
     if len(ranks) > 1:
         options = [("", "all"), *((str(rank), str(rank)) for rank in ranks)]
         parts.append(
-            form(asked, "which rank", choice(asked, "rank", "rank", options) + "<button>Show</button>")
+            form(asked, "which rank", choice(asked, "rank", "rank", options) + tag("button", "Show"))
         )
     if not (found["workers"] or found["callables"] or any(found[name]["count"] for name in _TOLD)):
-        unseen = f'<p class="note">{prose(_UNSEEN)}</p>'
-        return "".join(
-            [*parts, "<h2>Waiting for batches</h2>", picture(reading, "loader_waits", asked), unseen]
-        )
+        unseen = tag("p", prose(_UNSEEN), class_="note")
+        return html(*parts, tag("h2", "Waiting for batches"), picture(reading, "loader_waits", asked), unseen)
     parts += [
-        "<h2>Workers and their batches</h2>",
+        tag("h2", "Workers and their batches"),
         picture(reading, "loader_workers", asked),
-        '<p class="note">Of the whole job a few batches in its middle; a window of time shows others.</p>',
+        tag(
+            "p", "Of the whole job a few batches in its middle; a window of time shows others.", class_="note"
+        ),
         pictures(reading, asked, "batches_in_flight", "loader_waits"),
-        "<h2>What building a batch is made of</h2>",
+        tag("h2", "What building a batch is made of"),
         pictures(reading, asked, "data_loading", "fetch_times", "batch_sizes"),
         _callables(found),
-        "<h2>Each worker</h2>",
+        tag("h2", "Each worker"),
         _workers(found),
-        "<h2>How long things took</h2>",
+        tag("h2", "How long things took"),
         _durations(found),
         _outliers(reading, found),
     ]
-    return "".join(parts)
+    return html(*parts)
 
 
-def _said(told: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+def _said(told: Mapping[str, Any], found: Mapping[str, Any]) -> Markup:
     """Say in sentences what the verdict says of loading, what it is made of, and what to do."""
     verdict, loading = told["verdict"], told["dataloading"] or {}
     guilty = "data_pipeline" in (verdict["suspect"], *verdict.get("also", ()))
@@ -113,29 +115,31 @@ def _said(told: Mapping[str, Any], found: Mapping[str, Any]) -> str:
     if found["ready"] is not None:
         lines.append(f"{found['ready']:.2g} batches lie ready on average.")
     mood = "sick" if guilty else ""
-    first = f'<p class="said">{escape(lines[0])}</p>' if lines else ""
+    first = tag("p", lines[0], class_="said") if lines else ""
     advice = [
         advice_text(one).removeprefix("→ ") + (f" ({one['why']})" if one.get("why") else "")
         for one in verdict["advice"]
         if guilty
         and (verdict["suspect"] == "data_pipeline" or any(word in one["text"].lower() for word in _ABOUT))
     ]
-    return (
-        f'<section class="verdict {mood}">{first}{bullets(lines[1:])}'
-        + (f"<h3>Advice</h3>{bullets(advice)}" if advice else "")
-        + "</section>"
-        + _facts(found)
+    section = tag(
+        "section",
+        first,
+        bullets(lines[1:]),
+        html(tag("h3", "Advice"), bullets(advice)) if advice else None,
+        class_=f"verdict {mood}",
     )
+    return section + _facts(found)
 
 
-def _facts(found: Mapping[str, Any]) -> str:
+def _facts(found: Mapping[str, Any]) -> Markup:
     """List the loaders as the script made them, those that are alike once."""
     rows: dict[tuple[str, ...], list[str]] = {}
     for one in found["loaders"]:
         values = tuple("" if one.get(key) is None else _plain(one[key]) for key in _FACTS)
         rows.setdefault(values, []).append(f"{one.get('index', '?')} of rank {one.get('rank', '?')}")
     if not rows:
-        return ""
+        return Markup()
     listed = [
         (f"{len(which)} loaders" if len(which) > 1 else which[0], *values) for values, which in rows.items()
     ]
@@ -146,9 +150,9 @@ def _plain(value: Any) -> str:
     return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
 
 
-def _callables(found: Mapping[str, Any]) -> str:
+def _callables(found: Mapping[str, Any]) -> Markup:
     if not found["callables"]:
-        return ""
+        return Markup()
 
     def rows() -> Iterator[list[str]]:
         for one in found["callables"][:100]:
@@ -159,9 +163,9 @@ def _callables(found: Mapping[str, Any]) -> str:
     return sortable("callables", "What the dataset calls", heads, rows)
 
 
-def _workers(found: Mapping[str, Any]) -> str:
+def _workers(found: Mapping[str, Any]) -> Markup:
     if not found["workers"]:
-        return '<p class="note">No worker was seen: the training thread loads by itself.</p>'
+        return tag("p", "No worker was seen: the training thread loads by itself.", class_="note")
 
     def rows() -> Iterator[list[str]]:
         for one in found["workers"]:
@@ -180,7 +184,7 @@ def _workers(found: Mapping[str, Any]) -> str:
     return sortable("workers", "Workers", heads, rows)
 
 
-def _durations(found: Mapping[str, Any]) -> str:
+def _durations(found: Mapping[str, Any]) -> Markup:
     def rows() -> Iterator[list[str]]:
         for name, said in _TOLD.items():
             one = found[name]
@@ -197,10 +201,10 @@ def _durations(found: Mapping[str, Any]) -> str:
     return sortable("durations", "How long it takes", heads, rows)
 
 
-def _outliers(reading: Reading, found: Mapping[str, Any]) -> str:
+def _outliers(reading: Reading, found: Mapping[str, Any]) -> Markup:
     listed = [(said, one) for name, said in _TOLD.items() for one in found[name]["outliers"]]
     if not listed:
-        return ""
+        return Markup()
 
     def rows() -> Iterator[list[str]]:
         for said, one in listed:
@@ -217,24 +221,31 @@ def _outliers(reading: Reading, found: Mapping[str, Any]) -> str:
     return sortable("outliers", "What took twice the median and longer", heads, rows)
 
 
-def _of_trace(reading: Reading, asked: Mapping[str, str]) -> str:
+def _of_trace(reading: Reading, asked: Mapping[str, str]) -> Markup:
     """Say what a trace knows of loading: how long accelerators wait for it, and how long its calls take."""
     told = reading.description
     calls = [name for name in reading.profiled.annotations() if LOADING.search(name)][:_CALLS]
     share = (told["breakdown"] or {}).get("data_loading") if "trace" in told else None
     if share is None and not calls:
-        return ""
+        return Markup()
     verdict = told["verdict"]
     guilty = "data_pipeline" in (verdict["suspect"], *verdict.get("also", ()))
     line = f"Accelerators wait {percent(share or 0.0)} of the time while the host loads data."
     advice = [advice_text(one).removeprefix("→ ") for one in verdict["advice"]] if guilty else []
-    drawn = "".join(picture(reading, "annotation_histogram", {**asked, "annotation": name}) for name in calls)
-    return (
-        f'<section class="verdict {"sick" if guilty else ""}">'
-        f'<p class="said">{escape(verdict["sentence"] if guilty else line)}</p>'
-        + (f"<p>{escape(line)}</p><h3>Advice</h3>{bullets(advice)}" if guilty else "")
-        + '</section><p class="note">A trace of another profiler says when the host loaded, and nothing of '
-        f'the workers behind it.</p><div class="charts">{drawn}</div>'
+    drawn = html(*(picture(reading, "annotation_histogram", {**asked, "annotation": name}) for name in calls))
+    return html(
+        tag(
+            "section",
+            tag("p", verdict["sentence"] if guilty else line, class_="said"),
+            html(tag("p", line), tag("h3", "Advice"), bullets(advice)) if guilty else None,
+            class_=f"verdict {'sick' if guilty else ''}",
+        ),
+        tag(
+            "p",
+            "A trace of another profiler says when the host loaded, and nothing of the workers behind it.",
+            class_="note",
+        ),
+        tag("div", drawn, class_="charts"),
     )
 
 

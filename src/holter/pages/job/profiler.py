@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
 
 from holter.analysis.device.kernel_statistics import kernel_table, memory_table, precision
 from holter.analysis.host.operator_tree import operator_table
 from holter.analysis.verdict.evidence import counted
+from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
 from holter.pages.job._asking import choice, entry, form, lines, link, number, picture, pictures
-from holter.pages.tables import Number, Raw, sortable
+from holter.pages.tables import Number, sortable
 from holter.views.document.profiled import HOW
 from holter.views.figures.device._shares import MOST_SECTORS, SECTORS, profiled
 from holter.views.wording import milliseconds, percent, plain_kernel, size, words
@@ -27,23 +29,23 @@ _KERNELS, _OPERATORS, _NAMES = 200, 100, 500
 _PLACE = ("rank", "device")
 
 
-def draw(reading: Reading, asked: Mapping[str, str]) -> str:
+def draw(reading: Reading, asked: Mapping[str, str]) -> Markup:
     """Draw the page: thirteen panels, tables of kernels, copies and operators."""
     seen = reading.profiled
     rank, device = number(asked, "rank"), number(asked, "device")
     tables = profiled(reading, rank if seen.ranks else None, device if seen.devices else None)
-    parts = [f"<h1>{TITLE}</h1>", _said(reading, tables)]
+    parts = [tag("h1", TITLE), _said(reading, tables)]
     if seen.ranks:
         parts.append(_filter(reading, asked))
-    parts += ["<h2>Busy or idle</h2>", pictures(reading, asked, *_busy(reading))]
+    parts += [tag("h2", "Busy or idle"), pictures(reading, asked, *_busy(reading))]
     if seen.ran:
         parts += _of_devices(reading, asked, tables)
-    parts += ["<h2>Steps and named ranges</h2>", *_ranges(reading, asked)]
+    parts += [tag("h2", "Steps and named ranges"), *_ranges(reading, asked)]
     if tables["operators"].rows:
-        parts += ["<h2>Operators and functions on the host</h2>", _operators(tables)]
+        parts += [tag("h2", "Operators and functions on the host"), _operators(tables)]
     if seen.windows:
-        parts += ["<h2>Windows of the profiler</h2>", _windows_table(reading)]
-    return "".join(parts)
+        parts += [tag("h2", "Windows of the profiler"), _windows_table(reading)]
+    return html(*parts)
 
 
 def _busy(reading: Reading) -> list[str]:
@@ -53,7 +55,7 @@ def _busy(reading: Reading) -> list[str]:
     return ["gpu_active", *["gpu_over_time"] * gpu, "cpu_active", *["cpu_over_time"] * cpu]
 
 
-def _of_devices(reading: Reading, asked: Mapping[str, str], tables: Mapping[str, Table]) -> list[str]:
+def _of_devices(reading: Reading, asked: Mapping[str, str], tables: Mapping[str, Table]) -> list[Markup]:
     memory = (
         sortable(
             "memory", "Copies and fills of memory",
@@ -61,10 +63,10 @@ def _of_devices(reading: Reading, asked: Mapping[str, str], tables: Mapping[str,
             lambda: _memory(tables),
         )
         if tables["memory_operations"].rows
-        else ""
+        else Markup()
     )  # fmt: skip
     return [
-        "<h2>Kernels</h2>",
+        tag("h2", "Kernels"),
         pictures(
             reading, asked, "kernel_time", "kernel_time_top", "kernel_launches", "kernel_launches_top",
             "kernel_precision", "launch_delays",
@@ -74,20 +76,20 @@ def _of_devices(reading: Reading, asked: Mapping[str, str], tables: Mapping[str,
             ("kernel", "kind", "precision", "launches", "total", "mean", "shortest", "longest", "share"),
             lambda: _kernels(tables),
         ),
-        "<h2>Activity and memory</h2>",
+        tag("h2", "Activity and memory"),
         pictures(reading, asked, "device_activity", "memory_operations", "idle_reasons", "device_memory"),
         memory,
     ]  # fmt: skip
 
 
-def _said(reading: Reading, tables: Mapping[str, Table]) -> str:
+def _said(reading: Reading, tables: Mapping[str, Table]) -> Markup:
     """Say what there is, and of nothing how it could come."""
     seen = reading.profiled
-    told = [f"<p>{escape(text)}</p>" for text in _windows(seen.windows)]
+    told = [tag("p", text) for text in _windows(seen.windows)]
     if not seen.ran:
         where = "no GPU ran anything then" if seen.ranks else "no window of the profiler was recorded"
-        told.append(f'<p class="empty">There are no kernels: {where}. {prose(HOW)}</p>')
-        return "".join(told)
+        told.append(tag("p", "There are no kernels: ", where, ". ", prose(HOW), class_="empty"))
+        return html(*told)
     counts = [
         counted(tables["kernels"].rows, "kernel"),
         counted(tables["memory_operations"].rows, "copy or fill", "copies and fills"),
@@ -96,7 +98,9 @@ def _said(reading: Reading, tables: Mapping[str, Table]) -> str:
     ]
     from_trace = "an imported trace" if "imported" in reading.trial.manifest else "windows of the profiler"
     gpus = counted(len(seen.places), "GPU")
-    return f'<p class="dim">From {from_trace}: {", ".join(counts)}, on {gpus}.</p>' + "".join(told)
+    return tag("p", "From ", from_trace, ": ", ", ".join(counts), ", on ", gpus, ".", class_="dim") + html(
+        *told
+    )
 
 
 def _windows(windows: list[dict[str, Any]]) -> Iterator[str]:
@@ -111,7 +115,7 @@ def _windows(windows: list[dict[str, Any]]) -> Iterator[str]:
     yield from list(told.values())[:5]
 
 
-def _filter(reading: Reading, asked: Mapping[str, str]) -> str:
+def _filter(reading: Reading, asked: Mapping[str, str]) -> Markup:
     seen = reading.profiled
     ranks = [("", "all"), *((str(rank), str(rank)) for rank in seen.ranks)]
     devices = [("", "all"), *((str(device), f"GPU {device}") for device in seen.devices)]
@@ -123,15 +127,16 @@ def _filter(reading: Reading, asked: Mapping[str, str]) -> str:
             "most",
             "sectors (k)",
             kind="number",
-            more=f'min="1" max="{MOST_SECTORS}"',
+            min=1,
+            max=MOST_SECTORS,
             default=str(SECTORS),
         )
-        + "<button>Show</button>"
+        + tag("button", "Show")
     )
     return form(asked, "what is shown", inside, keep=("shown", "where"))
 
 
-def _ranges(reading: Reading, asked: Mapping[str, str]) -> Iterator[str]:
+def _ranges(reading: Reading, asked: Mapping[str, str]) -> Iterator[Markup]:
     """Draw the histogram of steps, one for each range that was asked for, and the form for one more."""
     shown = lines(asked.get("shown", ""))
     if (new := asked.get("annotation", "").strip()) and new not in shown:
@@ -141,20 +146,35 @@ def _ranges(reading: Reading, asked: Mapping[str, str]) -> Iterator[str]:
         left = "\n".join(other for other in shown if other != name)
         remove = link(asked, f"remove the histogram of {name[:60]}", shown=left, annotation="")
         drawn.append(
-            f"<div>{picture(reading, 'annotation_histogram', {**asked, 'annotation': name})}"
-            f'<p class="note">{remove}</p></div>'
+            tag(
+                "div",
+                picture(reading, "annotation_histogram", {**asked, "annotation": name}),
+                tag("p", remove, class_="note"),
+            )
         )
-    yield f'<div class="charts">{"".join(drawn)}</div>'
+    yield tag("div", *drawn, class_="charts")
     names = reading.profiled.annotations()[:_NAMES]
-    options = "".join(f'<option value="{escape(name, quote=True)}"></option>' for name in names)
+    options = html(*(tag("option", value=name) for name in names))
     where = [("host", "on the host"), ("gpu", "on GPUs, of what it launched")]
     yield form(
         {**asked, "shown": "\n".join(shown)},
         "a new histogram",
-        '<label>histogram of <input name="annotation" list="annotations" placeholder="name of a range" '
-        f'autocomplete="off"></label><datalist id="annotations">{options}</datalist>'
+        html(
+            tag(
+                "label",
+                "histogram of ",
+                tag(
+                    "input",
+                    name="annotation",
+                    list="annotations",
+                    placeholder="name of a range",
+                    autocomplete="off",
+                ),
+            ),
+            tag("datalist", options, id="annotations"),
+        )
         + choice(asked, "where", "measured", where)
-        + "<button>Add</button>",
+        + tag("button", "Add"),
         keep=("shown", "most", *_PLACE),
     )
 
@@ -177,7 +197,7 @@ def _named(name: str) -> str:
     plain = plain_kernel(name)
     if plain == name:
         return name
-    return Raw(f"<details><summary>{escape(plain)}</summary>{escape(name)}</details>")
+    return tag("details", tag("summary", plain), name)
 
 
 def _memory(tables: Mapping[str, Table]) -> Iterator[list[str]]:
@@ -194,7 +214,7 @@ def _memory(tables: Mapping[str, Table]) -> Iterator[list[str]]:
         ]
 
 
-def _operators(tables: Mapping[str, Table]) -> str:
+def _operators(tables: Mapping[str, Table]) -> Markup:
     kinds = ("operator", "module", "python", "annotation")
     times = ("own_ns", "total_ns", *(("device_ns",) if tables["kernels"].rows else ()))
 
@@ -211,7 +231,7 @@ def _operators(tables: Mapping[str, Table]) -> str:
     return sortable("operators", f"Operators and functions, the {_OPERATORS} with most own time", heads, rows)
 
 
-def _windows_table(reading: Reading) -> str:
+def _windows_table(reading: Reading) -> Markup:
     def rows() -> Iterator[list[str]]:
         for one in reading.profiled.windows[-_NAMES:]:
             begin, end, last = (one.get(name) for name in ("begin", "end", "last_step"))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from holter.analysis.verdict.evidence import counted
 from holter.drawing.flame import flame
+from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
 from holter.pages.islands import island
 from holter.pages.job._asking import choice, entry, form, link, number
-from holter.pages.tables import Number, Raw, sortable
+from holter.pages.tables import Number, sortable
 from holter.views.document.python_profile import python_profile, segments
 from holter.views.flames import Chosen, flames
 from holter.views.tensors import natural
@@ -18,6 +18,8 @@ from holter.views.wording import milliseconds, percent, plain_function, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+
+    from markupsafe import Markup
 
     from holter.views.figures import Reading
 
@@ -41,25 +43,25 @@ _TIMERS = {
 }
 
 
-def draw(reading: Reading, asked: Mapping[str, str]) -> str:
+def draw(reading: Reading, asked: Mapping[str, str]) -> Markup:
     """Draw the page: what was profiled, a flame graph, tables of functions, and its segments."""
     chosen = asked_part(asked)
     parts = segments(reading.trial)
     found = list(flames(reading.trial, chosen))
     timed = _timed(reading, chosen)
-    shown = [f"<h1>{TITLE}</h1>"]
+    shown = [tag("h1", TITLE)]
     if not (parts or found or timed):
-        return f'{shown[0]}<p class="empty">{prose(_EMPTY)}</p>'
+        return html(shown[0], tag("p", prose(_EMPTY), class_="empty"))
     shown.append(_filter(reading, asked, parts))
     if not (found or timed):
-        shown.append('<p class="empty">Nothing that was profiled is like that.</p>')
+        shown.append(tag("p", "Nothing that was profiled is like that.", class_="empty"))
     if found:
         shown += _flame(asked, found)
     for one in timed:
         shown += _timer(asked, one)
     if parts:
-        shown.append("<h2>What was profiled</h2>" + _segments(parts))
-    return "".join(shown)
+        shown.append(tag("h2", "What was profiled") + _segments(parts))
+    return html(*shown)
 
 
 def asked_part(asked: Mapping[str, str]) -> Chosen:
@@ -82,7 +84,7 @@ def _timed(reading: Reading, chosen: Chosen) -> list[dict[str, Any]]:
     return [one for one in told if one["profiler"] == "cprofile"]
 
 
-def _filter(reading: Reading, asked: Mapping[str, str], parts: Sequence[Mapping[str, Any]]) -> str:
+def _filter(reading: Reading, asked: Mapping[str, str], parts: Sequence[Mapping[str, Any]]) -> Markup:
     def options(name: str) -> list[tuple[str, str]]:
         found = {str(part[name]) for part in parts} | ({asked[name]} if asked.get(name) else set())
         if name == "rank":
@@ -93,33 +95,39 @@ def _filter(reading: Reading, asked: Mapping[str, str], parts: Sequence[Mapping[
     offered = {name: options(name) for name in labels}
     # One choice is none.
     inside = (
-        "".join(choice(asked, name, labels[name], all_) for name, all_ in offered.items() if len(all_) > 2)
-        + entry(asked, "first", "steps from", kind="number", more='min="0"')
-        + entry(asked, "last", "to", kind="number", more='min="0"')
-        + "<button>Show</button>"
+        html(*(choice(asked, name, labels[name], all_) for name, all_ in offered.items() if len(all_) > 2))
+        + entry(asked, "first", "steps from", kind="number", min=0)
+        + entry(asked, "last", "to", kind="number", min=0)
+        + tag("button", "Show")
     )
     return form(asked, "which part of the job", inside, keep=("source", "function"))
 
 
-def _flame(asked: Mapping[str, str], found: list[dict[str, Any]]) -> Iterator[str]:
+def _flame(asked: Mapping[str, str], found: list[dict[str, Any]]) -> Iterator[Markup]:
     wanted = asked.get("source", "")
     names = [f"{one['source']}: {one['name']}" for one in found]
     at = names.index(wanted) if wanted in names else 0
     one = found[at]
-    yield "<h2>Flame graph</h2>"
+    yield tag("h2", "Flame graph")
     if len(found) > 1:
         listed = [
             (name, f"{one['name']} ({_SOURCES[one['source']]})")
             for name, one in zip(names, found, strict=True)
         ]
-        picked = choice(asked, "source", "of", listed, default=names[at]) + "<button>Show</button>"
+        picked = choice(asked, "source", "of", listed, default=names[at]) + tag("button", "Show")
         yield form(asked, "whose flame graph", picked, keep=("mode", "phase", "rank", "first", "last"))
     title = f"Flame graph of {one['name']}"
     seen = f", {counted(one['samples'], 'sample')}" if one["samples"] else ""
-    yield (
-        f'<p class="dim">{escape(one["name"])}: {_SOURCES[one["source"]]}{seen}, '
-        f"{milliseconds(one['flame']['value'] / 1e6)} in all. Each bar is a function, its width its time, "
-        "callers above what they call.</p>"
+    yield tag(
+        "p",
+        one["name"],
+        ": ",
+        _SOURCES[one["source"]],
+        seen,
+        ", ",
+        milliseconds(one["flame"]["value"] / 1000000.0),
+        " in all. Each bar is a function, its width its time, callers above what they call.",
+        class_="dim",
     )
     data = {name: asked[name] for name in ("mode", "phase", "rank", "first", "last") if asked.get(name)}
     yield island("flame", lambda: flame(one["flame"], title), key=names[at], title=title, **data)
@@ -140,21 +148,20 @@ def _flame(asked: Mapping[str, str], found: list[dict[str, Any]]) -> Iterator[st
     yield sortable("functions", f"Functions of {one['name']}{_first(one)}", heads, rows)
 
 
-def _named(name: str) -> str:
+def _named(name: str) -> Markup:
     """Return a cell with a function's name; the whole path is in a tooltip."""
     plain = plain_function(name)
-    whole = "" if plain == name else f' title="{escape(name, quote=True)}"'
-    return Raw(f"<span{whole}>{escape(plain)}</span>")
+    return tag("span", plain, title=None if plain == name else name)
 
 
-def _timer(asked: Mapping[str, str], one: dict[str, Any]) -> Iterator[str]:
+def _timer(asked: Mapping[str, str], one: dict[str, Any]) -> Iterator[Markup]:
     """Draw the functions of one timer of cProfile, and around one that was chosen its callers and callees."""
     timer = one["timer"]
     said = _TIMERS.get(timer, timer)
-    yield f"<h2>Every call, timed: {escape(said)}</h2>"
+    yield tag("h2", "Every call, timed: ", said)
     name = asked.get("function", "")
     if name in {call["name"] for call in one["calls"]} | {call["caller"] for call in one["calls"]}:
-        yield f"<h3>{escape(name)}</h3>"
+        yield tag("h3", name)
         for what, key, other in (("Callers", "name", "caller"), ("What it called", "caller", "name")):
             mine = [call for call in one["calls"] if call[key] == name][:_CALLS]
             yield sortable(
@@ -163,7 +170,7 @@ def _timer(asked: Mapping[str, str], one: dict[str, Any]) -> Iterator[str]:
                 (what.lower(), "calls", "time", "own time"),
                 lambda mine=mine, other=other: (  # type: ignore[misc]
                     [
-                        Raw(link(asked, plain_function(call[other]), function=call[other])),
+                        link(asked, plain_function(call[other]), function=call[other]),
                         Number(call["calls"]),
                         *_times(call),
                     ]
@@ -175,7 +182,7 @@ def _timer(asked: Mapping[str, str], one: dict[str, Any]) -> Iterator[str]:
     def rows() -> Iterator[list[str]]:
         for row in one["functions"][:_FUNCTIONS]:
             yield [
-                Raw(link(asked, plain_function(row["name"]), function=row["name"])),
+                link(asked, plain_function(row["name"]), function=row["name"]),
                 *_times(row),
                 Number(100 * row["self_ns"] / whole, percent(100 * row["self_ns"] / whole)),
                 Number(row["calls"]),
@@ -196,7 +203,7 @@ def _times(row: Mapping[str, Any]) -> list[Number]:
     return [Number(float(row[name]), milliseconds(row[name] / 1e6)) for name in ("total_ns", "self_ns")]
 
 
-def _segments(parts: Sequence[Mapping[str, Any]]) -> str:
+def _segments(parts: Sequence[Mapping[str, Any]]) -> Markup:
     def rows() -> Iterator[list[str]]:
         for part in parts[:_SEGMENTS]:
             yield [

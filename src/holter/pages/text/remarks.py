@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from holter.drawing.markup import html, tag
 from holter.pages.text import measured_charts as charts
 from holter.pages.text.sections import bullets
 from holter.views.wording import percent, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+
+    from markupsafe import Markup
 
     from holter.views.figures import Figure
 
@@ -19,7 +22,7 @@ _MUCH_OUTSIDE_PCT = 25.0
 _MOST_NODES = 32
 
 
-def load(told: Mapping[str, Any]) -> str:
+def load(told: Mapping[str, Any]) -> Markup:
     """Say of each node how well it was used; nothing of what was not read."""
     of: dict[str, dict[str, Mapping[str, Any]]] = {}
     for row in told["utilization"]:
@@ -49,7 +52,7 @@ def _used(node: str, rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         yield f"The GPUs of {node} are {percent(gpu['p50'])} busy in the median{also}."
 
 
-def division(told: Mapping[str, Any], draw: Callable[[Figure], str]) -> str:
+def division(told: Mapping[str, Any], draw: Callable[[Figure], str]) -> Markup:
     """Draw how training divides into modes and passes, into work of CPU and GPUs and of Horovod."""
     ran = (
         rule.get("details") or {} for rule in told["rules"] if rule.get("rule") == "OverallFrameworkMetrics"
@@ -68,5 +71,5 @@ def division(told: Mapping[str, Any], draw: Callable[[Figure], str]) -> str:
     if horovod := found.get("horovod"):
         most = max(horovod, key=lambda name: horovod[name])
         said.append(f"Of what Horovod did, {words(most)} took most: {percent(horovod[most])}.")
-    drawn = "".join(draw(one) for one in charts.shares("", {**found, "general": {}, "CPU": {}, "GPU": {}}))
-    return bullets(said) + (f'<div class="charts">{drawn}</div>' if drawn else "")
+    drawn = html(*(draw(one) for one in charts.shares("", {**found, "general": {}, "CPU": {}, "GPU": {}})))
+    return bullets(said) + (tag("div", drawn, class_="charts") if drawn else "")
