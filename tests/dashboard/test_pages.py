@@ -67,7 +67,7 @@ def test_every_page_of_every_kind_of_job_is_there(server, name, page):
     assert HOSTILE not in text
     assert "Traceback" not in text
     assert len(re.findall("<h1>", text)) == 1
-    assert text.count("aria-current=page") == 1
+    assert text.count('aria-current="page"') == 1
 
 
 def test_a_page_that_is_not_there_names_those_that_are(server):

@@ -20,8 +20,9 @@ from holter.drawing.figure import figure
 from holter.drawing.markup import html, tag, trusted
 from holter.pages import assets
 from holter.pages.addresses import navigation
-from holter.pages.islands import LATER, REFRESHED, island
+from holter.pages.islands import island
 from holter.pages.job import FIRST, pages
+from holter.pages.rendering import Rendering
 from holter.store.trial import Trial
 from holter.views.comparison.document import compare
 from holter.views.comparison.overlays import OVERLAYS, missing
@@ -99,11 +100,10 @@ class _Site:
         there = f"?{urlencode({**query, 'paint': 'now'})}"
 
         def made(reading: Reading) -> bytes:
-            REFRESHED.set(inside)
             # Whoever runs scripts sees the text first; its charts come when they are drawn.
             waits = asked.get("paint") != "now" and assets.complete() and is_long(reading.trial)
-            LATER.set(there if waits else "")
-            drawn: str = shelf[name].draw(reading.at(window, width), asked)
+            rendering = Rendering(refreshed=inside, later=there if waits else "")
+            drawn: str = shelf[name].draw(reading.at(window, width), asked, rendering)
             return drawn.encode()
 
         key = f"page {name} {sorted(asked.items())} {inside}"
@@ -151,7 +151,7 @@ class _Site:
     ) -> tuple[Markup, dict[str, object]]:
         """Return a comparison's inside, and what its scripts know; of jobs that run it is not made often."""
         of = places(self.stores, chosen)
-        REFRESHED.set(inside)
+        rendering = Rendering(refreshed=inside)
         numbers, said = told(asked), tuple(sorted(asked.items()))
         key = (tuple(chosen), said, tuple(self.stores.stamp(one.folder.name, one.store) for one in of))
         runs = [one for one in of if one.folder.manifest().get("status") in RUNNING]
@@ -161,7 +161,9 @@ class _Site:
             document = compare([Trial(one.folder) for one in of], **numbers)
             took = time.monotonic() - began
             last = self._last = (key, began + took / _SHARE, document)
-        charts = html(*(island("figure", partial(self._overlay, of, name), figure=name) for name in OVERLAYS))
+        charts = html(
+            *(island(rendering, "figure", partial(self._overlay, of, name), figure=name) for name in OVERLAYS)
+        )
         charts = html(tag("h2", "On the same axes"), tag("div", charts, class_="charts"))
         followed = {"job": runs[-1].folder.name, "store": runs[-1].store} if runs else {}
         data: dict[str, object] = {

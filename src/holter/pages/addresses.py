@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
 from holter.drawing.markup import html, tag
-from holter.pages.alone import ALONE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,10 +17,8 @@ KEPT = ("from", "to", "axis")
 
 
 def job_address(job: str, store: int, page: str = "overview", asked: Mapping[str, str] | None = None) -> str:
-    """Return the address of a job's page, looking where the one that asks looks."""
+    """Return the address of a job's page, which shows the same part of the job as the page `asked` for."""
     kept = {key: asked[key] for key in KEPT if asked and asked.get(key)}
-    if ALONE.get():
-        return f"#{page}{'?' if kept else ''}{urlencode(kept)}"
     below = "" if page == "overview" else f"/{page.replace('_', '-')}"
     return f"/jobs/{quote(job)}{below}?{urlencode({'store': store, **kept})}"
 

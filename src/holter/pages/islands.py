@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from holter.drawing.figure import figure
 from holter.drawing.markup import tag
 from holter.drawing.pieces import prose
-from holter.pages.alone import ALONE
 from holter.pages.assets import APP
 from holter.views.figures import draw
 
@@ -17,32 +15,31 @@ if TYPE_CHECKING:
 
     from markupsafe import Markup
 
+    from holter.pages.rendering import Rendering
     from holter.views.figures import Reading
 
-_ALONE = ("chips", "figure", "flame", "heatmap", "table", "timeline")
+_STANDALONE = ("chips", "figure", "flame", "heatmap", "table", "timeline")
 """Islands that live in a file too."""
-REFRESHED: ContextVar[bool] = ContextVar("refreshed", default=False)
-"""Whether the page is only brought up to date: islands live on their own, nobody looks at a first paint."""
-LATER: ContextVar[str] = ContextVar("later", default="")
-"""Of a long job, whose text waits for no picture: the address that draws them without scripts."""
-
 _FETCHED = ("figure", "heatmap")
 """Islands that ask for all they show."""
 
 
-def island(name: str, paint: Callable[[], Markup], **data: str | float | None) -> Markup:
+def island(
+    rendering: Rendering, name: str, paint: Callable[[], Markup], **data: str | float | None
+) -> Markup:
     """Return the place of an island.
 
     Args:
+        rendering: How the page is rendered.
         name: Its module, `app/islands/NAME.js`; where there is none, what is painted stays.
         paint: Draws what is seen before its script runs, or when it never does.
         data: What the script finds in the element's `dataset`; None is left out.
     """
     more = {f"data_{key}": value for key, value in data.items()}
-    if not (APP / "islands" / f"{name}.js").is_file() or (ALONE.get() and name not in _ALONE):
+    if not (APP / "islands" / f"{name}.js").is_file() or (rendering.standalone and name not in _STANDALONE):
         return tag("div", paint(), class_="island", **more)
-    later = LATER.get() if name in _FETCHED else ""
-    inside = None if REFRESHED.get() else _later(later) if later else paint()
+    later = rendering.later if name in _FETCHED else ""
+    inside = None if rendering.refreshed else _later(later) if later else paint()
     return tag("div", inside, class_="island", data_island=name, **more)
 
 
@@ -51,14 +48,14 @@ def _later(address: str) -> Markup:
     return tag("div", tag("noscript", link), class_="later")
 
 
-def chart(reading: Reading, name: str, **data: str | float | None) -> Markup:
+def chart(rendering: Rendering, reading: Reading, name: str, **data: str | float | None) -> Markup:
     """Return one chart; where there is nothing to draw, why not."""
-    return island("figure", lambda: _drawn(name, reading), figure=name, **data)
+    return island(rendering, "figure", lambda: _drawn(name, reading), figure=name, **data)
 
 
-def heatmap(reading: Reading, **data: str | float | None) -> Markup:
+def heatmap(rendering: Rendering, reading: Reading, **data: str | float | None) -> Markup:
     """Return how busy each device was."""
-    return island("heatmap", lambda: _drawn("devices", reading), figure="devices", **data)
+    return island(rendering, "heatmap", lambda: _drawn("devices", reading), figure="devices", **data)
 
 
 def _drawn(name: str, reading: Reading) -> Markup:
@@ -66,6 +63,6 @@ def _drawn(name: str, reading: Reading) -> Markup:
     return tag("p", prose(drawn), class_="note") if isinstance(drawn, str) else figure(drawn)
 
 
-def charts(reading: Reading, *names: str) -> Markup:
+def charts(rendering: Rendering, reading: Reading, *names: str) -> Markup:
     """Return several charts side by side."""
-    return tag("div", *(chart(reading, name) for name in names), class_="charts")
+    return tag("div", *(chart(rendering, reading, name) for name in names), class_="charts")

@@ -12,6 +12,8 @@ from holter.pages.islands import island
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from holter.pages.rendering import Rendering
+
 
 _LONGEST = 240
 """Letters of a cell; the middle of what is longer is in its tooltip."""
@@ -31,11 +33,16 @@ class Number(str):
 
 
 def sortable(
-    key: str, caption: str, heads: Sequence[str], rows: Callable[[], Iterable[Sequence[str]]]
+    rendering: Rendering,
+    key: str,
+    caption: str,
+    heads: Sequence[str],
+    rows: Callable[[], Iterable[Sequence[str]]],
 ) -> Markup:
     """Return a table whose rows can be sorted by any column, and searched.
 
     Args:
+        rendering: How the page is rendered.
         key: Tells it from the page's other tables.
         caption: What it lists; the table's accessible name.
         heads: The columns.
@@ -62,7 +69,7 @@ def sortable(
             aria_label=caption,
         )
 
-    return island("table", paint, key=key)
+    return island(rendering, "table", paint, key=key)
 
 
 def _cell(cell: str) -> Markup:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from holter.pages.alone import ALONE
 from holter.store.layout import PASSING
 from holter.store.trial import Trial
 from holter.views.timeline.lanes import Timeline
@@ -53,10 +52,8 @@ class Opened:
 
     @property
     def again_s(self) -> float:
-        """In how many seconds it is looked again whether the job has grown; 0 in a file, which does not."""
-        return (
-            0.0 if ALONE.get() else max(0.0, self.at + max(1.0, _PATIENCE * self.cost_s) - time.monotonic())
-        )
+        """Seconds until it is worth looking whether the job has grown."""
+        return max(0.0, self.at + max(1.0, _PATIENCE * self.cost_s) - time.monotonic())
 
     @cached_property
     def series(self) -> list[Series]:
@@ -77,8 +74,12 @@ class Timelines:
         self._locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
 
-    def of(self, folder: JobFolder) -> Opened:
+    def of(self, folder: JobFolder, *, warm: bool = True) -> Opened:
         """Return a job's timeline, not much older than the job.
+
+        Args:
+            folder: The job.
+            warm: Load what zooming needs in the background.
 
         Raises:
             OSError: The job went away.
@@ -99,7 +100,7 @@ class Timelines:
             if known is not None and known.version == version:
                 known.at, known.stamp = now, stamp
                 return known
-            return self._open(folder, trial, version, stamp)
+            return self._open(folder, trial, version, stamp, warm)
 
     def ask(self, folder: JobFolder, question: Callable[[Opened], T]) -> T:
         """Ask a timeline; when a compaction took files away under it, once more of what is there then."""
@@ -120,7 +121,7 @@ class Timelines:
         trial = Trial(folder)
         return sum(trial.rows(table) for table in _TABLES) <= IN_MEMORY
 
-    def _open(self, folder: JobFolder, trial: Trial, version: str, stamp: int) -> Opened:
+    def _open(self, folder: JobFolder, trial: Trial, version: str, stamp: int, warm: bool) -> Opened:
         began = time.process_time()
         timeline = Timeline(trial)
         start = int(trial.manifest.get("start") or timeline.start_ns)
@@ -134,8 +135,8 @@ class Timelines:
             self._known[folder.url] = opened
             while len(self._known) > _KEPT:
                 self._known.pop(next(iter(self._known)))
-        if ALONE.get():
-            return opened  # nobody zooms
+        if not warm:
+            return opened
         # What zooms need is loaded behind the first picture, which shall not wait for it.
         later = threading.Timer(_WARM_S, _warm, (timeline,))
         later.daemon = True

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from contextvars import copy_context
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from holter.drawing.figure import figure
 from holter.drawing.markup import html, tag
 from holter.pages import assets
-from holter.pages.alone import ALONE
 from holter.pages.file.answers import answers
 from holter.pages.file.frame import framed
 from holter.pages.islands import island
 from holter.pages.job import pages
+from holter.pages.rendering import Rendering
 from holter.pages.text.report import body
 from holter.pages.timelines import TIMELINES
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["page"]
 
+_STANDALONE = Rendering(standalone=True)
 POINTS = 1500
 """Along the x axis of a chart: one can look closer than a picture shows."""
 _ELSEWHERE = ("overview", "insights", "settings")
@@ -45,15 +45,14 @@ _LONG = html(
 def page(reading: Reading) -> Markup:
     """Return the report of a job, running or finished, as HTML that needs nothing beside it."""
     fine = replace(reading.at(None, POINTS), kept={})
-    sheets = copy_context().run(lambda: dict(_sheets(fine)))
+    sheets = dict(_sheets(fine))
     live = assets.complete()
-    given = answers(fine, html(*(html for _, html in sheets.values()))) if live else {}
+    given = answers(fine, html(*(inside for _, inside in sheets.values()))) if live else {}
     return framed(fine, sheets, given, live=live)
 
 
 def _sheets(reading: Reading) -> Iterator[tuple[str, tuple[str, Markup]]]:
     """Yield each page's name, title and contents."""
-    ALONE.set(True)
     yield ("report", ("Report", html(*body(reading, _live))))
     for name, made in pages().items():
         if name in _ELSEWHERE:
@@ -61,8 +60,8 @@ def _sheets(reading: Reading) -> Iterator[tuple[str, tuple[str, Markup]]]:
         if name == "timeline" and not TIMELINES.quick(reading.trial.folder):
             yield name, (made.TITLE, _LONG)
         else:
-            yield name, (made.TITLE, made.draw(reading, {"store": "0"}))
+            yield name, (made.TITLE, made.draw(reading, {"store": "0"}, _STANDALONE))
 
 
 def _live(name: str, drawn: Figure) -> Markup:
-    return island("figure", lambda: figure(drawn), figure=name)
+    return island(_STANDALONE, "figure", lambda: figure(drawn), figure=name)

@@ -67,7 +67,7 @@ def answers(reading: Reading, html: str) -> dict[str, str]:
     if 'data-island="flame"' in html:
         found["flames"] = encoded({"flames": list(flames(reading.trial))})
     if 'data-island="timeline"' in html:
-        found |= _timeline(TIMELINES.of(reading.trial.folder))
+        found |= _timeline(TIMELINES.of(reading.trial.folder, warm=False))
     return {key: base64.b64encode(zlib.compress(body)).decode() for key, body in found.items()}
 
 

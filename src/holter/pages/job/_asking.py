@@ -10,13 +10,13 @@ from markupsafe import Markup
 from holter.drawing.figure import figure
 from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
-from holter.pages.alone import ALONE
 from holter.pages.islands import island
 from holter.views.figures import chosen, draw
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from holter.pages.rendering import Rendering
     from holter.views.figures import Reading
 
 _KEPT = ("store", "from", "to", "axis")
@@ -36,7 +36,14 @@ def lines(text: str) -> list[str]:
     return list(dict.fromkeys(filter(None, text.replace("\r", "").split("\n"))))
 
 
-def picture(reading: Reading, name: str, asked: Mapping[str, str], *, island_name: str = "figure") -> Markup:
+def picture(
+    rendering: Rendering,
+    reading: Reading,
+    name: str,
+    asked: Mapping[str, str],
+    *,
+    island_name: str = "figure",
+) -> Markup:
     """Return one chart as it was asked for, in its island; where there is nothing to draw, why not."""
     options = chosen(name, asked)
 
@@ -44,21 +51,23 @@ def picture(reading: Reading, name: str, asked: Mapping[str, str], *, island_nam
         drawn = draw(name, reading, **options)
         return _missing(drawn) if isinstance(drawn, str) else figure(drawn)
 
-    return island(island_name, paint, figure=name, options=urlencode(options) or None)
+    return island(rendering, island_name, paint, figure=name, options=urlencode(options) or None)
 
 
-def pictures(reading: Reading, asked: Mapping[str, str], *names: str) -> Markup:
+def pictures(rendering: Rendering, reading: Reading, asked: Mapping[str, str], *names: str) -> Markup:
     """Return several charts side by side."""
-    return tag("div", *(picture(reading, name, asked) for name in names), class_="charts")
+    return tag("div", *(picture(rendering, reading, name, asked) for name in names), class_="charts")
 
 
 def _missing(text: str) -> Markup:
     return tag("p", prose(text), class_="note")
 
 
-def form(asked: Mapping[str, str], label: str, inside: str, *, keep: Iterable[str] = ()) -> Markup:
+def form(
+    rendering: Rendering, asked: Mapping[str, str], label: str, inside: str, *, keep: Iterable[str] = ()
+) -> Markup:
     """Return a form that asks for the page anew, with what `keep` names as it is."""
-    if ALONE.get():
+    if rendering.standalone:
         return Markup()
     hidden = html(
         *(
@@ -87,9 +96,9 @@ def entry(
     return tag("label", label, " ", tag("input", type=kind, name=name, value=given, **more))
 
 
-def link(asked: Mapping[str, str], text: str, **changed: str) -> Markup:
+def link(rendering: Rendering, asked: Mapping[str, str], text: str, **changed: str) -> Markup:
     """Return a link to the same page that asks for something else; what is empty is left out."""
-    if ALONE.get():
+    if rendering.standalone:
         return html(text)
     query = {name: value for name, value in {**asked, **changed}.items() if value and name != "part"}
     return tag("a", text, href=f"?{urlencode(query)}")

@@ -18,6 +18,7 @@ from holter.views.wording import advice_text, milliseconds, percent, stages_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from holter.pages.rendering import Rendering
     from holter.views.figures import Reading
 
 TITLE = "Data loading"
@@ -55,13 +56,15 @@ _FACTS = {
 }
 
 
-def draw(reading: Reading, asked: Mapping[str, str]) -> Markup:
+def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Markup:
     """Draw the page."""
     told = reading.description
     steps = reading.steps
     waited = bool(steps.rows and steps["data_loading"].any())
     if not (waited or reading.loading.spans.rows):
-        return tag("h1", TITLE) + (_of_trace(reading, asked) or tag("p", prose(_EMPTY), class_="empty"))
+        return tag("h1", TITLE) + (
+            _of_trace(rendering, reading, asked) or tag("p", prose(_EMPTY), class_="empty")
+        )
     number(asked, "rank")
     found = loaders(reading.trial, **reading.bounds)
     ranks = reading.loading.ranks
@@ -69,26 +72,33 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> Markup:
     if len(ranks) > 1:
         options = [("", "all"), *((str(rank), str(rank)) for rank in ranks)]
         parts.append(
-            form(asked, "which rank", choice(asked, "rank", "rank", options) + tag("button", "Show"))
+            form(
+                rendering, asked, "which rank", choice(asked, "rank", "rank", options) + tag("button", "Show")
+            )
         )
     if not (found["workers"] or found["callables"] or any(found[name]["count"] for name in _TOLD)):
         unseen = tag("p", prose(_UNSEEN), class_="note")
-        return html(*parts, tag("h2", "Waiting for batches"), picture(reading, "loader_waits", asked), unseen)
+        return html(
+            *parts,
+            tag("h2", "Waiting for batches"),
+            picture(rendering, reading, "loader_waits", asked),
+            unseen,
+        )
     parts += [
         tag("h2", "Workers and their batches"),
-        picture(reading, "loader_workers", asked),
+        picture(rendering, reading, "loader_workers", asked),
         tag(
             "p", "Of the whole job a few batches in its middle; a window of time shows others.", class_="note"
         ),
-        pictures(reading, asked, "batches_in_flight", "loader_waits"),
+        pictures(rendering, reading, asked, "batches_in_flight", "loader_waits"),
         tag("h2", "What building a batch is made of"),
-        pictures(reading, asked, "data_loading", "fetch_times", "batch_sizes"),
-        _callables(found),
+        pictures(rendering, reading, asked, "data_loading", "fetch_times", "batch_sizes"),
+        _callables(rendering, found),
         tag("h2", "Each worker"),
-        _workers(found),
+        _workers(rendering, found),
         tag("h2", "How long things took"),
-        _durations(found),
-        _outliers(reading, found),
+        _durations(rendering, found),
+        _outliers(rendering, reading, found),
     ]
     return html(*parts)
 
@@ -150,7 +160,7 @@ def _plain(value: Any) -> str:
     return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
 
 
-def _callables(found: Mapping[str, Any]) -> Markup:
+def _callables(rendering: Rendering, found: Mapping[str, Any]) -> Markup:
     if not found["callables"]:
         return Markup()
 
@@ -160,10 +170,10 @@ def _callables(found: Mapping[str, Any]) -> Markup:
             yield [one["name"], words(one["stage"]), Number(share, percent(share))]
 
     heads = ("what the dataset calls", "stage", "of the time to build batches")
-    return sortable("callables", "What the dataset calls", heads, rows)
+    return sortable(rendering, "callables", "What the dataset calls", heads, rows)
 
 
-def _workers(found: Mapping[str, Any]) -> Markup:
+def _workers(rendering: Rendering, found: Mapping[str, Any]) -> Markup:
     if not found["workers"]:
         return tag("p", "No worker was seen: the training thread loads by itself.", class_="note")
 
@@ -181,10 +191,10 @@ def _workers(found: Mapping[str, Any]) -> Markup:
             ]
 
     heads = ("rank", "loader", "worker", "batches", "samples", "median fetch", "busy", "joining samples")
-    return sortable("workers", "Workers", heads, rows)
+    return sortable(rendering, "workers", "Workers", heads, rows)
 
 
-def _durations(found: Mapping[str, Any]) -> Markup:
+def _durations(rendering: Rendering, found: Mapping[str, Any]) -> Markup:
     def rows() -> Iterator[list[str]]:
         for name, said in _TOLD.items():
             one = found[name]
@@ -198,10 +208,10 @@ def _durations(found: Mapping[str, Any]) -> Markup:
                 yield [said, Number(found["batches"]), _time(found[name]), *unknown]
 
     heads = ("what", "times", "median", "longest", "twice the median and longer")
-    return sortable("durations", "How long it takes", heads, rows)
+    return sortable(rendering, "durations", "How long it takes", heads, rows)
 
 
-def _outliers(reading: Reading, found: Mapping[str, Any]) -> Markup:
+def _outliers(rendering: Rendering, reading: Reading, found: Mapping[str, Any]) -> Markup:
     listed = [(said, one) for name, said in _TOLD.items() for one in found[name]["outliers"]]
     if not listed:
         return Markup()
@@ -218,10 +228,10 @@ def _outliers(reading: Reading, found: Mapping[str, Any]) -> Markup:
             ]
 
     heads = ("what", "since the start", "took", "rank", "worker")
-    return sortable("outliers", "What took twice the median and longer", heads, rows)
+    return sortable(rendering, "outliers", "What took twice the median and longer", heads, rows)
 
 
-def _of_trace(reading: Reading, asked: Mapping[str, str]) -> Markup:
+def _of_trace(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) -> Markup:
     """Say what a trace knows of loading: how long accelerators wait for it, and how long its calls take."""
     told = reading.description
     calls = [name for name in reading.profiled.annotations() if LOADING.search(name)][:_CALLS]
@@ -232,7 +242,12 @@ def _of_trace(reading: Reading, asked: Mapping[str, str]) -> Markup:
     guilty = "data_pipeline" in (verdict["suspect"], *verdict.get("also", ()))
     line = f"Accelerators wait {percent(share or 0.0)} of the time while the host loads data."
     advice = [advice_text(one).removeprefix("→ ") for one in verdict["advice"]] if guilty else []
-    drawn = html(*(picture(reading, "annotation_histogram", {**asked, "annotation": name}) for name in calls))
+    drawn = html(
+        *(
+            picture(rendering, reading, "annotation_histogram", {**asked, "annotation": name})
+            for name in calls
+        )
+    )
     return html(
         tag(
             "section",

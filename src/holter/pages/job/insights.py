@@ -14,6 +14,7 @@ from holter.pages.text.insights import rules
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from holter.pages.rendering import Rendering
     from holter.pages.text.insights import Moment
     from holter.views.figures import Reading
 
@@ -21,7 +22,7 @@ TITLE = "Insights"
 SHOWN = 30
 
 
-def draw(reading: Reading, asked: Mapping[str, str]) -> Markup:
+def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Markup:
     """Draw the page."""
     told = reading.description
     if not told["rules"]:
@@ -43,13 +44,13 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> Markup:
         return job_address(job, store, "nodes", {**asked, **window})
 
     def mute(rule: str) -> Markup:
-        return island("mute", Markup, rule=rule)
+        return island(rendering, "mute", Markup, rule=rule)
 
     found = sum(bool(rule["issues"]) for rule in told["rules"])
     said = f"{found:,} of {len(told['rules']):,} rules found something."
     return html(
         tag("h1", "Insights"),
         tag("p", said, " ", tag("kbd", "j"), " and ", tag("kbd", "k"), " go from one to the next."),
-        charts(reading, "step_times", "utilization"),
+        charts(rendering, reading, "step_times", "utilization"),
         rules(told, link, mute),
     )

@@ -8,7 +8,6 @@ from markupsafe import Markup
 
 from holter.drawing.markup import html, tag
 from holter.pages.addresses import KEPT
-from holter.pages.alone import ALONE
 from holter.pages.islands import chart, charts, heatmap, island
 from holter.pages.text.sections import machine
 from holter.views.document.devices import devices
@@ -16,6 +15,7 @@ from holter.views.document.devices import devices
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from holter.pages.rendering import Rendering
     from holter.views.figures import Reading
 
 TITLE = "Nodes"
@@ -29,7 +29,7 @@ OF_DEVICES = {
 _SAID = {"cores": "cores", "gpus": "GPUs"}
 
 
-def draw(reading: Reading, asked: Mapping[str, str]) -> Markup:
+def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Markup:
     """Draw the page."""
     names = sorted(reading.trial.nodes)
     node = asked.get("node") if asked.get("node") in names else None
@@ -48,44 +48,51 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> Markup:
     here = reading.at(reading.window, reading.width, node=node)
     return html(
         tag("h1", "Nodes"),
-        _choose(names, node, asked),
+        _choose(rendering, names, node, asked),
         tag("h2", "CPU and network"),
-        _chips(here, "cores", "cpu.core.util", asked),
+        _chips(rendering, here, "cores", "cpu.core.util", asked),
         tag(
             "div",
-            _chart(here, "cores", asked),
-            _chart(here, "network", asked),
-            _chart(here, "io_wait", asked),
-            _chart(here, "memory", asked),
-            _chart(here, "disk", asked),
+            _chart(rendering, here, "cores", asked),
+            _chart(rendering, here, "network", asked),
+            _chart(rendering, here, "io_wait", asked),
+            _chart(rendering, here, "memory", asked),
+            _chart(rendering, here, "disk", asked),
             class_="charts",
         ),
         tag("h2", "GPU and GPU memory"),
-        _chips(here, "gpus", "gpu.util", asked),
-        tag("div", _chart(here, "gpus", asked), _chart(here, "gpu_memory", asked), class_="charts"),
+        _chips(rendering, here, "gpus", "gpu.util", asked),
+        tag(
+            "div",
+            _chart(rendering, here, "gpus", asked),
+            _chart(rendering, here, "gpu_memory", asked),
+            class_="charts",
+        ),
         tag("h2", "Every core and GPU"),
-        heatmap(here, node=node),
+        heatmap(rendering, here, node=node),
         tag("h2", "The machine and the phases of training"),
-        _chart(here, "utilization", asked),
-        chart(here, "phases_over_time"),
+        _chart(rendering, here, "utilization", asked),
+        chart(rendering, here, "phases_over_time"),
         tag("h2", "Time spent in the last steps"),
-        charts(here, "last_steps"),
+        charts(rendering, here, "last_steps"),
         tag("h2", "All readings"),
         machine(reading.description),
     )
 
 
-def _chart(reading: Reading, name: str, asked: Mapping[str, str]) -> Markup:
+def _chart(rendering: Rendering, reading: Reading, name: str, asked: Mapping[str, str]) -> Markup:
     """Draw a chart of the chosen node, with the devices that are marked for it."""
     group, _ = OF_DEVICES.get(name, ("", ""))
     marked = asked.get(group, "") if group else ""
     chosen = tuple(filter(None, marked.split(",")))
     seen = reading.at(reading.window, reading.width, node=reading.node, devices=chosen)
-    return chart(seen, name, node=reading.node, devices=marked if group else None, group=group or None)
+    return chart(
+        rendering, seen, name, node=reading.node, devices=marked if group else None, group=group or None
+    )
 
 
-def _choose(names: Sequence[str], node: str | None, asked: Mapping[str, str]) -> Markup:
-    if len(names) < 2 or ALONE.get():
+def _choose(rendering: Rendering, names: Sequence[str], node: str | None, asked: Mapping[str, str]) -> Markup:
+    if len(names) < 2 or rendering.standalone:
         return Markup()
     options = html(*(tag("option", name, selected=name == node) for name in names))
     return tag(
@@ -97,7 +104,9 @@ def _choose(names: Sequence[str], node: str | None, asked: Mapping[str, str]) ->
     )
 
 
-def _chips(reading: Reading, group: str, metric: str, asked: Mapping[str, str]) -> Markup:
+def _chips(
+    rendering: Rendering, reading: Reading, group: str, metric: str, asked: Mapping[str, str]
+) -> Markup:
     """Draw a box to mark for each device; a script makes marking take effect at once."""
     names = devices(reading, metric)
     if len(names) < 2:
@@ -111,11 +120,11 @@ def _chips(reading: Reading, group: str, metric: str, asked: Mapping[str, str]) 
     )
     other = [name for name in ("node", "cores", "gpus") if name != group]
     form = tag("form", _kept(asked, *other), boxes, tag("button", "Show the marked"), class_="chips")
-    if ALONE.get():  # a file has no server to send a form to
+    if rendering.standalone:  # a file has no server to send a form to
         form = tag("div", boxes, class_="chips")
     said = f"{len(names)} {_SAID[group]}: mark those to compare"
     details = tag("details", tag("summary", said), form, open=len(names) <= 16)
-    return island("chips", lambda: details, group=group)
+    return island(rendering, "chips", lambda: details, group=group)
 
 
 def _kept(asked: Mapping[str, str], *more: str) -> Markup:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from holter.pages.rendering import Rendering
     from holter.views.figures import Reading
     from holter.views.issues import Found
 
@@ -29,7 +30,7 @@ SHOWN = 10
 _MOST = 5
 
 
-def draw(reading: Reading, asked: Mapping[str, str]) -> Markup:
+def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Markup:
     """Draw the page."""
     told, job = reading.description, reading.trial.folder.name
     parts = [
@@ -44,12 +45,13 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> Markup:
             tag("section", tag("h2", "Phases of the job"), overview.phases(told), overview.details(told)),
             class_="columns",
         ),
-        html(tag("h2", "Progress over time"), chart(reading, "phases_over_time")),
-        _steps(reading, told),
-        html(tag("h2", "Utilization"), _utilization(reading, told)),
+        html(tag("h2", "Progress over time"), chart(rendering, reading, "phases_over_time")),
+        _steps(rendering, reading, told),
+        html(tag("h2", "Utilization"), _utilization(rendering, reading, told)),
         html(tag("h2", "Operations that took most time"), overview.operations(told)),
         html(
-            tag("h2", "Numbers of the training"), charts(reading, "losses", "gradient_norm", "learning_rate")
+            tag("h2", "Numbers of the training"),
+            charts(rendering, reading, "losses", "gradient_norm", "learning_rate"),
         ),
         tag(
             "div",
@@ -73,11 +75,15 @@ def _unread(told: Mapping[str, Any]) -> Markup:
     )
 
 
-def _utilization(reading: Reading, told: Mapping[str, Any]) -> Markup:
+def _utilization(rendering: Rendering, reading: Reading, told: Mapping[str, Any]) -> Markup:
     """Draw how busy the machines were; where nobody looked at them, one sentence says so."""
     if not told["utilization"]:
-        return chart(reading, "utilization")
-    return html(overview.summary(told), charts(reading, "utilization", "gpu_boxes"), heatmap(reading))
+        return chart(rendering, reading, "utilization")
+    return html(
+        overview.summary(told),
+        charts(rendering, reading, "utilization", "gpu_boxes"),
+        heatmap(rendering, reading),
+    )
 
 
 def _silent(reading: Reading) -> Markup:
@@ -154,11 +160,11 @@ def _symptoms(of: Found) -> Markup:
     return tag("p", "and from it: ", ", ".join(names), class_="note") if names else Markup()
 
 
-def _steps(reading: Reading, told: Mapping[str, Any]) -> Markup:
+def _steps(rendering: Rendering, reading: Reading, told: Mapping[str, Any]) -> Markup:
     if not told["steps"]:
         return html(tag("h2", "Steps"), sections.steps(told))
     split = html(tag("h2", "Where a step's time goes"), sections.breakdown(told)) if told["breakdown"] else ""
     names = ["step_times", "breakdown_over_steps", "step_histogram"]
     if told["dataloading"]:
         names.append("data_loading")
-    return html(split, tag("h2", "Steps"), sections.steps(told), charts(reading, *names))
+    return html(split, tag("h2", "Steps"), sections.steps(told), charts(rendering, reading, *names))

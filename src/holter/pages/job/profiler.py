@@ -20,6 +20,7 @@ from holter.views.wording import milliseconds, percent, plain_kernel, size, word
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from holter.pages.rendering import Rendering
     from holter.schema.table import Table
     from holter.views.figures import Reading
 
@@ -29,22 +30,22 @@ _KERNELS, _OPERATORS, _NAMES = 200, 100, 500
 _PLACE = ("rank", "device")
 
 
-def draw(reading: Reading, asked: Mapping[str, str]) -> Markup:
+def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Markup:
     """Draw the page: thirteen panels, tables of kernels, copies and operators."""
     seen = reading.profiled
     rank, device = number(asked, "rank"), number(asked, "device")
     tables = profiled(reading, rank if seen.ranks else None, device if seen.devices else None)
     parts = [tag("h1", TITLE), _said(reading, tables)]
     if seen.ranks:
-        parts.append(_filter(reading, asked))
-    parts += [tag("h2", "Busy or idle"), pictures(reading, asked, *_busy(reading))]
+        parts.append(_filter(rendering, reading, asked))
+    parts += [tag("h2", "Busy or idle"), pictures(rendering, reading, asked, *_busy(reading))]
     if seen.ran:
-        parts += _of_devices(reading, asked, tables)
-    parts += [tag("h2", "Steps and named ranges"), *_ranges(reading, asked)]
+        parts += _of_devices(rendering, reading, asked, tables)
+    parts += [tag("h2", "Steps and named ranges"), *_ranges(rendering, reading, asked)]
     if tables["operators"].rows:
-        parts += [tag("h2", "Operators and functions on the host"), _operators(tables)]
+        parts += [tag("h2", "Operators and functions on the host"), _operators(rendering, tables)]
     if seen.windows:
-        parts += [tag("h2", "Windows of the profiler"), _windows_table(reading)]
+        parts += [tag("h2", "Windows of the profiler"), _windows_table(rendering, reading)]
     return html(*parts)
 
 
@@ -55,9 +56,11 @@ def _busy(reading: Reading) -> list[str]:
     return ["gpu_active", *["gpu_over_time"] * gpu, "cpu_active", *["cpu_over_time"] * cpu]
 
 
-def _of_devices(reading: Reading, asked: Mapping[str, str], tables: Mapping[str, Table]) -> list[Markup]:
+def _of_devices(
+    rendering: Rendering, reading: Reading, asked: Mapping[str, str], tables: Mapping[str, Table]
+) -> list[Markup]:
     memory = (
-        sortable(
+        sortable(rendering,
             "memory", "Copies and fills of memory",
             ("kind", "memory of the host", "operations", "time", "bytes", "of the time", "GB/s"),
             lambda: _memory(tables),
@@ -67,17 +70,19 @@ def _of_devices(reading: Reading, asked: Mapping[str, str], tables: Mapping[str,
     )  # fmt: skip
     return [
         tag("h2", "Kernels"),
-        pictures(
+        pictures(rendering,
             reading, asked, "kernel_time", "kernel_time_top", "kernel_launches", "kernel_launches_top",
             "kernel_precision", "launch_delays",
         ),
-        sortable(
+        sortable(rendering,
             "kernels", f"Kernels, the {_KERNELS} that take longest",
             ("kernel", "kind", "precision", "launches", "total", "mean", "shortest", "longest", "share"),
             lambda: _kernels(tables),
         ),
         tag("h2", "Activity and memory"),
-        pictures(reading, asked, "device_activity", "memory_operations", "idle_reasons", "device_memory"),
+        pictures(
+            rendering, reading, asked, "device_activity", "memory_operations", "idle_reasons", "device_memory"
+        ),
         memory,
     ]  # fmt: skip
 
@@ -115,7 +120,7 @@ def _windows(windows: list[dict[str, Any]]) -> Iterator[str]:
     yield from list(told.values())[:5]
 
 
-def _filter(reading: Reading, asked: Mapping[str, str]) -> Markup:
+def _filter(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) -> Markup:
     seen = reading.profiled
     ranks = [("", "all"), *((str(rank), str(rank)) for rank in seen.ranks)]
     devices = [("", "all"), *((str(device), f"GPU {device}") for device in seen.devices)]
@@ -133,22 +138,22 @@ def _filter(reading: Reading, asked: Mapping[str, str]) -> Markup:
         )
         + tag("button", "Show")
     )
-    return form(asked, "what is shown", inside, keep=("shown", "where"))
+    return form(rendering, asked, "what is shown", inside, keep=("shown", "where"))
 
 
-def _ranges(reading: Reading, asked: Mapping[str, str]) -> Iterator[Markup]:
+def _ranges(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) -> Iterator[Markup]:
     """Draw the histogram of steps, one for each range that was asked for, and the form for one more."""
     shown = lines(asked.get("shown", ""))
     if (new := asked.get("annotation", "").strip()) and new not in shown:
         shown.append(new)
-    drawn = [picture(reading, "device_step_histogram", asked)]
+    drawn = [picture(rendering, reading, "device_step_histogram", asked)]
     for name in shown[-12:]:
         left = "\n".join(other for other in shown if other != name)
-        remove = link(asked, f"remove the histogram of {name[:60]}", shown=left, annotation="")
+        remove = link(rendering, asked, f"remove the histogram of {name[:60]}", shown=left, annotation="")
         drawn.append(
             tag(
                 "div",
-                picture(reading, "annotation_histogram", {**asked, "annotation": name}),
+                picture(rendering, reading, "annotation_histogram", {**asked, "annotation": name}),
                 tag("p", remove, class_="note"),
             )
         )
@@ -157,6 +162,7 @@ def _ranges(reading: Reading, asked: Mapping[str, str]) -> Iterator[Markup]:
     options = html(*(tag("option", value=name) for name in names))
     where = [("host", "on the host"), ("gpu", "on GPUs, of what it launched")]
     yield form(
+        rendering,
         {**asked, "shown": "\n".join(shown)},
         "a new histogram",
         html(
@@ -214,7 +220,7 @@ def _memory(tables: Mapping[str, Table]) -> Iterator[list[str]]:
         ]
 
 
-def _operators(tables: Mapping[str, Table]) -> Markup:
+def _operators(rendering: Rendering, tables: Mapping[str, Table]) -> Markup:
     kinds = ("operator", "module", "python", "annotation")
     times = ("own_ns", "total_ns", *(("device_ns",) if tables["kernels"].rows else ()))
 
@@ -228,10 +234,12 @@ def _operators(tables: Mapping[str, Table]) -> Markup:
             ]
 
     heads = ("name", "kind", "calls", "own time", "with what it called", "on GPUs")[: 3 + len(times)]
-    return sortable("operators", f"Operators and functions, the {_OPERATORS} with most own time", heads, rows)
+    return sortable(
+        rendering, "operators", f"Operators and functions, the {_OPERATORS} with most own time", heads, rows
+    )
 
 
-def _windows_table(reading: Reading) -> Markup:
+def _windows_table(rendering: Rendering, reading: Reading) -> Markup:
     def rows() -> Iterator[list[str]]:
         for one in reading.profiled.windows[-_NAMES:]:
             begin, end, last = (one.get(name) for name in ("begin", "end", "last_step"))
@@ -250,7 +258,7 @@ def _windows_table(reading: Reading) -> Markup:
             ]
 
     heads = ("profiler", "steps", "rank", "since the start", "took", "gave")
-    return sortable("windows", "Windows of the profiler", heads, rows)
+    return sortable(rendering, "windows", "Windows of the profiler", heads, rows)
 
 
 def _time(ns: float) -> Number:

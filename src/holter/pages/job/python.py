@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from markupsafe import Markup
 
+    from holter.pages.rendering import Rendering
     from holter.views.figures import Reading
 
 TITLE = "Python"
@@ -43,7 +44,7 @@ _TIMERS = {
 }
 
 
-def draw(reading: Reading, asked: Mapping[str, str]) -> Markup:
+def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Markup:
     """Draw the page: what was profiled, a flame graph, tables of functions, and its segments."""
     chosen = asked_part(asked)
     parts = segments(reading.trial)
@@ -52,15 +53,15 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> Markup:
     shown = [tag("h1", TITLE)]
     if not (parts or found or timed):
         return html(shown[0], tag("p", prose(_EMPTY), class_="empty"))
-    shown.append(_filter(reading, asked, parts))
+    shown.append(_filter(rendering, reading, asked, parts))
     if not (found or timed):
         shown.append(tag("p", "Nothing that was profiled is like that.", class_="empty"))
     if found:
-        shown += _flame(asked, found)
+        shown += _flame(rendering, asked, found)
     for one in timed:
-        shown += _timer(asked, one)
+        shown += _timer(rendering, asked, one)
     if parts:
-        shown.append(tag("h2", "What was profiled") + _segments(parts))
+        shown.append(tag("h2", "What was profiled") + _segments(rendering, parts))
     return html(*shown)
 
 
@@ -84,7 +85,9 @@ def _timed(reading: Reading, chosen: Chosen) -> list[dict[str, Any]]:
     return [one for one in told if one["profiler"] == "cprofile"]
 
 
-def _filter(reading: Reading, asked: Mapping[str, str], parts: Sequence[Mapping[str, Any]]) -> Markup:
+def _filter(
+    rendering: Rendering, reading: Reading, asked: Mapping[str, str], parts: Sequence[Mapping[str, Any]]
+) -> Markup:
     def options(name: str) -> list[tuple[str, str]]:
         found = {str(part[name]) for part in parts} | ({asked[name]} if asked.get(name) else set())
         if name == "rank":
@@ -100,10 +103,10 @@ def _filter(reading: Reading, asked: Mapping[str, str], parts: Sequence[Mapping[
         + entry(asked, "last", "to", kind="number", min=0)
         + tag("button", "Show")
     )
-    return form(asked, "which part of the job", inside, keep=("source", "function"))
+    return form(rendering, asked, "which part of the job", inside, keep=("source", "function"))
 
 
-def _flame(asked: Mapping[str, str], found: list[dict[str, Any]]) -> Iterator[Markup]:
+def _flame(rendering: Rendering, asked: Mapping[str, str], found: list[dict[str, Any]]) -> Iterator[Markup]:
     wanted = asked.get("source", "")
     names = [f"{one['source']}: {one['name']}" for one in found]
     at = names.index(wanted) if wanted in names else 0
@@ -115,7 +118,9 @@ def _flame(asked: Mapping[str, str], found: list[dict[str, Any]]) -> Iterator[Ma
             for name, one in zip(names, found, strict=True)
         ]
         picked = choice(asked, "source", "of", listed, default=names[at]) + tag("button", "Show")
-        yield form(asked, "whose flame graph", picked, keep=("mode", "phase", "rank", "first", "last"))
+        yield form(
+            rendering, asked, "whose flame graph", picked, keep=("mode", "phase", "rank", "first", "last")
+        )
     title = f"Flame graph of {one['name']}"
     seen = f", {counted(one['samples'], 'sample')}" if one["samples"] else ""
     yield tag(
@@ -130,7 +135,7 @@ def _flame(asked: Mapping[str, str], found: list[dict[str, Any]]) -> Iterator[Ma
         class_="dim",
     )
     data = {name: asked[name] for name in ("mode", "phase", "rank", "first", "last") if asked.get(name)}
-    yield island("flame", lambda: flame(one["flame"], title), key=names[at], title=title, **data)
+    yield island(rendering, "flame", lambda: flame(one["flame"], title), key=names[at], title=title, **data)
     whole = one["flame"]["value"] or 1
 
     def rows() -> Iterator[list[str]]:
@@ -145,7 +150,7 @@ def _flame(asked: Mapping[str, str], found: list[dict[str, Any]]) -> Iterator[Ma
             ]
 
     heads = ("function", "own time", "own share", "with what it called", "share")
-    yield sortable("functions", f"Functions of {one['name']}{_first(one)}", heads, rows)
+    yield sortable(rendering, "functions", f"Functions of {one['name']}{_first(one)}", heads, rows)
 
 
 def _named(name: str) -> Markup:
@@ -154,7 +159,7 @@ def _named(name: str) -> Markup:
     return tag("span", plain, title=None if plain == name else name)
 
 
-def _timer(asked: Mapping[str, str], one: dict[str, Any]) -> Iterator[Markup]:
+def _timer(rendering: Rendering, asked: Mapping[str, str], one: dict[str, Any]) -> Iterator[Markup]:
     """Draw the functions of one timer of cProfile, and around one that was chosen its callers and callees."""
     timer = one["timer"]
     said = _TIMERS.get(timer, timer)
@@ -165,12 +170,13 @@ def _timer(asked: Mapping[str, str], one: dict[str, Any]) -> Iterator[Markup]:
         for what, key, other in (("Callers", "name", "caller"), ("What it called", "caller", "name")):
             mine = [call for call in one["calls"] if call[key] == name][:_CALLS]
             yield sortable(
+                rendering,
                 f"{timer} {other}",
                 f"{what} of {name}",
                 (what.lower(), "calls", "time", "own time"),
                 lambda mine=mine, other=other: (  # type: ignore[misc]
                     [
-                        link(asked, plain_function(call[other]), function=call[other]),
+                        link(rendering, asked, plain_function(call[other]), function=call[other]),
                         Number(call["calls"]),
                         *_times(call),
                     ]
@@ -182,7 +188,7 @@ def _timer(asked: Mapping[str, str], one: dict[str, Any]) -> Iterator[Markup]:
     def rows() -> Iterator[list[str]]:
         for row in one["functions"][:_FUNCTIONS]:
             yield [
-                link(asked, plain_function(row["name"]), function=row["name"]),
+                link(rendering, asked, plain_function(row["name"]), function=row["name"]),
                 *_times(row),
                 Number(100 * row["self_ns"] / whole, percent(100 * row["self_ns"] / whole)),
                 Number(row["calls"]),
@@ -190,7 +196,7 @@ def _timer(asked: Mapping[str, str], one: dict[str, Any]) -> Iterator[Markup]:
             ]
 
     heads = ("function", "with what it called", "own time", "own share", "calls", "not recursive")
-    yield sortable(timer, f"Functions by {said}{_first(one)}", heads, rows)
+    yield sortable(rendering, timer, f"Functions by {said}{_first(one)}", heads, rows)
 
 
 def _first(one: Mapping[str, Any]) -> str:
@@ -203,7 +209,7 @@ def _times(row: Mapping[str, Any]) -> list[Number]:
     return [Number(float(row[name]), milliseconds(row[name] / 1e6)) for name in ("total_ns", "self_ns")]
 
 
-def _segments(parts: Sequence[Mapping[str, Any]]) -> Markup:
+def _segments(rendering: Rendering, parts: Sequence[Mapping[str, Any]]) -> Markup:
     def rows() -> Iterator[list[str]]:
         for part in parts[:_SEGMENTS]:
             yield [
@@ -219,4 +225,4 @@ def _segments(parts: Sequence[Mapping[str, Any]]) -> Markup:
 
     heads = ("step", "part", "mode", "rank", "profiler", "timer", "took", "functions or stacks")
     left = f", the first {_SEGMENTS} of {len(parts):,}" if len(parts) > _SEGMENTS else ""
-    return sortable("segments", f"Parts of steps that were profiled{left}", heads, rows)
+    return sortable(rendering, "segments", f"Parts of steps that were profiled{left}", heads, rows)

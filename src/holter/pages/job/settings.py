@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from markupsafe import Markup
 
+    from holter.pages.rendering import Rendering
     from holter.views.figures import Reading
 
 TITLE = "Settings"
@@ -29,7 +30,7 @@ _WARNINGS = {
 _TIMES = {"total_time": "all time", "cpu_time": "time on the CPU", "off_cpu_time": "time off the CPU"}
 
 
-def draw(reading: Reading, asked: Mapping[str, str]) -> Markup:
+def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Markup:
     """Draw the page."""
     job = reading.description["job"]
     at = f"/api/v1/jobs/{quote(job['name'])}"

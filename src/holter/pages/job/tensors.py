@@ -20,6 +20,7 @@ from holter.views.wording import words
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from holter.pages.rendering import Rendering
     from holter.views.figures import Reading
 
 TITLE = "Tensors"
@@ -29,19 +30,19 @@ _MAPS = ("l2", "update_ratio", "dead")
 """What layers are compared by first."""
 
 
-def draw(reading: Reading, asked: Mapping[str, str]) -> Markup:
+def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Markup:
     """Draw the page."""
     parts = [tag("h1", TITLE), _first_nonfinite(reading), tag("h2", "Losses")]
-    parts.append(pictures(reading, asked, "losses", "gradient_norm"))
+    parts.append(pictures(rendering, reading, asked, "losses", "gradient_norm"))
     rows = catalog(reading.trial)
     if not rows:
         return html(*parts) + tag("p", prose(NOTHING), class_="empty")
     statistic(asked.get("statistic") or "abs_mean")
-    parts += _map(reading, asked, rows)
+    parts += _map(rendering, reading, asked, rows)
     found = matching(rows, asked.get("search", ""), asked.get("collection", ""))
     shown = lines(asked.get("tensor", ""))[:MOST] or _first(found)
-    parts += _histories(reading, asked, shown)
-    parts += _list(asked, rows, found, shown)
+    parts += _histories(rendering, reading, asked, shown)
+    parts += _list(rendering, asked, rows, found, shown)
     return html(*parts)
 
 
@@ -91,7 +92,9 @@ def _numbers(told: Any) -> str:
     return ", ".join(said)[:600]
 
 
-def _map(reading: Reading, asked: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> Iterator[Markup]:
+def _map(
+    rendering: Rendering, reading: Reading, asked: Mapping[str, str], rows: Sequence[Mapping[str, Any]]
+) -> Iterator[Markup]:
     """Draw the map of layers, of what was chosen or of gradients."""
     which = asked.get("map") or "l2"
     statistic(which)
@@ -99,6 +102,7 @@ def _map(reading: Reading, asked: Mapping[str, str], rows: Sequence[Mapping[str,
     options = sorted(STATISTICS, key=lambda name: (_MAPS.index(name) if name in _MAPS else len(_MAPS), name))
     yield tag("h2", "Layer by layer")
     yield form(
+        rendering,
         asked,
         "what of which layers",
         choice(asked, "map", "show", [(name, STATISTICS[name].label) for name in options], default="l2")
@@ -109,13 +113,16 @@ def _map(reading: Reading, asked: Mapping[str, str], rows: Sequence[Mapping[str,
         keep=("tensor", "statistic", "search", "collection", "rank", "mode"),
     )
     only = {name: asked[name] for name in ("rank", "mode", "role", "store") if asked.get(name)}
-    yield picture(reading, "layer_map", {**only, "statistic": which}, island_name="layer-map")
+    yield picture(rendering, reading, "layer_map", {**only, "statistic": which}, island_name="layer-map")
 
 
-def _histories(reading: Reading, asked: Mapping[str, str], shown: list[str]) -> Iterator[Markup]:
+def _histories(
+    rendering: Rendering, reading: Reading, asked: Mapping[str, str], shown: list[str]
+) -> Iterator[Markup]:
     modes = [("", "all"), *((mode, mode) for mode in MODES)]
     yield tag("h2", "Histories")
     yield form(
+        rendering,
         asked,
         "what of the chosen tensors",
         choice(
@@ -132,11 +139,15 @@ def _histories(reading: Reading, asked: Mapping[str, str], shown: list[str]) -> 
     )
     number(asked, "rank")
     chosen = {**asked, "tensor": "\n".join(shown)}
-    yield pictures(reading, chosen, "tensor_histories", "tensor_quantiles", "tensor_histogram")
+    yield pictures(rendering, reading, chosen, "tensor_histories", "tensor_quantiles", "tensor_histogram")
 
 
 def _list(
-    asked: Mapping[str, str], rows: list[dict[str, Any]], found: list[dict[str, Any]], shown: list[str]
+    rendering: Rendering,
+    asked: Mapping[str, str],
+    rows: list[dict[str, Any]],
+    found: list[dict[str, Any]],
+    shown: list[str],
 ) -> Iterator[Markup]:
     """List what fits the search, a hundred at once; a name leads to its history."""
     groups = sorted({name for row in rows for name in row["collections"]})
@@ -144,6 +155,7 @@ def _list(
     options = [("", "any"), *((name, words(name)) for name in (*groups, *roles))]
     yield tag("h2", counted(len(rows), "tensor"))
     yield form(
+        rendering,
         asked,
         "search tensors",
         entry(asked, "search", "search", kind="search", placeholder="words of a name")
@@ -162,7 +174,7 @@ def _list(
             name = str(row["name"])
             mean = row["abs_mean"]
             yield [
-                link(asked, name, tensor=name),
+                link(rendering, asked, name, tensor=name),
                 words(str(row["role"])),
                 ", ".join(words(one) for one in row["collections"]),
                 Number(row["elements"]),
@@ -182,8 +194,10 @@ def _list(
         "last mean absolute",
         "not finite in",
     )
-    yield island("tensor-history", Markup, shown="\n".join(shown), most=MOST)
-    yield sortable("tensors", f"Tensors {page * A_PAGE + 1:,} to {page * A_PAGE + len(part):,}", heads, cells)
-    before = link(asked, "before", page=str(page - 1) if page > 1 else "") if page else ""
-    after = link(asked, "more", page=str(page + 1)) if (page + 1) * A_PAGE < len(found) else ""
+    yield island(rendering, "tensor-history", Markup, shown="\n".join(shown), most=MOST)
+    yield sortable(
+        rendering, "tensors", f"Tensors {page * A_PAGE + 1:,} to {page * A_PAGE + len(part):,}", heads, cells
+    )
+    before = link(rendering, asked, "before", page=str(page - 1) if page > 1 else "") if page else ""
+    after = link(rendering, asked, "more", page=str(page + 1)) if (page + 1) * A_PAGE < len(found) else ""
     yield tag("p", before, " ", after, " ", tag("span", f"{len(found):,} fit.", class_="dim"))

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from markupsafe import Markup
 
+    from holter.pages.rendering import Rendering
     from holter.pages.timelines import Opened
     from holter.views.figures import Reading
 
@@ -52,11 +53,11 @@ _EMPTY = html(
 )
 
 
-def draw(reading: Reading, asked: Mapping[str, str]) -> Markup:
+def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Markup:
     """Draw the page."""
     folder = reading.trial.folder
     quick = TIMELINES.quick(folder) or asked.get("picture") == "yes"
-    opened = TIMELINES.of(folder) if quick else None
+    opened = TIMELINES.of(folder, warm=not rendering.standalone) if quick else None
     if opened is not None and not opened.timeline.lanes:
         return _EMPTY
 
@@ -73,7 +74,7 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> Markup:
             )
         return figure(whole(opened.timeline, opened.origin_ns)) + _listed(opened)
 
-    return html(tag("h1", "Timeline"), island("timeline", paint))
+    return html(tag("h1", "Timeline"), island(rendering, "timeline", paint))
 
 
 def _listed(opened: Opened) -> Markup:
