@@ -114,7 +114,7 @@ def test_ten_thousand_tensors_are_a_page_at_a_time(readings):
     second = drawn(readings["many"], "tensors", page="1", search="layers.12")
     assert "Tensors 101 to" in second
     none = drawn(readings["many"], "tensors", search="nothing like that")
-    assert "No tensor is like that." in none
+    assert "No matching tensors." in none
     assert "9,700 more tensors are not drawn" in text
 
 

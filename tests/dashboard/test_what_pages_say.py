@@ -48,7 +48,7 @@ def test_what_nobody_knows_of_loading_is_said_once(tmp_path):
     )
     writer.close()
     page = data_loading.draw(Reading(Trial(waiting)), {}, Rendering())
-    assert page.count("no torch DataLoader was seen") == 1
+    assert page.count("no torch DataLoader was used") == 1
     assert "<table" not in page
 
 

@@ -1,4 +1,4 @@
-"""What is shown of a long job at once, while all of it is read: what its documents say."""
+"""The first page of a long job, from its documents, while its tables are still being read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def document(folder: JobFolder) -> dict[str, Any]:
-    """Return of a job's description what is known without reading its tables."""
+    """Return the part of a job's description that needs no table."""
     manifest, now = folder.manifest(), time.time_ns()
     listed = summary(folder, now)
     status = manifest.get("status")
@@ -35,16 +35,16 @@ def document(folder: JobFolder) -> dict[str, Any]:
 
 
 def page(told: Mapping[str, Any], asked: Mapping[str, str]) -> Markup:
-    """Draw it, whichever of the job's pages was asked for."""
+    """Draw the page; it is the same for every page of the job."""
     headline = sections.bullets([told["job"]["headline"]]) if told["job"]["headline"] else ""
     return html(
         sections.head(told),
         tag(
             "p",
-            "This is a long job: its tables are being read, and the page fills itself in a moment.",
+            "This is a long job. Its tables are being read; the page updates itself in a moment.",
             role="status",
         ),
-        tag("noscript", tag("p", "Without scripts, load it again then.")),
+        tag("noscript", tag("p", "Without JavaScript, load the page again then.")),
         headline,
         tag("h2", "Insights"),
         insights(told, told["job"]["name"], asked),

@@ -92,7 +92,7 @@ def page(listed: list[dict[str, Any]], wrong: list[str], asked: dict[str, str]) 
             tag("p", "No job yet. Record one:"), tag("p", tag("code", "holter run -- python train.py"))
         )
         return html(tag("h1", "Jobs"), said_wrong or empty)
-    rows = html(*map(_row, shown)) or tag("tr", tag("td", "No job is like that.", colspan="6"))
+    rows = html(*map(_row, shown)) or tag("tr", tag("td", "No matching jobs.", colspan="6"))
     heads = html(
         tag("th"),
         tag("th", "job"),
@@ -114,7 +114,7 @@ def page(listed: list[dict[str, Any]], wrong: list[str], asked: dict[str, str]) 
                 class_="scroll",
             ),
             more,
-            tag("button", "Compare the marked"),
+            tag("button", "Compare selected"),
             action="/compare",
         ),
     )

@@ -33,7 +33,7 @@ def places(stores: Stores, chosen: Sequence[str]) -> list[Place]:
         LookupError: One is not there.
     """
     if len(chosen) < 2:
-        raise RefusalError("mark two jobs or more in the list to compare them")
+        raise RefusalError("select two or more jobs in the list to compare them")
     named = [text.partition("/") for text in chosen]
     found = [
         Place(number, stores.folder(name, number))

@@ -64,7 +64,7 @@ def side_by_side(
         table(heads, rows, numbers=range(1, len(heads))),
         charts,
         split,
-        tag("h2", "What it is worth"),
+        tag("h2", "What the change saves"),
         _form(places, asked),
     )
 
@@ -86,7 +86,7 @@ def _form(places: Sequence[str], asked: Mapping[str, str]) -> Markup:
         tag("form", jobs, fields, tag("button", "Compute"), class_="search", action="/compare"),
         tag(
             "p",
-            "With a price and a number of epochs the comparison says what a whole run saves.",
+            "With a price and a number of epochs, the comparison shows what a whole run saves.",
             class_="note",
         ),
     )

@@ -44,7 +44,7 @@ def island(
 
 
 def _later(address: str) -> Markup:
-    link = tag("a", "Draw the charts without scripts", href=address)
+    link = tag("a", "Show the charts without JavaScript", href=address)
     return tag("div", tag("noscript", link), class_="later")
 
 

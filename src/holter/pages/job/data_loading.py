@@ -1,4 +1,4 @@
-"""What data loading is made of: workers, batches on their way, stages, waits, and what to do about it."""
+"""The page about data loading: workers, batches in flight, stages, waits and advice."""
 
 from __future__ import annotations
 
@@ -24,34 +24,33 @@ if TYPE_CHECKING:
 TITLE = "Data loading"
 SHOWN = 70
 _EMPTY = (
-    "Nothing is known of data loading: no step waited for a batch, and no torch DataLoader was seen. Loops "
-    "over one are followed without being asked, under `holter run -- python train.py`."
+    "No data loading was recorded: no step waited for a batch, and no torch DataLoader was used. "
+    "`holter run -- python train.py` records a DataLoader automatically."
 )
 _UNSEEN = (
-    "What the wait is made of is not known: no torch DataLoader was seen. Of one its workers, their batches "
-    "and every stage of building them stand here; `holter profile JOB --python cprofile` while it "
-    "runs, or `holter run --profile-steps 60:63:cprofile`, says which functions take the time."
+    "The wait cannot be divided: no torch DataLoader was used. `holter profile JOB --python cprofile` while "
+    "the job runs, or `holter run --profile-steps 60:63:cprofile`, shows which functions take the time."
 )
 _TOLD = {
     "next_batch": "wait for a batch",
     "batch_time": "from one batch to the next",
-    "initialization": "making an iterator",
-    "worker_life": "life of a worker",
+    "initialization": "creating an iterator",
+    "worker_life": "lifetime of a worker",
 }
 _CALLS = 4
-"""Histograms of what a trace calls loading."""
+"""Histograms of ranges whose names speak of loading."""
 _OF_BATCHES = {
-    "queued": "a batch lies ready",
-    "waited": "the training waits for it to be built",
-    "handover": "the training waits for it to arrive",
+    "queued": "a finished batch waits in the queue",
+    "waited": "training waits until it is built",
+    "handover": "training waits until it arrives",
 }
 _ABOUT = ("data", "batch", "load", "worker", "fetch")
 _FACTS = {
     "workers": "workers",
-    "prefetch_factor": "batches ahead for each worker",
+    "prefetch_factor": "prefetch_factor",
     "batch_size": "batch size",
-    "pin_memory": "pinned memory",
-    "persistent_workers": "workers live on between epochs",
+    "pin_memory": "pin_memory",
+    "persistent_workers": "persistent_workers",
     "dataset": "dataset",
 }
 
@@ -88,15 +87,15 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
         tag("h2", "Workers and their batches"),
         picture(rendering, reading, "loader_workers", asked),
         tag(
-            "p", "Of the whole job a few batches in its middle; a window of time shows others.", class_="note"
+            "p", "A few batches of the middle of the job. Choose a time window to see others.", class_="note"
         ),
         pictures(rendering, reading, asked, "batches_in_flight", "loader_waits"),
-        tag("h2", "What building a batch is made of"),
+        tag("h2", "Stages of building a batch"),
         pictures(rendering, reading, asked, "data_loading", "fetch_times", "batch_sizes"),
         _callables(rendering, found),
         tag("h2", "Each worker"),
         _workers(rendering, found),
-        tag("h2", "How long things took"),
+        tag("h2", "Durations"),
         _durations(rendering, found),
         _outliers(rendering, reading, found),
     ]
@@ -104,7 +103,7 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
 
 
 def _said(told: Mapping[str, Any], found: Mapping[str, Any]) -> Markup:
-    """Say in sentences what the verdict says of loading, what it is made of, and what to do."""
+    """Summarize data loading: what the verdict says, its stages, and advice."""
     verdict, loading = told["verdict"], told["dataloading"] or {}
     guilty = "data_pipeline" in (verdict["suspect"], *verdict.get("also", ()))
     share = (told["breakdown"] or {}).get("data_loading")
@@ -112,18 +111,14 @@ def _said(told: Mapping[str, Any], found: Mapping[str, Any]) -> Markup:
     if guilty:
         lines.append(verdict["sentence"])
     elif share is not None:
-        lines.append(
-            f"Loading data takes {percent(share)} of a step; it is not what holds the training back."
-        )
+        lines.append(f"Loading data takes {percent(share)} of a step; it is not the bottleneck.")
         lines += [one["because"] for one in verdict["ruled_out"] if one["suspect"] == "data_pipeline"]
     if stages := stages_text(loading):
-        lines.append(f"Of the training loop: {stages}.")
+        lines.append(f"Share of the training loop: {stages}.")
     if found["hidden_pct"] is not None:
-        lines.append(
-            f"{percent(found['hidden_pct'])} of the building of batches is hidden behind the training."
-        )
+        lines.append(f"{percent(found['hidden_pct'])} of the time to build batches overlaps with training.")
     if found["ready"] is not None:
-        lines.append(f"{found['ready']:.2g} batches lie ready on average.")
+        lines.append(f"On average {found['ready']:.2g} batches are queued.")
     mood = "sick" if guilty else ""
     first = tag("p", lines[0], class_="said") if lines else ""
     advice = [
@@ -143,7 +138,7 @@ def _said(told: Mapping[str, Any], found: Mapping[str, Any]) -> Markup:
 
 
 def _facts(found: Mapping[str, Any]) -> Markup:
-    """List the loaders as the script made them, those that are alike once."""
+    """List the loaders as the script configured them; loaders with the same settings share a row."""
     rows: dict[tuple[str, ...], list[str]] = {}
     for one in found["loaders"]:
         values = tuple("" if one.get(key) is None else _plain(one[key]) for key in _FACTS)
@@ -169,13 +164,13 @@ def _callables(rendering: Rendering, found: Mapping[str, Any]) -> Markup:
             share = one["fetch_pct"]
             yield [one["name"], words(one["stage"]), Number(share, percent(share))]
 
-    heads = ("what the dataset calls", "stage", "of the time to build batches")
-    return sortable(rendering, "callables", "What the dataset calls", heads, rows)
+    heads = ("function of the dataset", "stage", "share of building batches")
+    return sortable(rendering, "callables", "Functions of the dataset", heads, rows)
 
 
 def _workers(rendering: Rendering, found: Mapping[str, Any]) -> Markup:
     if not found["workers"]:
-        return tag("p", "No worker was seen: the training thread loads by itself.", class_="note")
+        return tag("p", "No workers: the training thread loads the data itself.", class_="note")
 
     def rows() -> Iterator[list[str]]:
         for one in found["workers"]:
@@ -190,7 +185,7 @@ def _workers(rendering: Rendering, found: Mapping[str, Any]) -> Markup:
                 Number(one["collate_pct"], percent(one["collate_pct"])),
             ]
 
-    heads = ("rank", "loader", "worker", "batches", "samples", "median fetch", "busy", "joining samples")
+    heads = ("rank", "loader", "worker", "batches", "samples", "median fetch", "busy", "collating")
     return sortable(rendering, "workers", "Workers", heads, rows)
 
 
@@ -207,7 +202,7 @@ def _durations(rendering: Rendering, found: Mapping[str, Any]) -> Markup:
                 unknown = (Number(None), Number(None))
                 yield [said, Number(found["batches"]), _time(found[name]), *unknown]
 
-    heads = ("what", "times", "median", "longest", "twice the median and longer")
+    heads = ("what", "count", "median", "longest", "outliers")
     return sortable(rendering, "durations", "How long it takes", heads, rows)
 
 
@@ -227,12 +222,12 @@ def _outliers(rendering: Rendering, reading: Reading, found: Mapping[str, Any]) 
                 Number(one["worker"]) if one["worker"] >= 0 else Number(-1, "training thread"),
             ]
 
-    heads = ("what", "since the start", "took", "rank", "worker")
-    return sortable(rendering, "outliers", "What took twice the median and longer", heads, rows)
+    heads = ("what", "since the start", "duration", "rank", "worker")
+    return sortable(rendering, "outliers", "Outliers: twice the median or longer", heads, rows)
 
 
 def _of_trace(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) -> Markup:
-    """Say what a trace knows of loading: how long accelerators wait for it, and how long its calls take."""
+    """Draw what an imported trace shows: how long accelerators wait for data, and how long its calls take."""
     told = reading.description
     calls = [name for name in reading.profiled.annotations() if LOADING.search(name)][:_CALLS]
     share = (told["breakdown"] or {}).get("data_loading") if "trace" in told else None
@@ -257,7 +252,7 @@ def _of_trace(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) 
         ),
         tag(
             "p",
-            "A trace of another profiler says when the host loaded, and nothing of the workers behind it.",
+            "An imported trace shows when the host loads data; it says nothing about the workers.",
             class_="note",
         ),
         tag("div", drawn, class_="charts"),

@@ -1,4 +1,4 @@
-"""What the rules found: each rule with its status, evidence, advice, and when it was so."""
+"""The page about the rules: for each its status, evidence and advice, and when it fired."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
             tag("h1", "Insights"),
             tag(
                 "p",
-                "No rule has judged this job. Of a finished job ",
+                "No rule has checked this job. ",
                 tag("code", "holter rules run JOB"),
-                " asks them all; ",
+                " runs all rules on a finished job; ",
                 tag("code", "holter run"),
-                " starts the usual ones beside training.",
+                " runs the default rules during training.",
             ),
         )
     job, store = reading.trial.folder.name, int(asked.get("store", "0"))
@@ -50,7 +50,7 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
     said = f"{found:,} of {len(told['rules']):,} rules found something."
     return html(
         tag("h1", "Insights"),
-        tag("p", said, " ", tag("kbd", "j"), " and ", tag("kbd", "k"), " go from one to the next."),
+        tag("p", said, " ", tag("kbd", "j"), " and ", tag("kbd", "k"), " move from rule to rule."),
         charts(rendering, reading, "step_times", "utilization"),
         rules(told, link, mute),
     )

@@ -1,4 +1,4 @@
-"""The machines: processors, network, GPUs and their memory, device by device, and what training did."""
+"""The page about machines: CPU, network, GPUs and GPU memory of each node, next to the training phases."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OF_DEVICES = {
     "gpus": ("gpus", "gpu.util"),
     "gpu_memory": ("gpus", "gpu.util"),
 }
-"""Charts of which a reader marks devices: under which word, and the metric that all of them have."""
+"""Charts whose devices a reader selects: the parameter that names them, and the metric that lists them."""
 _SAID = {"cores": "cores", "gpus": "GPUs"}
 
 
@@ -38,7 +38,7 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
             tag("h1", "Nodes"),
             tag(
                 "p",
-                "No samples of the machine were taken: the job was not started by ",
+                "No machine samples were taken: the job was not started by ",
                 tag("code", "holter run"),
                 ", or it was too short. ",
                 tag("code", "holter doctor"),
@@ -81,7 +81,7 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
 
 
 def _chart(rendering: Rendering, reading: Reading, name: str, asked: Mapping[str, str]) -> Markup:
-    """Draw a chart of the chosen node, with the devices that are marked for it."""
+    """Draw a chart of the chosen node, with the selected devices."""
     group, _ = OF_DEVICES.get(name, ("", ""))
     marked = asked.get(group, "") if group else ""
     chosen = tuple(filter(None, marked.split(",")))
@@ -107,7 +107,7 @@ def _choose(rendering: Rendering, names: Sequence[str], node: str | None, asked:
 def _chips(
     rendering: Rendering, reading: Reading, group: str, metric: str, asked: Mapping[str, str]
 ) -> Markup:
-    """Draw a box to mark for each device; a script makes marking take effect at once."""
+    """Draw a checkbox for each device; a script applies the selection at once."""
     names = devices(reading, metric)
     if len(names) < 2:
         return Markup()
@@ -119,10 +119,10 @@ def _chips(
         )
     )
     other = [name for name in ("node", "cores", "gpus") if name != group]
-    form = tag("form", _kept(asked, *other), boxes, tag("button", "Show the marked"), class_="chips")
+    form = tag("form", _kept(asked, *other), boxes, tag("button", "Show selected"), class_="chips")
     if rendering.standalone:  # a file has no server to send a form to
         form = tag("div", boxes, class_="chips")
-    said = f"{len(names)} {_SAID[group]}: mark those to compare"
+    said = f"{len(names)} {_SAID[group]}: select those to compare"
     details = tag("details", tag("summary", said), form, open=len(names) <= 16)
     return island(rendering, "chips", lambda: details, group=group)
 

@@ -1,4 +1,4 @@
-"""The verdict first, then what happened: the page that a job opens with."""
+"""The overview page: the verdict first, then progress, steps and utilization."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
         html(tag("h2", "Utilization"), _utilization(rendering, reading, told)),
         html(tag("h2", "Operations that took most time"), overview.operations(told)),
         html(
-            tag("h2", "Numbers of the training"),
+            tag("h2", "Training metrics"),
             charts(rendering, reading, "losses", "gradient_norm", "learning_rate"),
         ),
         tag(
             "div",
             tag("section", tag("h2", "The job"), sections.job(told)),
-            tag("section", tag("h2", "What holter cost"), sections.cost(told)),
+            tag("section", tag("h2", "Overhead"), sections.cost(told)),
             class_="columns",
         ),
     ]
@@ -64,19 +64,19 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
 
 
 def _unread(told: Mapping[str, Any]) -> Markup:
-    """Say what is missing from all that is said below, before it is said."""
+    """Warn that files could not be read."""
     count = len(told["skipped"])
     if not count:
         return Markup()
     files = f"{counted(count, 'file')} of this job"
     return html(
-        tag("p", files, " could not be read; what should stand there is missing below.", class_="headline"),
+        tag("p", files, " could not be read; their data is missing below.", class_="headline"),
         tag("details", tag("summary", "Files that could not be read, and why"), sections.skipped(told)),
     )
 
 
 def _utilization(rendering: Rendering, reading: Reading, told: Mapping[str, Any]) -> Markup:
-    """Draw how busy the machines were; where nobody looked at them, one sentence says so."""
+    """Draw the utilization of the machines; without samples, one sentence says so."""
     if not told["utilization"]:
         return chart(rendering, reading, "utilization")
     return html(
@@ -87,10 +87,10 @@ def _utilization(rendering: Rendering, reading: Reading, told: Mapping[str, Any]
 
 
 def _silent(reading: Reading) -> Markup:
-    """Say that nobody knows any more how a job that should run is doing."""
+    """Warn that a running job has been silent."""
     line = summary(reading.trial.folder, time.time_ns())
     return (
-        tag("p", "Perhaps it runs no more: ", said(line), ".", class_="headline")
+        tag("p", "It may have stopped: ", said(line), ".", class_="headline")
         if line["silent_s"]
         else Markup()
     )
@@ -123,14 +123,14 @@ def _progress(reading: Reading, asked: Mapping[str, str]) -> Markup:
             ),
             " steps",
         ),
-        tag("button", "When will it be done?"),
+        tag("button", "Estimate the end"),
         class_="search",
     )
     return html(tag("h2", "Progress"), overview.progress(progress(reading, known)), form)
 
 
 def insights(told: Mapping[str, Any], job: str, asked: Mapping[str, str]) -> Markup:
-    """Draw the gravest findings, and the way to all of them."""
+    """Draw the most severe findings, and a link to all of them."""
     found = ordered(told["rules"])
     if not found:
         return sections.issues(told)
@@ -150,14 +150,14 @@ def insights(told: Mapping[str, Any], job: str, asked: Mapping[str, str]) -> Mar
     address = job_address(job, int(asked.get("store", "0")), "insights", asked)
     return html(
         tag("ul", listed, class_="plain"),
-        tag("p", tag("a", "All that the rules found, with evidence and advice", href=address)),
+        tag("p", tag("a", "All findings, with evidence and advice", href=address)),
     )
 
 
 def _symptoms(of: Found) -> Markup:
-    """Name what follows from a finding."""
+    """Name the related findings."""
     names = dict.fromkeys(one.rule for one in of.symptoms)
-    return tag("p", "and from it: ", ", ".join(names), class_="note") if names else Markup()
+    return tag("p", "Related: ", ", ".join(names), class_="note") if names else Markup()
 
 
 def _steps(rendering: Rendering, reading: Reading, told: Mapping[str, Any]) -> Markup:

@@ -1,4 +1,4 @@
-"""What accelerators and the host did, event by event: of windows of the profiler, and of imported traces."""
+"""The page about kernels, copies and operators, from profiling windows and imported traces."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
     if tables["operators"].rows:
         parts += [tag("h2", "Operators and functions on the host"), _operators(rendering, tables)]
     if seen.windows:
-        parts += [tag("h2", "Windows of the profiler"), _windows_table(rendering, reading)]
+        parts += [tag("h2", "Profiling windows"), _windows_table(rendering, reading)]
     return html(*parts)
 
 
 def _busy(reading: Reading) -> list[str]:
-    """Name the charts of who was busy; of what nobody read one, which says so once."""
+    """Return the charts of utilization; without readings only one chart, which says that they are missing."""
     read = {str(row["metric"]) for row in reading.description["utilization"]}
     gpu, cpu = reading.profiled.ran or "gpu.util" in read, "cpu.util" in read
     return ["gpu_active", *["gpu_over_time"] * gpu, "cpu_active", *["cpu_over_time"] * cpu]
@@ -88,20 +88,20 @@ def _of_devices(
 
 
 def _said(reading: Reading, tables: Mapping[str, Table]) -> Markup:
-    """Say what there is, and of nothing how it could come."""
+    """Summarize what was recorded; without kernels, say how to record them."""
     seen = reading.profiled
     told = [tag("p", text) for text in _windows(seen.windows)]
     if not seen.ran:
-        where = "no GPU ran anything then" if seen.ranks else "no window of the profiler was recorded"
-        told.append(tag("p", "There are no kernels: ", where, ". ", prose(HOW), class_="empty"))
+        where = "no GPU work was recorded" if seen.ranks else "no profiling window was recorded"
+        told.append(tag("p", "No kernels: ", where, ". ", prose(HOW), class_="empty"))
         return html(*told)
     counts = [
         counted(tables["kernels"].rows, "kernel"),
         counted(tables["memory_operations"].rows, "copy or fill", "copies and fills"),
         counted(tables["launches"].rows, "launch", "launches"),
-        counted(tables["operators"].rows, "event of the host", "events of the host"),
+        counted(tables["operators"].rows, "host event"),
     ]
-    from_trace = "an imported trace" if "imported" in reading.trial.manifest else "windows of the profiler"
+    from_trace = "an imported trace" if "imported" in reading.trial.manifest else "profiling windows"
     gpus = counted(len(seen.places), "GPU")
     return tag("p", "From ", from_trace, ": ", ", ".join(counts), ", on ", gpus, ".", class_="dim") + html(
         *told
@@ -109,7 +109,7 @@ def _said(reading: Reading, tables: Mapping[str, Table]) -> Markup:
 
 
 def _windows(windows: list[dict[str, Any]]) -> Iterator[str]:
-    """Say of windows that gave nothing why, each reason once."""
+    """Yield why windows recorded nothing, each reason once."""
     told = {}
     for one in windows:
         for key in ("refused", "missing"):
@@ -233,9 +233,9 @@ def _operators(rendering: Rendering, tables: Mapping[str, Table]) -> Markup:
                 *(_time(row[name]) for name in times),
             ]
 
-    heads = ("name", "kind", "calls", "own time", "with what it called", "on GPUs")[: 3 + len(times)]
+    heads = ("name", "kind", "calls", "self time", "total time", "GPU time")[: 3 + len(times)]
     return sortable(
-        rendering, "operators", f"Operators and functions, the {_OPERATORS} with most own time", heads, rows
+        rendering, "operators", f"Operators and functions, the {_OPERATORS} with most self time", heads, rows
     )
 
 
@@ -257,8 +257,8 @@ def _windows_table(rendering: Rendering, reading: Reading) -> Markup:
                 or str(one.get("refused") or one.get("missing") or "nothing"),
             ]
 
-    heads = ("profiler", "steps", "rank", "since the start", "took", "gave")
-    return sortable(rendering, "windows", "Windows of the profiler", heads, rows)
+    heads = ("profiler", "steps", "rank", "since the start", "duration", "rows")
+    return sortable(rendering, "windows", "Profiling windows", heads, rows)
 
 
 def _time(ns: float) -> Number:

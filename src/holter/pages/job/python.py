@@ -1,4 +1,4 @@
-"""Where Python code spends its time: flame graphs, functions, and who calls whom."""
+"""The page about Python code: flame graphs, functions, callers and callees."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ _FUNCTIONS, _SEGMENTS, _CALLS = 100, 100, 50
 _EMPTY = (
     "No Python code was profiled. `holter profile JOB --steps 3 --python pyinstrument` samples the next "
     "steps of a running job, `--python cprofile` times every call; `holter run --profile-steps "
-    "60:63:cprofile` does so from the start. A data loader that takes long is sampled without being asked."
+    "60:63:cprofile` does so from the start. A slow data loader is sampled automatically."
 )
 _SOURCES = {
     "pyinstrument": "samples of a profiling window",
-    "loader": "samples taken all the time, of code that builds batches",
+    "loader": "continuous samples of the code that builds batches",
     "host": "operators and functions of a window or trace",
 }
 _TIMERS = {
-    "total_time": "time on the clock",
-    "cpu_time": "time on a processor",
-    "off_cpu_time": "time waiting, off the processor",
+    "total_time": "wall time",
+    "cpu_time": "CPU time",
+    "off_cpu_time": "waiting time (off CPU)",
 }
 
 
@@ -55,7 +55,7 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
         return html(shown[0], tag("p", prose(_EMPTY), class_="empty"))
     shown.append(_filter(rendering, reading, asked, parts))
     if not (found or timed):
-        shown.append(tag("p", "Nothing that was profiled is like that.", class_="empty"))
+        shown.append(tag("p", "No profile matches this selection.", class_="empty"))
     if found:
         shown += _flame(rendering, asked, found)
     for one in timed:
@@ -96,7 +96,7 @@ def _filter(
 
     labels = {"mode": "mode", "phase": "part of a step", "rank": "rank"}
     offered = {name: options(name) for name in labels}
-    # One choice is none.
+    # A choice among one value is left out.
     inside = (
         html(*(choice(asked, name, labels[name], all_) for name, all_ in offered.items() if len(all_) > 2))
         + entry(asked, "first", "steps from", kind="number", min=0)
@@ -119,7 +119,11 @@ def _flame(rendering: Rendering, asked: Mapping[str, str], found: list[dict[str,
         ]
         picked = choice(asked, "source", "of", listed, default=names[at]) + tag("button", "Show")
         yield form(
-            rendering, asked, "whose flame graph", picked, keep=("mode", "phase", "rank", "first", "last")
+            rendering,
+            asked,
+            "choice of the flame graph",
+            picked,
+            keep=("mode", "phase", "rank", "first", "last"),
         )
     title = f"Flame graph of {one['name']}"
     seen = f", {counted(one['samples'], 'sample')}" if one["samples"] else ""
@@ -131,7 +135,7 @@ def _flame(rendering: Rendering, asked: Mapping[str, str], found: list[dict[str,
         seen,
         ", ",
         milliseconds(one["flame"]["value"] / 1000000.0),
-        " in all. Each bar is a function, its width its time, callers above what they call.",
+        " in total. Each bar is a function, and its width is its time. Callers are above callees.",
         class_="dim",
     )
     data = {name: asked[name] for name in ("mode", "phase", "rank", "first", "last") if asked.get(name)}
@@ -149,7 +153,7 @@ def _flame(rendering: Rendering, asked: Mapping[str, str], found: list[dict[str,
                 Number(100 * total / whole, percent(100 * total / whole)),
             ]
 
-    heads = ("function", "own time", "own share", "with what it called", "share")
+    heads = ("function", "self time", "self share", "total time", "total share")
     yield sortable(rendering, "functions", f"Functions of {one['name']}{_first(one)}", heads, rows)
 
 
@@ -160,20 +164,20 @@ def _named(name: str) -> Markup:
 
 
 def _timer(rendering: Rendering, asked: Mapping[str, str], one: dict[str, Any]) -> Iterator[Markup]:
-    """Draw the functions of one timer of cProfile, and around one that was chosen its callers and callees."""
+    """Draw the functions of one timer of cProfile; of a chosen function also its callers and callees."""
     timer = one["timer"]
     said = _TIMERS.get(timer, timer)
-    yield tag("h2", "Every call, timed: ", said)
+    yield tag("h2", "All calls: ", said)
     name = asked.get("function", "")
     if name in {call["name"] for call in one["calls"]} | {call["caller"] for call in one["calls"]}:
         yield tag("h3", name)
-        for what, key, other in (("Callers", "name", "caller"), ("What it called", "caller", "name")):
+        for what, key, other in (("Callers", "name", "caller"), ("Callees", "caller", "name")):
             mine = [call for call in one["calls"] if call[key] == name][:_CALLS]
             yield sortable(
                 rendering,
                 f"{timer} {other}",
                 f"{what} of {name}",
-                (what.lower(), "calls", "time", "own time"),
+                (what.lower(), "calls", "total time", "self time"),
                 lambda mine=mine, other=other: (  # type: ignore[misc]
                     [
                         link(rendering, asked, plain_function(call[other]), function=call[other]),
@@ -195,14 +199,14 @@ def _timer(rendering: Rendering, asked: Mapping[str, str], one: dict[str, Any]) 
                 Number(row["primitive_calls"]),
             ]
 
-    heads = ("function", "with what it called", "own time", "own share", "calls", "not recursive")
+    heads = ("function", "total time", "self time", "self share", "calls", "primitive calls")
     yield sortable(rendering, timer, f"Functions by {said}{_first(one)}", heads, rows)
 
 
 def _first(one: Mapping[str, Any]) -> str:
     """Say that more functions are known than are listed."""
     count = len(one["functions"]) + one["left_out"]
-    return f", the first {_FUNCTIONS} of {count:,} by their own time" if count > _FUNCTIONS else ""
+    return f", the first {_FUNCTIONS} of {count:,} by self time" if count > _FUNCTIONS else ""
 
 
 def _times(row: Mapping[str, Any]) -> list[Number]:
@@ -223,6 +227,6 @@ def _segments(rendering: Rendering, parts: Sequence[Mapping[str, Any]]) -> Marku
                 Number(part["functions"]),
             ]
 
-    heads = ("step", "part", "mode", "rank", "profiler", "timer", "took", "functions or stacks")
+    heads = ("step", "part", "mode", "rank", "profiler", "timer", "duration", "functions or stacks")
     left = f", the first {_SEGMENTS} of {len(parts):,}" if len(parts) > _SEGMENTS else ""
     return sortable(rendering, "segments", f"Parts of steps that were profiled{left}", heads, rows)

@@ -22,10 +22,10 @@ TITLE = "Settings"
 SHOWN = 100
 
 _WARNINGS = {
-    "operators": "Records every operator and kernel: much memory on the GPU and slow steps while it runs. "
-    "One or two steps say nearly all there is to say.",
-    "dataloader": "Watches every worker of the data loader: loading is somewhat slower while it runs.",
-    "python": "Slows training while it runs: cProfile by the number of calls, pyinstrument by time.",
+    "operators": "Records every operator and kernel: it takes GPU memory, and steps are slow while it runs. "
+    "One or two steps are usually enough.",
+    "dataloader": "Records every worker of the data loader; loading is somewhat slower while it runs.",
+    "python": "Slows training while it runs: cProfile with each call, pyinstrument with each sample.",
 }
 _TIMES = {"total_time": "all time", "cpu_time": "time on the CPU", "off_cpu_time": "time off the CPU"}
 
@@ -49,10 +49,8 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
             tag("h1", "Settings"),
             tag(
                 "p",
-                "This job takes no orders any more: it is ",
-                ended,
-                ". While a job runs, this page sets how often it is sampled, switches profiling windows on, "
-                "and stops it.",
+                f"This run has finished ({ended}); live controls are off. While a job runs, this page "
+                "changes its sampling interval, starts profiling windows and stops the training.",
             ),
             report,
         )
@@ -84,9 +82,9 @@ def _monitor(now_ms: int, manifest: Mapping[str, Any]) -> Markup:
             ),
         ),
         "Set",
-        "A shorter interval makes more data, and costs the agent more. While it is off nothing is known of "
-        "the machine, and its charts have a gap; steps and windows are recorded all the same.",
-        told="the agent was told; it looks about once a second",
+        "A shorter interval records more data and takes more CPU time of the agent. While monitoring is off, "
+        "the charts of the machine have a gap; steps and profiling windows are still recorded.",
+        told="sent; the agent reads orders about once a second",
     )
 
 
@@ -124,29 +122,27 @@ def _windows(ranks: int) -> Markup:
                 html(chosen, fields, more),
                 "Start",
                 _WARNINGS[kind],
-                told="asked for; what it finds appears on the pages when the window has ended",
+                told="requested; the results appear on the pages when the window ends",
             )
         )
     off = _form(
         "profile",
         tag("input", type="checkbox", name="replace", checked=True, hidden=True),
         "Switch windows off",
-        "Ends the window that runs, and forgets those that wait.",
+        "Ends the running window and removes the waiting ones.",
         told="windows are off",
     )
     return html(*forms) + off
 
 
 def _stop() -> Markup:
-    sure = (
-        "Stop this training? Its processes get SIGTERM, and SIGKILL if they are still there after the grace."
-    )
+    sure = "Stop this training? Its processes get SIGTERM, and SIGKILL if they run after the grace period."
     return _form(
         "stop",
-        _number("grace_s", "Seconds to end by itself", 0, 86_400, "30"),
+        _number("grace_s", "Grace period, seconds", 0, 86_400, "30"),
         "Stop the training",
-        "What training has written so far stays; what it holds in memory is lost unless it handles SIGTERM.",
-        told="the agent was told to stop it",
+        "Files that the training has written stay. Its state in memory is lost unless it handles SIGTERM.",
+        told="stop requested",
         sure=sure,
     )
 

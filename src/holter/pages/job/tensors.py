@@ -1,4 +1,4 @@
-"""Tensors over the steps: histories, distributions, layers side by side, losses, the first NaN."""
+"""The page about tensors: histories, distributions, a map of layers, losses and the first NaN."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _first(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def _first_nonfinite(reading: Reading) -> Markup:
-    """Say where numbers came from that are not finite."""
+    """Say where the first NaN or infinity came from."""
     found = first_nonfinite(reading.trial)
     if found is None:
         return Markup()
@@ -66,8 +66,8 @@ def _first_nonfinite(reading: Reading) -> Markup:
     facts = [
         ("operation", detail.get("operation")),
         ("parameter", detail.get("parameter")),
-        ("loss then", detail.get("loss")),
-        ("input then", _numbers(detail.get("input"))),
+        ("loss", detail.get("loss")),
+        ("input", _numbers(detail.get("input"))),
         ("last healthy", _numbers(detail.get("last_healthy"))),
     ]
     listed = html(*(tag("li", name, ": ", value) for name, value in facts if value not in (None, "")))
@@ -75,7 +75,7 @@ def _first_nonfinite(reading: Reading) -> Markup:
     rank = f" of rank {found['rank']}" if found["rank"] is not None and found["rank"] >= 0 else ""
     return tag(
         "section",
-        tag("p", "The first number that is not finite: ", step + rank, ", ", said, ".", class_="said"),
+        tag("p", "First NaN or infinity: ", step + rank, ", ", said, ".", class_="said"),
         tag("ul", listed),
         class_="verdict sick",
     )
@@ -104,7 +104,7 @@ def _map(
     yield form(
         rendering,
         asked,
-        "what of which layers",
+        "statistic and layers",
         choice(asked, "map", "show", [(name, STATISTICS[name].label) for name in options], default="l2")
         + choice(
             asked, "role", "of", [("", "as fits"), ("any", "all tensors"), *((r, words(r)) for r in roles)]
@@ -124,7 +124,7 @@ def _histories(
     yield form(
         rendering,
         asked,
-        "what of the chosen tensors",
+        "statistic of the chosen tensors",
         choice(
             asked,
             "statistic",
@@ -149,7 +149,7 @@ def _list(
     found: list[dict[str, Any]],
     shown: list[str],
 ) -> Iterator[Markup]:
-    """List what fits the search, a hundred at once; a name leads to its history."""
+    """List the tensors that match the search, a hundred per page; a name leads to its history."""
     groups = sorted({name for row in rows for name in row["collections"]})
     roles = sorted({str(row["role"]).partition(":")[0] for row in rows} - {""} - set(groups))
     options = [("", "any"), *((name, words(name)) for name in (*groups, *roles))]
@@ -166,7 +166,7 @@ def _list(
     page = number(asked, "page") or 0
     part = found[page * A_PAGE : (page + 1) * A_PAGE]
     if not part:
-        yield tag("p", "No tensor is like that.", class_="empty")
+        yield tag("p", "No matching tensors.", class_="empty")
         return
 
     def cells() -> Iterator[list[str]]:
@@ -200,4 +200,4 @@ def _list(
     )
     before = link(rendering, asked, "before", page=str(page - 1) if page > 1 else "") if page else ""
     after = link(rendering, asked, "more", page=str(page + 1)) if (page + 1) * A_PAGE < len(found) else ""
-    yield tag("p", before, " ", after, " ", tag("span", f"{len(found):,} fit.", class_="dim"))
+    yield tag("p", before, " ", after, " ", tag("span", f"{len(found):,} match.", class_="dim"))

@@ -1,4 +1,4 @@
-"""What every thread, stream and counter did, event by event, beside the machine's own readings."""
+"""The page with the timeline of threads, streams, counters and machine metrics."""
 
 from __future__ import annotations
 
@@ -31,9 +31,8 @@ _EMPTY = html(
         "ul",
         tag(
             "li",
-            "A training that ",
             tag("code", "holter run"),
-            " records has its steps and their parts, of every rank.",
+            " records the steps of every rank and their parts.",
         ),
         tag(
             "li",
@@ -45,9 +44,8 @@ _EMPTY = html(
         ),
         tag(
             "li",
-            "A trace of another profiler becomes a job: ",
             tag("code", "holter import trace.json.gz"),
-            "; PyTorch, TensorFlow, JAX, Nsight Systems, Horovod and others.",
+            " imports a trace of another profiler: PyTorch, TensorFlow, JAX, Nsight Systems, Horovod and others.",
         ),
     ),
 )
@@ -66,9 +64,8 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
             here = f"?{urlencode({**asked, 'picture': 'yes'})}"
             return tag(
                 "p",
-                "The timeline is being loaded. The first time that somebody looks at millions of events "
-                "takes some seconds, for pictures of every zoom are made. ",
-                tag("a", "Draw it without scripts.", href=here),
+                "The timeline is being loaded. The first view of millions of events takes some seconds. ",
+                tag("a", "Show it without JavaScript.", href=here),
                 class_="note",
                 role="status",
             )
@@ -78,7 +75,7 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
 
 
 def _listed(opened: Opened) -> Markup:
-    """The same as a table."""
+    """Show as table."""
     lanes = opened.timeline.lanes
     rows = [
         (

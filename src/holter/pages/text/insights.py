@@ -1,4 +1,4 @@
-"""The rules one by one: what each found, on what evidence, when; what it looks for, and what to do then."""
+"""Draws each rule: what it found, when and on what evidence; what it looks for, and its advice."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _rule(
     open_ = [issue for issue in issues if issue.get("status") != "resolved"]
     worst = min((i["severity"] for i in open_), key=_place, default="")
     status = "could not judge" if unseen else rule["status"]
-    looks = counted(rule.get("evaluations") or 0, "look")
+    looks = counted(rule.get("evaluations") or 0, "check")
     counts = f"fired {counted(rule.get('triggered') or 0, 'time')} in {looks}"
     why = (rule.get("coverage") or {}).get("lacking") if unseen else rule.get("error")
     parts = [
@@ -98,9 +98,9 @@ def _issue(issue: Mapping[str, Any], told: Mapping[str, Any], link: Callable[[Mo
     first, last = issue.get("step_start"), issue.get("step_end")
     if first is not None:
         places.append(f"step {first}" if last in (first, None) else f"steps {first} to {last}")
-    over = " (over since)" if issue.get("status") == "resolved" else ""
+    over = " (resolved)" if issue.get("status") == "resolved" else ""
     moment = _moment(issue, told)
-    at = html(" · ", tag("a", "look at the moment", href=link(moment))) if moment else ""
+    at = html(" · ", tag("a", "show this moment", href=link(moment))) if moment else ""
     found = (issue.get("evidence") or {}).items()
     evidence = table(("", ""), [(key.replace("_", " "), _plain(value)) for key, value in found])
     return tag(

@@ -1,4 +1,4 @@
-"""What the profiler's rules measured of the training loop, one by one, and what follows from the numbers."""
+"""Draws what each rule of the profiler measured in the training loop, with remarks on the numbers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from holter.views.figures import Figure
 
 _MOST = 64
-"""Ranks or devices that are told of one by one."""
+"""Ranks or devices that get their own line."""
 _WIDE_PCT = 50.0
-"""What lies so far apart fluctuates."""
+"""A spread of this many percentage points counts as fluctuation."""
 
 
 def measured(told: Mapping[str, Any], trial: Trial, draw: Callable[[Figure], Markup]) -> Iterator[Markup]:
@@ -44,9 +44,9 @@ def measured(told: Mapping[str, Any], trial: Trial, draw: Callable[[Figure], Mar
     begun, loop = phases.get("initialization_s"), phases.get("training_loop_s")
     if begun and loop and begun > loop:
         parts = [_initialization(ran.get("MaxInitializationTime"), begun, loop)]
-        title = "The initialization, looked into"
+        title = "The initialization in detail"
     else:
-        title = "The training loop, looked into"
+        title = "The training loop in detail"
         parts = [
             _section(name, made(rule, draw))
             for key, (name, made) in _SECTIONS.items()
@@ -251,6 +251,6 @@ def most_fired(told: Mapping[str, Any]) -> Markup:
     seen = (fired.get("coverage") or {}).get("points_seen")
     judged = f", at {seen:,} readings or steps" if seen else ""
     looks = (
-        f"{counted(fired['triggered'], 'time')} in {counted(fired.get('evaluations') or 0, 'look')}{judged}"
+        f"{counted(fired['triggered'], 'time')} in {counted(fired.get('evaluations') or 0, 'check')}{judged}"
     )
     return tag("p", prose(str(fired["name"])), " fired most often: ", looks, ".")

@@ -1,4 +1,4 @@
-"""What an overview of a job has: how far it is, its times, how busy its machines were, what cost most."""
+"""Sections of the overview: progress, phases, utilization and the slowest operations."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ _SUMMED = {
     "gpu.util": "GPU, all devices",
     "mem.used_pct": "host memory",
     "gpu.mem.used_pct": "GPU memory",
-    "cpu.iowait": "waiting for input and output",
+    "cpu.iowait": "I/O wait",
     "net.rx": "network, received",
     "net.tx": "network, sent",
 }
 _PERCENTILES = ("min", "p50", "p90", "p95", "p99", "max")
 _MOST = 8
 _COLORS = ("c6", "c0", "c7")
-"""Of the phases of a job: none that a part of a step has."""
+"""Colors of the phases of a job; no part of a step has one of them."""
 
 
 def progress(found: Mapping[str, Any]) -> Markup:
-    """Say how far a job is; `found` is what `holter.views.document.progress` returns."""
+    """Describe the progress of a job; `found` is what `holter.views.document.progress` returns."""
     if found["step"] is None:
-        return tag("p", "No steps have been seen so far.")
+        return tag("p", "No steps recorded so far.")
     said = [f"step {found['step']:,}"]
     if found["share_pct"] is not None:
         said.append(f"{percent(found['share_pct'])} of {found['total']:,}")
     if found["per_second"]:
-        said.append(f"{found['per_second']:.3g} steps a second")
+        said.append(f"{found['per_second']:.3g} steps/s")
     if found["epoch"] is not None:
         left = f", about {duration(found['epoch_left_s'])} left in it" if found["epoch_left_s"] else ""
         said.append(f"epoch {found['epoch']}{left}")
     if found["left_s"] is not None:
         done = time.strftime("%Y-%m-%d %H:%M", time.localtime(time.time() + found["left_s"]))
-        said.append(f"done in about {duration(found['left_s'])}, at {done}")
+        said.append(f"ends in about {duration(found['left_s'])}, at {done}")
     bar = "" if found["share_pct"] is None else tag("progress", max="100", value=f"{found['share_pct']:.1f}")
     read = (
-        html(tag("br"), tag("span", "All steps: ", found["total_from"], class_="dim"))
+        html(tag("br"), tag("span", "Total steps: ", found["total_from"], class_="dim"))
         if found["total"]
         else ""
     )
@@ -103,7 +103,7 @@ def _phases(told: Mapping[str, Any]) -> Iterator[tuple[str, float, float | None]
 def summary(told: Mapping[str, Any]) -> Markup:
     """Give the spread of the main metrics, a block for each node."""
     blocks = list(_blocks(told))
-    return html(*blocks) or tag("p", "No samples of the machine were taken.", class_="note")
+    return html(*blocks) or tag("p", "No machine samples were taken.", class_="note")
 
 
 def _blocks(told: Mapping[str, Any]) -> Iterator[Markup]:
@@ -143,14 +143,15 @@ def operations(told: Mapping[str, Any]) -> Markup:
     name = told["job"]["name"]
     how = (
         html(
-            "While the job runs, a window of one or two steps does: ",
+            "To record one or two steps now: ",
             tag("code", "holter profile ", name, " --steps 2"),
             ", or Settings.",
         )
         if told["job"]["status"] in RUNNING
         else html(
+            "To record those of some steps: ",
             tag("code", "holter run --profile-steps 100:101 -- …"),
-            " records those of the steps that it names.",
+            ".",
         )
     )
     return tag("p", "No operators were recorded. ", how, class_="note")

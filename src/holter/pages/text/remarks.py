@@ -23,7 +23,7 @@ _MOST_NODES = 32
 
 
 def load(told: Mapping[str, Any]) -> Markup:
-    """Say of each node how well it was used; nothing of what was not read."""
+    """Describe how well each node was used; nodes without readings are left out."""
     of: dict[str, dict[str, Mapping[str, Any]]] = {}
     for row in told["utilization"]:
         if row["metric"] in ("cpu.util", "gpu.util") and row["p95"] is not None and not row.get("device"):

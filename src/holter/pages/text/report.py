@@ -60,11 +60,11 @@ def body(
         tag("h2", "What the rules found") + sections.issues(told) + most_fired(told) + sections.rules(told)
     )
     yield from measured(told, reading.trial, figure)
-    yield tag("h2", "Numbers of the training")
+    yield tag("h2", "Training metrics")
     yield from charts("gradient_norm", "learning_rate", "layer_map")
     if told["bill"]:
-        yield (tag("h2", "What the job cost") + sections.bullets(bill_lines(told["bill"])))
-    yield (tag("h2", "What holter cost") + sections.cost(told))
+        yield (tag("h2", "Cost of the job") + sections.bullets(bill_lines(told["bill"])))
+    yield (tag("h2", "Overhead") + sections.cost(told))
     if told["skipped"]:
         yield (tag("h2", "Files that could not be read") + sections.skipped(told))
 

@@ -1,4 +1,4 @@
-"""The report's text and tables: what the description says, and no sentence that it does not support."""
+"""Text and tables of the report and of the pages, from the description of a job."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
 _MOST_ROWS = 400
 _MOST_ISSUES = 200
 _MOST_LETTERS = 240
-"""Of a command, before the rest of it has to be asked for."""
+"""Letters of a command that are shown; a click opens the rest."""
 
 
 def head(told: Mapping[str, Any]) -> Markup:
-    """Name the job, say how it is, and by which command it runs."""
+    """Return the name, status, start, duration and command of a job."""
     of = told["job"]
     began = (
         time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(of["start"] / 1e9)) if of["start"] else "unknown"
@@ -74,7 +74,7 @@ def _command(text: str) -> Markup:
 
 
 def verdict(told: Mapping[str, Any]) -> Markup:
-    """Say what is wrong, why, what to do, what was ruled out and what was not seen."""
+    """Return the verdict: what is wrong, why, advice, what was ruled out and what was not measured."""
     found = told["verdict"]
     mood = {"healthy": "", "inconclusive": "unsure"}.get(found["suspect"], "sick")
     # A job that broke is not well, however fast it was.
@@ -102,7 +102,7 @@ def _verdict_parts(told: Mapping[str, Any]) -> Iterator[Markup]:
 
 
 def _advice(one: Mapping[str, Any]) -> Markup:
-    """Say what to do, before it the step time that it promises, after it how that was computed."""
+    """Return one advice: the step time that it promises, what to do, and how the time was computed."""
     expected = one.get("expected_step_ms")
     promised = "" if expected is None else html(tag("b", f"{milliseconds(expected)} a step"), ": ")
     why = html(" ", tag("span", "(", prose(str(one["why"])), ")", class_="dim")) if one.get("why") else ""
@@ -110,7 +110,7 @@ def _advice(one: Mapping[str, Any]) -> Markup:
 
 
 def job(told: Mapping[str, Any]) -> Markup:
-    """Tell what ran, where, and how it ended."""
+    """Return what ran, where, and how it ended."""
     of = told["job"]
     framework = of["framework"] or {}
     rows = [
@@ -152,12 +152,12 @@ def breakdown(told: Mapping[str, Any]) -> Markup:
         *(tag("li", tag("i", class_=f"p-{part}"), f"{words(part)} {percent(share)}") for part, share in parts)
     ) + html(*(tag("li", f"{words(part)}: not seen") for part in told.get("not_seen", ())))
     trace = "idle" in told["breakdown"]
-    whole = "the accelerators' time" if trace else "the training loop's wall time after warm-up"
+    whole = "GPU time" if trace else "the training loop's wall time after warm-up"
     inside = stages_text(told["dataloading"])
     return html(
         tag("div", bar, class_="bar-of-parts", role="img", aria_label="split of a step"),
         tag("ul", listed, class_="legend"),
-        tag("p", "Of ", whole, "; each moment counts once.", class_="note"),
+        tag("p", f"Share of {whole}; overlaps counted once.", class_="note"),
     ) + (tag("p", "Data loading: ", inside, ".") if inside else "")
 
 
@@ -165,7 +165,7 @@ def steps(told: Mapping[str, Any]) -> Markup:
     """Give the statistics of step times, and the longest outliers."""
     found = told["steps"]
     if not found:
-        return tag("p", "No steps were seen.", class_="note")
+        return tag("p", "No steps were recorded.", class_="note")
     heads = ("steps", "warm-up", "mean", "p50", "p90", "p95", "p99", "max", "per second")
     times = [milliseconds(found[f"{key}_ms"]) for key in ("mean", "p50", "p90", "p95", "p99", "max")]
     pace = f"{found['per_second']:.3g}" if found["per_second"] else ""
@@ -182,10 +182,10 @@ def steps(told: Mapping[str, Any]) -> Markup:
         )
         for one in found["outliers"]
     ]
-    drawn = table(("step", "rank", "took", "longer by", "mostly in"), longest, numbers=range(4))
+    drawn = table(("step", "rank", "duration", "longer by", "mostly in"), longest, numbers=range(4))
     count = found["outlier_count"]
-    said = f"{counted(count, 'step')} took much longer"
-    most = f", the longest {len(longest)} of them" if count > len(longest) else ""
+    said = counted(count, "slow step")
+    most = f" (slowest {len(longest)})" if count > len(longest) else ""
     return html(text, tag("details", tag("summary", said, most), drawn, class_="more"))
 
 
@@ -193,7 +193,7 @@ def machine(told: Mapping[str, Any]) -> Markup:
     """Give the statistics of each metric, as a table to open."""
     rows = told["utilization"]
     if not rows:
-        return tag("p", "No samples of the machine were taken.", class_="note")
+        return tag("p", "No machine samples were taken.", class_="note")
     keys = ("min", "p50", "p90", "p95", "p99", "max")
     cells = [
         (
@@ -209,17 +209,17 @@ def machine(told: Mapping[str, Any]) -> Markup:
 
 
 def issues(told: Mapping[str, Any]) -> Markup:
-    """Tell every issue, the worst first, with its evidence and advice, and what follows from it."""
+    """Return every issue, the worst first, with evidence, advice and related issues."""
     found = ordered(told["rules"])
     if not told["rules"]:
         name = told["job"]["name"]
         return tag(
             "p",
-            "No rule judged this job as it ran: ",
+            "No rule checked this job while it ran. ",
             tag("code", "holter rules run ", name),
-            " does; ",
+            " checks it now; ",
             tag("code", "holter report ", name, " --format sagemaker"),
-            " tells what the profiler's rules see.",
+            " shows what the profiler's rules find.",
             class_="note",
         )
     if not found:
@@ -243,7 +243,7 @@ def _issue(found: Found) -> Markup:
         tag("p", ", ".join(place), class_="note") if place else "",
         tag("p", "→ ", prose(issue["advice"])) if issue.get("advice") else "",
         tag("details", tag("summary", "evidence"), tag("code", evidence)),
-        tag("p", "From the same cause:") if found.symptoms else "",
+        tag("p", "Related:") if found.symptoms else "",
         *(_issue(one) for one in found.symptoms),
     ]
     return tag("div", *parts, class_=f"issue {('' if found.over else severity)}")
@@ -268,20 +268,20 @@ def rules(told: Mapping[str, Any]) -> Markup:
                 ", ".join(f"{name}={value}" for name, value in (rule.get("parameters") or {}).items()),
             )
         )
-    heads = ("rule", "status", "fired", "looked", "judged", "looks for", "advice", "parameters")
+    heads = ("rule", "status", "fired", "checks", "values", "looks for", "advice", "parameters")
     if not rows:
         return Markup()
     return tag("details", tag("summary", f"{len(rows)} rules"), table(heads, rows, numbers=(2, 3, 4)))
 
 
 def cost(told: Mapping[str, Any]) -> Markup:
-    """Say what recording cost."""
+    """Return the overhead of recording."""
     found = told["cost"]
     rows = [
-        ("recorder, of the training loop", percent(found["recorder_pct"])),
-        ("agent and evaluator, of one core", percent(found["agent_cpu_pct"])),
+        ("recorder (% of the training loop)", percent(found["recorder_pct"])),
+        ("agent and evaluator (% of one core)", percent(found["agent_cpu_pct"])),
         ("stored", size(found["bytes"])),
-        ("stored for a step", size(found["bytes_per_step"])),
+        ("stored per step", size(found["bytes_per_step"])),
         ("spans", f"{found['spans']:,}"),
         ("records dropped", "unknown" if found["dropped"] is None else f"{found['dropped']:,}"),
         *((f"own fault in {fault.get('where', '')}", fault.get("error", "")) for fault in found["faults"]),
@@ -295,7 +295,7 @@ def skipped(told: Mapping[str, Any]) -> Markup:
 
 
 def bullets(lines: Iterable[str]) -> Markup:
-    """Return a list of lines; nothing when there are none."""
+    """Return lines as a list; nothing without lines."""
     listed = html(*(tag("li", prose(line)) for line in lines))
     return tag("ul", listed) if listed else Markup()
 
