@@ -8,7 +8,7 @@ import pytest
 from tests.cli.conftest import job, told
 
 from holter.dashboard.answers import RefusalError
-from holter.dashboard.overlaid import overlaid, places
+from holter.dashboard.overlays import overlaid, places
 from holter.dashboard.stores import Stores
 from holter.views.comparison.overlays import OVERLAYS
 

@@ -12,10 +12,10 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
+from holter.drawing.cells import image
 from PIL import Image
 from tests.cli.conftest import job, told
 
-from holter.drawing.cells import image
 from holter.drawing.pieces import prose
 from holter.drawing.svg import svg
 from holter.drawing.thin import thin

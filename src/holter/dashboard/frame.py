@@ -1,4 +1,4 @@
-"""What is around every page: the head, the navigation, and the line that says how fresh it is."""
+"""The frame of every page: head, navigation and the status line."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def framed(
     """Wrap a page.
 
     Args:
-        title: What the window is called.
+        title: Title of the window.
         inside: The page's HTML.
-        data: What its scripts know: `events` names what they listen to, None when nothing changes it.
-        navigation: The job's pages.
+        data: Data for its scripts; `events` is the address of its event stream.
+        navigation: Links to the job's pages.
         code: The HTTP status.
     """
     bare = not assets.complete()

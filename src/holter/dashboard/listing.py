@@ -1,4 +1,4 @@
-"""The list of jobs: searched, sorted by age, some of them marked to be compared."""
+"""The page with the list of jobs: search, pages, and selection for a comparison."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def chosen_jobs(listed: list[dict[str, Any]], asked: Mapping[str, str]) -> list[
             this machine's time, as `2026-01-31`.
 
     Raises:
-        RefusalError: A day is none.
+        RefusalError: A day is invalid.
     """
     name, status = asked.get("name", "").lower(), asked.get("status", "").lower()
     first, last = _day(asked, "since"), _day(asked, "until", timedelta(days=1))
@@ -42,7 +42,7 @@ def chosen_jobs(listed: list[dict[str, Any]], asked: Mapping[str, str]) -> list[
         for job in listed
         if name in job["name"].lower()
         and (not status or job["status"].lower() == status)
-        # When a damaged job was created nobody knows.
+        # A damaged job has no time of creation.
         and (first is None or (job["created"] is not None and job["created"] >= first))
         and (last is None or (job["created"] is not None and job["created"] < last))
     ]
@@ -126,7 +126,7 @@ def _date(asked: dict[str, str], name: str, label: str) -> Markup:
 
 
 def _said(job: dict[str, Any]) -> str:
-    """Say what the job's card led with; of a verdict the sentence, which has the numbers."""
+    """Return the headline of the job's card, or the sentence of its verdict, which has the numbers."""
     verdict = job["verdict"]
     if not (job["fault"] or job["silent_s"]) and isinstance(verdict, dict) and not verdict.get("headline"):
         return str(verdict.get("sentence") or said(job))

@@ -1,4 +1,4 @@
-"""Puts the pages, the API and the gate together, and serves them until it is interrupted."""
+"""Builds the ASGI application: pages, API and access control."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ def application(stores: Sequence[str], token: str, hosts: Collection[str] = ()) 
 
     Args:
         stores: Their URLs or folders.
-        token: Who asks must know it.
-        hosts: Names under which it may be asked; any when there are none.
+        token: Every request must carry it.
+        hosts: Valid names in the Host header; empty for any name.
     """
     served = Stores(stores)
-    # Loading the database takes longer than the first answers; nobody has asked anything yet.
+    # Loading the database takes longer than the first answers, so it begins before the first request.
     threading.Thread(target=lambda: parquet.connect().close(), daemon=True).start()
     app = Starlette(
         routes=[
@@ -60,7 +60,7 @@ def application(stores: Sequence[str], token: str, hosts: Collection[str] = ()) 
 
 
 async def _wrong(request: Request, error: Exception) -> Response:
-    """Say in a sentence what is wrong: as JSON to programs, as a page to people. Never a stack trace."""
+    """Answer an error with a sentence: as JSON for the API, else as a page. Never a stack trace."""
     if isinstance(error, RefusalError):
         code = error.code
     elif isinstance(error, HTTPException):

@@ -1,4 +1,4 @@
-"""The addresses of the pages: the list of jobs, a job's pages, jobs side by side."""
+"""Routes of the pages: the list of jobs, the pages of a job, comparisons, and the app's files."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse, HTMLResponse
 from starlette.routing import Route
 
-from holter.dashboard import early, listing
+from holter.dashboard import early_page, listing
 from holter.dashboard.answers import HTML, RefusalError, in_turn, kept, points_of, which, window_of
+from holter.dashboard.comparison_page import saving_parameters, side_by_side
 from holter.dashboard.frame import framed
-from holter.dashboard.overlaid import overlaid, places
-from holter.dashboard.sides import side_by_side, told
+from holter.dashboard.overlays import overlaid, places
 from holter.drawing.figure import figure
 from holter.drawing.markup import html, tag, trusted
 from holter.pages import assets
@@ -36,13 +36,13 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from holter.dashboard.overlaid import Place
+    from holter.dashboard.overlays import ServedJob
     from holter.dashboard.stores import Stores
     from holter.views.figures import Reading
 
 
 _SHARE = 0.05
-"""The share of a core that is spent on comparing anew what has changed; the charts are always new."""
+"""Share of a core that is spent on comparing running jobs again; the charts are always new."""
 
 
 def routes(stores: Stores) -> list[Route]:
@@ -73,17 +73,17 @@ class _Site:
     def __init__(self, stores: Stores) -> None:
         self.stores = stores
         self._last: tuple[tuple[Any, ...], float, dict[str, Any]] | None = None
-        """The comparison made last: of which jobs in which state, until when it will do, what it says."""
+        """The last comparison: its jobs and their states, until when it is valid, and its document."""
 
     async def jobs(self, request: Request) -> Response:
-        # Only who asks for a status has to wait until every job's is known.
+        # Only a search for a status has to wait until the status of every job is known.
         whole = bool(request.query_params.get("status"))
         listed, wrong = await run_in_threadpool(lambda: self.stores.listed(whole=whole))
         asked = {key: request.query_params.get(key, "") for key in listing.ASKED}
         return framed("Jobs", listing.page(listed, wrong, asked), data={"events": "/events"})
 
     async def job(self, request: Request) -> Response:
-        """Draw one page of a job; its inside alone, without first paints, for who has the page already."""
+        """Answer with a page of a job, or with its contents only for `part=inside`."""
         job, store = which(request)
         name = request.path_params.get("page", FIRST).replace("-", "_")
         shelf = pages()
@@ -100,7 +100,7 @@ class _Site:
         there = f"?{urlencode({**query, 'paint': 'now'})}"
 
         def made(reading: Reading) -> bytes:
-            # Whoever runs scripts sees the text first; its charts come when they are drawn.
+            # A browser with scripts shows the text first and adds each chart when it is drawn.
             waits = asked.get("paint") != "now" and assets.complete() and is_long(reading.trial)
             rendering = Rendering(refreshed=inside, later=there if waits else "")
             drawn: str = shelf[name].draw(reading.at(window, width), asked, rendering)
@@ -112,14 +112,14 @@ class _Site:
             return _with_facts(made(reading), _facts(reading.description))
 
         described = self.stores.described(job, store)
-        if inside and described:  # many tabs ask for this, after each change
+        if inside and described:  # many tabs ask for this after each change
             return await kept(self.stores, request, key, alone, HTML)
-        # Before it is drawn: what comes meanwhile is told.
+        # Taken before drawing, so that the page is notified of changes meanwhile.
         stamp = await run_in_threadpool(self.stores.stamp, job, store)
         folder = None if described else await run_in_threadpool(self.stores.early, job, store)
         if folder is not None:
-            document = await run_in_threadpool(early.document, folder)
-            page, facts = early.page(document, asked), _facts(document, early=True)
+            document = await run_in_threadpool(early_page.document, folder)
+            page, facts = early_page.page(document, asked), _facts(document, early=True)
             if inside:
                 return HTMLResponse(_with_facts(page.encode(), facts))
         elif inside:
@@ -149,10 +149,10 @@ class _Site:
     def _compared(
         self, chosen: list[str], asked: dict[str, str], inside: bool
     ) -> tuple[Markup, dict[str, object]]:
-        """Return a comparison's inside, and what its scripts know; of jobs that run it is not made often."""
+        """Return the contents of a comparison and the data of its scripts; reuse those of running jobs."""
         of = places(self.stores, chosen)
         rendering = Rendering(refreshed=inside)
-        numbers, said = told(asked), tuple(sorted(asked.items()))
+        numbers, said = saving_parameters(asked), tuple(sorted(asked.items()))
         key = (tuple(chosen), said, tuple(self.stores.stamp(one.folder.name, one.store) for one in of))
         runs = [one for one in of if one.folder.manifest().get("status") in RUNNING]
         last, began = self._last, time.monotonic()
@@ -173,13 +173,13 @@ class _Site:
         }
         return side_by_side(last[2], chosen, asked, charts), data
 
-    def _overlay(self, of: Sequence[Place], name: str) -> Markup:
+    def _overlay(self, of: Sequence[ServedJob], name: str) -> Markup:
         drawn = overlaid(self.stores, of, [name], 300)[name]
         return tag("p", missing(name), class_="note") if drawn is None else figure(drawn)
 
 
 def _facts(told: Mapping[str, Any], *, early: bool = False) -> dict[str, object]:
-    """Return what scripts know of a job's state; `early`: there is more to come."""
+    """Return a job's state for scripts; `early` if its description is not complete."""
     of = told["job"]
     return {
         "start": of["start"] or "",

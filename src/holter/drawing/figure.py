@@ -1,4 +1,4 @@
-"""A chart as HTML: title, legend, picture and note; and the style of pages."""
+"""Draws a chart as HTML: title, legend, picture and note. Returns the style sheet of pages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A flame graph as SVG, callers above what they call: readable with scripts off, in print, in the dark."""
+"""Draws a flame graph as SVG, callers above callees, for readers without JavaScript and for print."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pieces of drawings: texts, bars, pictures, colors and the room that they stand in."""
+"""Parts of drawings: texts, bars, images, colors and margins."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WIDTH, HEIGHT = 580, 240
 LEFT, RIGHT, TOP, BOTTOM = 64, 12, 8, 40
 COLORS = 8
 _LABEL = 22
-"""Letters that a label beside a row has room for."""
+"""Letters that fit into a label beside a row."""
 
 
 def color(series: Series, at: int) -> str:
@@ -42,7 +42,7 @@ def picture(x: float, width: float, height: float, data: str) -> Markup:
 
 
 def prose(text: str) -> Markup:
-    """Return a sentence as markup: what stands in backticks is code."""
+    """Return a sentence as markup; text in backticks becomes code."""
     parts = text.split("`")
     if len(parts) % 2 == 0:  # one of them is no pair
         return html(text)
@@ -50,6 +50,6 @@ def prose(text: str) -> Markup:
 
 
 def short(text: str, room: int = _LABEL) -> Markup:
-    """Fit a name in its place; its end tells more than its middle. The whole is in a tooltip."""
+    """Shorten a name in its middle; the tooltip has the whole name."""
     kept = text if len(text) <= room else f"{text[: room // 2 - 1]}…{text[-(room - room // 2) :]}"
     return html(kept, tag("title", text)) if kept != text else html(text)

@@ -1,4 +1,4 @@
-"""What went on when, in rows: one for each worker, or whatever did it."""
+"""Draws stretches of time in rows, for example one row per worker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LEFT = 120
 
 
 def height(figure: Figure) -> int:
-    """Return how much room a figure needs."""
+    """Return the height of a figure."""
     return TOP + BOTTOM + _ROW * len(figure.rows or ())
 
 

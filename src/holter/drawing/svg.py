@@ -1,4 +1,4 @@
-"""Draw figures as SVG: readable with scripts off, in print, in the dark; colors are the page's classes."""
+"""Draws figures as SVG for readers without JavaScript, for print and for dark themes."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 from typing import TYPE_CHECKING
 
 from holter.drawing import rows
-from holter.drawing.cells import image
 from holter.drawing.markup import html, tag
 from holter.drawing.pieces import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, bar, color, picture, short, text
+from holter.drawing.png import image
 from holter.drawing.ticks import clock, number, powers, ticks, times
 from holter.views.wording import percent
 

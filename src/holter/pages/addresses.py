@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 KEPT = ("from", "to", "axis")
-"""Parameters that stay from page to page: the part of the job that is shown."""
+"""Parameters that links to other pages keep: the part of the job that is shown."""
 
 
 def job_address(job: str, store: int, page: str = "overview", asked: Mapping[str, str] | None = None) -> str:

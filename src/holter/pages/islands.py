@@ -1,4 +1,4 @@
-"""Parts of a page that become live: what the server draws first, and what the browser makes of it."""
+"""Islands: parts of a page that the server draws first and a script brings to life."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from holter.views.figures import Reading
 
 _STANDALONE = ("chips", "figure", "flame", "heatmap", "table", "timeline")
-"""Islands that live in a file too."""
+"""Islands whose scripts also run in a report file."""
 _FETCHED = ("figure", "heatmap")
-"""Islands that ask for all they show."""
+"""Islands that load their data from the server."""
 
 
 def island(
@@ -31,9 +31,9 @@ def island(
 
     Args:
         rendering: How the page is rendered.
-        name: Its module, `app/islands/NAME.js`; where there is none, what is painted stays.
-        paint: Draws what is seen before its script runs, or when it never does.
-        data: What the script finds in the element's `dataset`; None is left out.
+        name: Its module, `app/islands/NAME.js`; without such a module the first paint stays.
+        paint: Draws what a reader sees before the script runs, or without JavaScript.
+        data: The element's `dataset`, for the script; None is left out.
     """
     more = {f"data_{key}": value for key, value in data.items()}
     if not (APP / "islands" / f"{name}.js").is_file() or (rendering.standalone and name not in _STANDALONE):
@@ -49,12 +49,12 @@ def _later(address: str) -> Markup:
 
 
 def chart(rendering: Rendering, reading: Reading, name: str, **data: str | float | None) -> Markup:
-    """Return one chart; where there is nothing to draw, why not."""
+    """Return one chart, or the reason why it is missing."""
     return island(rendering, "figure", lambda: _drawn(name, reading), figure=name, **data)
 
 
 def heatmap(rendering: Rendering, reading: Reading, **data: str | float | None) -> Markup:
-    """Return how busy each device was."""
+    """Return the heat map of the utilization of each device."""
     return island(rendering, "heatmap", lambda: _drawn("devices", reading), figure="devices", **data)
 
 

@@ -1,4 +1,4 @@
-"""Tables that can be sorted and searched where scripts run: numbers carry their value."""
+"""Tables that a script makes sortable and searchable; cells with numbers carry their value."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 _LONGEST = 240
-"""Letters of a cell; the middle of what is longer is in its tooltip."""
+"""Letters of a cell; a longer text is shortened in the middle and complete in the tooltip."""
 
 
 class Number(str):
-    """A cell that shows a number, and knows it."""
+    """A cell with a number and its text."""
 
     value: float | None
 
@@ -43,8 +43,8 @@ def sortable(
 
     Args:
         rendering: How the page is rendered.
-        key: Tells it from the page's other tables.
-        caption: What it lists; the table's accessible name.
+        key: Identifies the table on its page.
+        caption: Its title and accessible name.
         heads: The columns.
         rows: Makes the rows; cells are text, `Number` or `Markup`. A column is set to the right where its
             first cell is a number.

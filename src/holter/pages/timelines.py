@@ -1,4 +1,4 @@
-"""The timelines that somebody looks at: opened once for all who do, and again when the job has grown."""
+"""Caches the timelines of open pages; a timeline is opened again when its job has grown."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ _KEPT = 3
 _TABLES = (*sorted({source.table for source in SOURCES}), "counters", "tracks")
 _NEAR_NS = 1 << 52
 _WARM_S = 1.5
-_PATIENCE = 20
-"""A timeline that took a CPU second to open is opened again after so many seconds at the earliest."""
+_REOPEN_S = 20
+"""Seconds until a timeline is opened again, for each CPU second that opening took."""
 
 
 @dataclass
 class Opened:
-    """A timeline, and what of it goes by numbers until it is opened again."""
+    """An open timeline with the numbers of its lanes and series, valid until it is opened again."""
 
     timeline: Timeline
     trial: Trial
     origin_ns: int
-    """Where its times count from: the job's start, ns since the epoch."""
+    """Zero of its times: the job's start, ns since the epoch."""
     version: str
     """Changes with the job's events."""
     stamp: int
@@ -53,11 +53,11 @@ class Opened:
     @property
     def again_s(self) -> float:
         """Seconds until it is worth looking whether the job has grown."""
-        return max(0.0, self.at + max(1.0, _PATIENCE * self.cost_s) - time.monotonic())
+        return max(0.0, self.at + max(1.0, _REOPEN_S * self.cost_s) - time.monotonic())
 
     @cached_property
     def series(self) -> list[Series]:
-        """Counters and metrics; the place of each is its number."""
+        """Counters and metrics; the index of each is its number."""
         return series(self.timeline.reading)
 
     @cached_property
@@ -67,7 +67,7 @@ class Opened:
 
 
 class Timelines:
-    """Keeps the last few. All methods may block, and may be called from any thread."""
+    """Caches the last few timelines. Thread-safe; all methods may block."""
 
     def __init__(self) -> None:
         self._known: dict[str, Opened] = {}
@@ -103,7 +103,7 @@ class Timelines:
             return self._open(folder, trial, version, stamp, warm)
 
     def ask(self, folder: JobFolder, question: Callable[[Opened], T]) -> T:
-        """Ask a timeline; when a compaction took files away under it, once more of what is there then."""
+        """Ask a timeline; if a compaction removed its files, open it again and ask once more."""
         opened = self.of(folder)
         try:
             return question(opened)
@@ -114,7 +114,7 @@ class Timelines:
             return question(self.of(folder))
 
     def quick(self, folder: JobFolder) -> bool:
-        """Whether it is open already, or so small that opening takes no time."""
+        """Return whether the timeline is open, or small enough to open at once."""
         with self._lock:
             if folder.url in self._known:
                 return True
@@ -137,7 +137,7 @@ class Timelines:
                 self._known.pop(next(iter(self._known)))
         if not warm:
             return opened
-        # What zooms need is loaded behind the first picture, which shall not wait for it.
+        # Data for zooming is loaded after the first picture, which must not wait for it.
         later = threading.Timer(_WARM_S, _warm, (timeline,))
         later.daemon = True
         later.start()
@@ -148,7 +148,7 @@ def _warm(timeline: Timeline) -> None:
     try:
         timeline.warm()
     except OSError:
-        return  # files went away meanwhile: who asks next opens it again
+        return  # its files are gone: the next question opens it again
 
 
 def _version(trial: Trial) -> str:
@@ -156,4 +156,4 @@ def _version(trial: Trial) -> str:
 
 
 TIMELINES = Timelines()
-"""Those of this process."""
+"""The timelines of this process."""

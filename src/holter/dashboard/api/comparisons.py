@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from starlette.routing import Route
 
 from holter.dashboard.answers import RefusalError, answered, in_turn, points_of
-from holter.dashboard.overlaid import overlaid, places
+from holter.dashboard.overlays import overlaid, places
 from holter.pages.data.charts import chart_data
 from holter.views.comparison.overlays import OVERLAYS, missing
 

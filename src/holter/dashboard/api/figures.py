@@ -1,4 +1,4 @@
-"""Charts as data: rows and marks of a stretch of the job, as many as the asker has pixels for."""
+"""Charts as data, for a time window and a width in pixels."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 _SEEN = ("store", "names", "html", "from", "to", "width", "node", "devices")
-"""What is asked of every chart; the rest is for those that know it."""
+"""Parameters of every chart; other parameters belong to single charts."""
 
 
 def routes(stores: Stores) -> list[Route]:
@@ -74,7 +74,7 @@ async def _answer(stores: Stores, request: Request, wanted: str | list[str]) -> 
 
 
 def _drawn(name: str, reading: Reading, asked: Mapping[str, str], *, html: bool) -> dict[str, Any]:
-    """Return a chart with the classes of its colors; one that browsers do not draw as `html`, where asked."""
+    """Return a chart as data; with `html`, a chart that no script draws as a picture."""
     found = draw(name, reading, **chosen(name, asked))
     if isinstance(found, str):
         return {"missing": found}
@@ -84,7 +84,7 @@ def _drawn(name: str, reading: Reading, asked: Mapping[str, str], *, html: bool)
 
 
 async def _kept(stores: Stores, request: Request, what: str, made: Callable[[Reading], bytes]) -> Response:
-    """Answer for a window and a width; who asks for the same gets what was made already."""
+    """Answer for a window and a width, from the cache if possible."""
     asked = request.query_params
     window, width, node = window_of(asked), points_of(asked), asked.get("node") or None
     devices = tuple(filter(None, asked.get("devices", "").split(",")))

@@ -1,4 +1,4 @@
-"""Flame graphs as data: trees of functions, of each source of stacks that a job has."""
+"""Flame graphs as data: a tree of functions for each source of stacks."""
 
 from __future__ import annotations
 

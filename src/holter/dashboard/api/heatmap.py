@@ -1,4 +1,4 @@
-"""How busy every device was over time: a number for each cell, in as many columns as the asker has pixels."""
+"""Heat maps of utilization: one number per device and pixel column."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def routes(stores: Stores) -> list[Route]:
 
 
 class _Heatmaps:
-    """Keeps what was read of the last few jobs."""
+    """Caches the heat maps of the last few jobs."""
 
     def __init__(self, stores: Stores) -> None:
         self.stores = stores

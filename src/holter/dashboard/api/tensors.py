@@ -1,4 +1,4 @@
-"""The tensors of a job, searched: names, roles, collections, and where numbers first were not finite."""
+"""The tensors of a job: search, roles, collections, and the first NaN or infinity."""
 
 from __future__ import annotations
 

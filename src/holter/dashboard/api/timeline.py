@@ -1,4 +1,4 @@
-"""The timeline of a job: its tree, what is seen of it in a range of time, details of one event, search.
+"""The timeline of a job: its tree of rows, tiles of a time range, details of an event, and search.
 
 All times are whole ns since the job's start, which is `origin_ns`. Lanes, series and names go by numbers,
 which belong to `version`: when the job has grown, ask for the tree again.
@@ -37,12 +37,12 @@ MOST_LANES = 128
 MOST_NAMES = 200
 MOST_LETTERS = 200
 _MOST_PLACED = 8
-"""Of so many arrows the line of their other end is told."""
+"""Arrows whose other end is located; locating more takes too long."""
 _EXACT = 2**53
-"""Numbers beyond are not exact in JSON: times of traces years apart are known to 256 ns."""
+"""JSON numbers beyond this are not exact; such times are known to 256 ns."""
 _LAST = 2**62
 _AT_ONCE = 2
-"""Pictures that are computed at the same time; who gave up meanwhile is not answered."""
+"""Tiles that are computed at the same time; closed connections are skipped."""
 
 
 def routes(stores: Stores) -> list[Route]:

@@ -1,4 +1,4 @@
-"""A job's pages as one file that works without a server: to send, to keep, to print."""
+"""Writes the pages of a job into one HTML file that works without a server."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ __all__ = ["page"]
 
 _STANDALONE = Rendering(standalone=True)
 POINTS = 1500
-"""Along the x axis of a chart: one can look closer than a picture shows."""
+"""Points along the x axis of a chart: more than a picture shows, so that a reader can zoom in."""
 _ELSEWHERE = ("overview", "insights", "settings")
-"""Pages of the dashboard whose contents the report itself has, or that need a server."""
+"""Pages that the report replaces or that need a server."""
 _LONG = html(
     tag("h1", "Timeline"),
     tag(

@@ -1,4 +1,4 @@
-"""What the islands of a file ask: the answers that the dashboard's server would give, of the whole job."""
+"""The data of the islands of a report file: the server's answers about the whole job."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ if TYPE_CHECKING:
     from holter.views.heatmap import Heat
 
 _CELLS = 60_000
-"""Cells that a heat map may have; each is three numbers."""
+"""Limit of a heat map's cells; each is three numbers."""
 _EVENTS = 60_000
-"""Events that a timeline may have; more are a picture."""
+"""Limit of a timeline's events; with more it becomes a picture."""
 _SERIES = 128
 """Counters and metrics that a timeline may have; more are left out."""
 _STEPS = 1000
 _SHORTEST_NS = 50
 _LONGEST_NS = 2**53
-"""Further than this scripts do not count in whole numbers: traces that began 104 days apart are a picture."""
+"""The largest whole number of scripts; traces that began 104 days apart become a picture."""
 _MOST_COLUMNS = 1000
 _DROPPED = 13
-"""Bits of a cell's 23 that nobody sees: what is left tells a part in a thousand, and packs better."""
+"""Bits of a cell's 23 that are dropped: the rest resolves a part in a thousand and compresses better."""
 
 
 def answers(reading: Reading, html: str) -> dict[str, str]:
@@ -128,7 +128,7 @@ def _timeline(opened: Opened) -> dict[str, bytes]:
     last = max(timeline.end_ns, int(opened.trial.manifest.get("end") or 0)) - opened.origin_ns + 1
     if max(-first, last) > _LONGEST_NS:
         return {}
-    # So wide that even short events are there by themselves: whoever zooms in needs nothing else.
+    # At this width even short events stay separate, so zooming needs no further data.
     span = timeline.end_ns - timeline.start_ns + 1
     picture = timeline.picture(timeline.start_ns, timeline.end_ns + 1, pixels=max(1, span // _SHORTEST_NS))
     begin, end = first + opened.origin_ns, last + opened.origin_ns

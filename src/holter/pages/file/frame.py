@@ -1,4 +1,4 @@
-"""What is around the pages of a file: its style, its script, what the script is given, and what it may do."""
+"""The frame of a report file: its content security policy, styles, script and data."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def framed(
     Args:
         reading: The job.
         sheets: Title and contents of each page, by its name.
-        answers: What its script finds, by question, packed.
+        answers: The data of its script by question, compressed.
         live: Whether it has a script.
     """
     told = reading.description["job"]
     name = told["name"]
     scripts = [(APP / "theme.js").read_text(encoding="utf-8"), bundle(APP / "alone.js")] if live else []
     scripts = [text.replace("</script", "<\\/script").replace("<!--", "<\\!--") for text in scripts]
-    # Only these very scripts run: what a job's names say is shown, whatever it says.
+    # The digests allow only these scripts: names that come from a job are never executed.
     allowed = " ".join(f"'sha256-{_digest(text)}'" for text in scripts) or "'none'"
     policy = (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "

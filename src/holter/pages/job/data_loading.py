@@ -9,7 +9,7 @@ from markupsafe import Markup
 from holter.analysis.verdict.device_facts import LOADING
 from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
-from holter.pages.job._asking import choice, form, number, picture, pictures
+from holter.pages.job._forms import choice, form, number, picture, pictures
 from holter.pages.tables import Number, sortable
 from holter.pages.text.sections import bullets, table
 from holter.views.document.loaders import loaders

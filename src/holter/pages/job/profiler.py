@@ -11,7 +11,7 @@ from holter.analysis.host.operator_tree import operator_table
 from holter.analysis.verdict.evidence import counted
 from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
-from holter.pages.job._asking import choice, entry, form, lines, link, number, picture, pictures
+from holter.pages.job._forms import choice, entry, form, lines, link, number, picture, pictures
 from holter.pages.tables import Number, sortable
 from holter.views.document.profiled import HOW
 from holter.views.figures.device._shares import MOST_SECTORS, SECTORS, profiled

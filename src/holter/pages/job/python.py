@@ -9,7 +9,7 @@ from holter.drawing.flame import flame
 from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
 from holter.pages.islands import island
-from holter.pages.job._asking import choice, entry, form, link, number
+from holter.pages.job._forms import choice, entry, form, link, number
 from holter.pages.tables import Number, sortable
 from holter.views.document.python_profile import python_profile, segments
 from holter.views.flames import Chosen, flames

@@ -10,7 +10,7 @@ from holter.analysis.verdict.evidence import counted
 from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
 from holter.pages.islands import island
-from holter.pages.job._asking import choice, entry, form, lines, link, number, picture, pictures
+from holter.pages.job._forms import choice, entry, form, lines, link, number, picture, pictures
 from holter.pages.tables import Number, sortable
 from holter.views.figures.tensors._statistics import MODES, NOTHING
 from holter.views.figures.tensors.tensor_histories import MOST

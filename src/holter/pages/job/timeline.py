@@ -45,7 +45,7 @@ _EMPTY = html(
         tag(
             "li",
             tag("code", "holter import trace.json.gz"),
-            " imports a trace of another profiler: PyTorch, TensorFlow, JAX, Nsight Systems, Horovod and others.",
+            " imports a trace of another profiler (PyTorch, TensorFlow, JAX, Nsight Systems, Horovod …).",
         ),
     ),
 )

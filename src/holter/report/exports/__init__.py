@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
+class ExportSelection:
     """Which part of a job: rows that begin in a range of time, of some ranks."""
 
     start_ns: int | None = None
@@ -66,7 +66,7 @@ class Format(Protocol):
     SHOW: str
     NEEDS: str
 
-    def write(self, trial: Trial, chosen: Chosen, output: Path) -> int:
+    def write(self, trial: Trial, chosen: ExportSelection, output: Path) -> int:
         """Write a job, and return how much of it was written."""
 
 

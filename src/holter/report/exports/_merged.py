@@ -13,7 +13,7 @@ from holter.report.exports import _stretches
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holter.report.exports import Chosen
+    from holter.report.exports import ExportSelection
     from holter.schema.table import Table
     from holter.store.trial import Trial
 
@@ -35,7 +35,7 @@ TABLES: dict[str, str | None] = {
 NEEDS = "samples, spans or events of a trace"
 
 
-def read(trial: Trial, chosen: Chosen) -> Iterator[dict[str, Table]]:
+def read(trial: Trial, chosen: ExportSelection) -> Iterator[dict[str, Table]]:
     """Read the tables together, stretch by stretch; a call that launched and waited is only a launch."""
     for tables in _stretches.read(trial, chosen, TABLES):
         launches, syncs = tables["launches"], tables["syncs"]
@@ -47,7 +47,7 @@ def read(trial: Trial, chosen: Chosen) -> Iterator[dict[str, Table]]:
         yield tables
 
 
-def first_ns(trial: Trial, chosen: Chosen) -> int:
+def first_ns(trial: Trial, chosen: ExportSelection) -> int:
     """Return when the first row is, as far as files say, ns since the epoch; 0 when there are none."""
     first = min((group[0] for table in TABLES for group in trial.groups(table)), default=0)
     return max(first, chosen.start_ns or first)

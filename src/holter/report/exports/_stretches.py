@@ -9,7 +9,7 @@ from holter.store.stretches import stretches
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from holter.report.exports import Chosen
+    from holter.report.exports import ExportSelection
     from holter.schema.table import Table
     from holter.store.trial import Trial
 
@@ -17,7 +17,9 @@ ROWS = 100_000
 """Rows of all tables together that are in memory at once, about."""
 
 
-def read(trial: Trial, chosen: Chosen, tables: Mapping[str, str | None]) -> Iterator[dict[str, Table]]:
+def read(
+    trial: Trial, chosen: ExportSelection, tables: Mapping[str, str | None]
+) -> Iterator[dict[str, Table]]:
     """Read tables together, one stretch of time after another.
 
     Args:

@@ -12,7 +12,7 @@ _FIRST_OWN = 1 << 22
 _SHELVES = ("samples", "phases", "host", "device")
 
 
-class Row(NamedTuple):
+class TrackRow(NamedTuple):
     """One row of the timeline."""
 
     process: int
@@ -39,7 +39,7 @@ class Tracks:
         self.fresh: list[Named] = []
         self._processes: dict[tuple[object, ...], int] = {}
         self._taken: set[int] = set()
-        self._rows: dict[tuple[object, ...], Row] = {}
+        self._rows: dict[tuple[object, ...], TrackRow] = {}
         self._names: dict[tuple[object, ...], tuple[str, int]] = {}
         self._homes: dict[tuple[str, int, int], int] = {}
         self._main: dict[tuple[str, int], int] = {}
@@ -58,16 +58,16 @@ class Tracks:
                 self._homes[(*where, row["thread"])] = process
             self._main.setdefault(where, process)
 
-    def thread(self, node: str, rank: int, thread: int) -> Row:
+    def thread(self, node: str, rank: int, thread: int) -> TrackRow:
         """Return the row of a thread's operators."""
         process = self._homes.get((node, rank, thread), self._main.get((node, rank), -1))
         return self._row(node, rank, "host", process, thread)
 
-    def stream(self, node: str, rank: int, device: int, stream: int) -> Row:
+    def stream(self, node: str, rank: int, device: int, stream: int) -> TrackRow:
         """Return the row of a stream of an accelerator."""
         return self._row(node, rank, "device", device, stream)
 
-    def phases(self, node: str, rank: int, worker: int, thread: int) -> Row:
+    def phases(self, node: str, rank: int, worker: int, thread: int) -> TrackRow:
         """Return the row of what the recorder saw a thread do, or a data-loader worker."""
         return self._row(node, rank, "phases", -1, (worker + 1) * 1000 + thread)
 
@@ -80,11 +80,11 @@ class Tracks:
         """Return the process that the readings of a node belong to."""
         return self._process(node, -1, "samples", -1)
 
-    def _row(self, node: str, rank: int, shelf: str, number: int, thread: int) -> Row:
+    def _row(self, node: str, rank: int, shelf: str, number: int, thread: int) -> TrackRow:
         key = (node, rank, shelf, number, thread)
         row = self._rows.get(key)
         if row is None:
-            row = self._rows[key] = Row(self._process(node, rank, shelf, number), thread)
+            row = self._rows[key] = TrackRow(self._process(node, rank, shelf, number), thread)
             name, position = self._names.get(key, ("", 0))
             self.fresh.append(Named(*row, name or _called(shelf, thread), position))
         return row

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from holter.report.exports import Chosen
+    from holter.report.exports import ExportSelection
     from holter.schema.table import Table
     from holter.store.trial import Trial
 
@@ -29,7 +29,7 @@ SHOW = "open {output} at https://ui.perfetto.dev"
 NEEDS = _merged.NEEDS
 
 
-def write(trial: Trial, chosen: Chosen, output: Path) -> int:
+def write(trial: Trial, chosen: ExportSelection, output: Path) -> int:
     """Write the merged timeline of a job to a file; returns how many events it shows.
 
     Events are in the order of time. A file of one rank says which it is, and so is read as that rank again.

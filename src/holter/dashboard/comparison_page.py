@@ -1,4 +1,4 @@
-"""Jobs side by side, as a page says it: before and after, with what the difference is worth."""
+"""The page that compares jobs: changes, a table, charts, and what the change saves."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ ASKED = {
     "nodes": "machines",
     "epoch_steps": "steps of an epoch",
 }
-"""What a comparison can be told beside the jobs, and what that is."""
+"""Parameters of the saving that a comparison computes, with their labels."""
 
 _MOST = 10**12
 
 
-def told(asked: Mapping[str, str]) -> dict[str, Any]:
-    """Return what a comparison is told; raises `RefusalError` for what is no number."""
+def saving_parameters(asked: Mapping[str, str]) -> dict[str, Any]:
+    """Return the parameters of the saving; raises `RefusalError` for invalid numbers."""
     found: dict[str, Any] = {}
     for name in ASKED:
         if name == "epoch_steps" and asked.get(name):
