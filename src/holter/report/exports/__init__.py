@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ExportSelection:
-    """Which part of a job: rows that begin in a range of time, of some ranks."""
+    """The part of a job to export: rows of some ranks that begin in a time range."""
 
     start_ns: int | None = None
     """Rows at or after it, nanoseconds since the epoch; None for no limit."""
@@ -43,7 +43,7 @@ class ExportSelection:
     """Rows of these ranks; None for all. Tables without ranks, as samples, are not narrowed by it."""
 
     low_gpu_pct: float | None = None
-    """Timelines mark readings of `gpu.util` below this, with all that was read within 20 ms of them."""
+    """Timelines mark readings of `gpu.util` below this, with all readings within 20 ms of them."""
 
     def where(self, table: str) -> str | None:
         """Return the SQL condition for the rows of a table by rank; time is asked for by `Trial.table`."""
@@ -59,7 +59,7 @@ def opened(output: Path) -> IO[bytes]:
 
 
 class Format(Protocol):
-    """What a module of this folder offers; see above."""
+    """The interface of a module of this folder; see above."""
 
     ABOUT: str
     SUFFIX: str

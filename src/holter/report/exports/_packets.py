@@ -1,4 +1,4 @@
-"""Packets of a Perfetto trace: tracks, slices that nest, values of counters, arrows; names are sent once.
+"""Encodes packets of a Perfetto trace: tracks, nested slices, counters and arrows; each name is written once.
 
 Numbers of fields: Perfetto's `trace_packet.proto`, `track_event.proto` and `track_descriptor.proto`.
 """
@@ -22,13 +22,13 @@ _BY_KEY, _NOT_MERGED = 3, 2
 
 @lru_cache(maxsize=65536)
 def argument(name: str, value: int | str) -> bytes:
-    """Encode what an event says besides: a number, or text."""
+    """Encode an argument of an event, a number or text."""
     told = number_field(4, value) if isinstance(value, int) else text_field(6, value)
     return bytes_field(4, text_field(10, name) + told)
 
 
 def arrow(arrow: int, *, ends: bool = False) -> bytes:
-    """Encode that an arrow begins, or ends, at an event."""
+    """Encode the begin or the end of an arrow at an event."""
     return fixed64_field(48 if ends else 47, arrow)
 
 
@@ -40,9 +40,9 @@ class Packets:
         self._file = file
         self._numbers: dict[tuple[int, str], bytes] = {}
         self._open: dict[int, list[int]] = {}
-        """Slices of each track that have not ended: when they will, the innermost last."""
+        """End times of the open slices of each track, the innermost last."""
         self._beside: dict[int, list[int]] = {}
-        """Tracks that take what does not nest in a track."""
+        """Extra tracks for slices that do not nest."""
         self._next = 1 << 40
         self._base = base - 1
         clocks = ((BOOT_TIME, 1), (REAL_TIME, base))

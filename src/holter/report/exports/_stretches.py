@@ -1,4 +1,4 @@
-"""A job's tables read stretch by stretch of time, so that memory does not grow with the job."""
+"""Reads the tables of a job in time ranges, so that memory does not grow with the job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from holter.store.trial import Trial
 
 ROWS = 100_000
-"""Rows of all tables together that are in memory at once, about."""
+"""Approximate number of rows in memory, all tables together."""
 
 
 def read(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from holter.store.trial import Trial
 
 EXPORTED = tuple(name for name in TABLES if name != "tiles")
-"""All tables but those that only serve to draw others."""
+"""All tables except those that only serve drawing."""
 NEEDS = "rows"
 _MEMORY = "512MB"
 

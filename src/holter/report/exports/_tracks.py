@@ -1,4 +1,4 @@
-"""Numbers and names of what a merged timeline shows: processes, threads, devices, streams of all ranks."""
+"""Assigns numbers and names to the processes, threads, devices and streams of a merged timeline."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 _FIRST_OWN = 1 << 22
-"""Processes whose own number is not known, or another's too, get one from here on: no system uses them."""
+"""First number for processes without a unique number of their own; no system uses such numbers."""
 _SHELVES = ("samples", "phases", "host", "device")
 
 
@@ -20,7 +20,7 @@ class TrackRow(NamedTuple):
 
 
 class Named(NamedTuple):
-    """What a process, or a row of it, is called, and where it stands among its like."""
+    """Name and position of a process or of one of its rows."""
 
     process: int
     thread: int | None
@@ -32,7 +32,7 @@ class Named(NamedTuple):
 class Tracks:
     """Gives out numbers: those that the trace has, as long as no two processes of the job share them.
 
-    `fresh` collects what came up since it was emptied last, for who has to write names before rows.
+    `fresh` collects new names since it was emptied last, because a writer needs names before rows.
     """
 
     def __init__(self, tracks: Table) -> None:
@@ -68,7 +68,7 @@ class Tracks:
         return self._row(node, rank, "device", device, stream)
 
     def phases(self, node: str, rank: int, worker: int, thread: int) -> TrackRow:
-        """Return the row of what the recorder saw a thread do, or a data-loader worker."""
+        """Return the row of the recorded phases of a thread or of a data-loader worker."""
         return self._row(node, rank, "phases", -1, (worker + 1) * 1000 + thread)
 
     def counters(self, node: str, rank: int, process: int) -> int:

@@ -77,7 +77,7 @@ _RANKS = " UNION ".join(
 
 
 class _Encoder:
-    """Turns rows into lines, stretch after stretch."""
+    """Turns rows into lines, one time range after another."""
 
     def __init__(self, tracks: Tracks, base: int, low_gpu_pct: float | None) -> None:
         self._tracks = tracks
@@ -86,7 +86,7 @@ class _Encoder:
         self._texts: dict[str, str] = {}
         self._arrows = 0
         self._ends: list[tuple[int, str]] = []
-        """Ends of arrows that come later, the next one first."""
+        """Ends of arrows in later time ranges, the next one first."""
 
     def encode(self, tables: dict[str, Table]) -> tuple[int, Iterator[str]]:
         """Return how many events the rows are, and the lines, in the order of time."""

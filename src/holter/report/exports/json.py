@@ -1,4 +1,4 @@
-"""All that is known of a job as one JSON document, a row of a table a line."""
+"""Exports a job as one JSON document, with one line per row of a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A job's metrics as OTLP JSON, a minute a line: what `holter run --otlp` pushes, to be read later."""
+"""Exports the metrics that `holter run --otlp` pushes as OTLP JSON, one minute per line."""
 
 from __future__ import annotations
 

@@ -32,10 +32,10 @@ _SAID = {
     "kernels": ("correlation", "collective", "process_group", "bytes", "detail"),
     "memory_operations": ("correlation", "memory", "bytes"),
 }
-"""What slices of a table say besides their times and names, where it is not empty."""
+"""Columns that become arguments of the slices of a table."""
 
 Slice = tuple[int, int, int, str, str, bytes]
-"""Track, begin, minus the end, category, name, what more it says."""
+"""Track, begin, negative end, category, name, arguments."""
 
 
 def write(trial: Trial, chosen: ExportSelection, output: Path) -> int:
@@ -54,7 +54,7 @@ def write(trial: Trial, chosen: ExportSelection, output: Path) -> int:
 
 
 class _Encoder:
-    """Turns rows into packets, stretch after stretch."""
+    """Turns rows into packets, one time range after another."""
 
     def __init__(self, packets: Packets, tracks: Tracks) -> None:
         self._packets = packets

@@ -1,4 +1,4 @@
-"""What cProfile found, as files of Python's own `pstats`: one for each rank and timer."""
+"""Exports the functions of cProfile as `pstats` files of Python, one per rank and timer."""
 
 from __future__ import annotations
 

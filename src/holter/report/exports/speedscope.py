@@ -1,4 +1,4 @@
-"""What ran on the host as a file of speedscope: sampled stacks, and threads of traces, call by call."""
+"""Exports host activity for speedscope: sampled stacks, and the calls of threads in traces."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def write(trial: Trial, chosen: ExportSelection, output: Path) -> int:
 def _threads(
     trial: Trial, chosen: ExportSelection
 ) -> Iterator[tuple[tuple[int, int], Iterable[tuple[int, int, str]]]]:
-    """Yield rank and thread, and what ran on it: operators, functions, ranges and calls of the runtime."""
+    """Yield each rank and thread with its operators, functions, ranges and runtime calls."""
     limits = [] if chosen.start_ns is None else [f"time >= {int(chosen.start_ns)}"]
     limits += [] if chosen.end_ns is None else [f"time < {int(chosen.end_ns)}"]
     limits += [term for term in (chosen.where("operators"),) if term]
