@@ -226,7 +226,7 @@ def test_a_running_job_is_followed_and_told_what_to_do(browser, tmp_path):
             page.goto(f"http://{server.own}/jobs/live/settings")
             page.locator("select[name=interval_ms]").select_option("1000")
             page.get_by_role("button", name="Set", exact=True).click()
-            expect(page.locator("form[data-order=configure] output")).to_contain_text("was told")
+            expect(page.locator("form[data-order=configure] output")).to_contain_text("sent; the agent")
             page.get_by_role("button", name="Stop the training").click()
             page.get_by_role("button", name="Cancel").click()
             assert run.poll() is None

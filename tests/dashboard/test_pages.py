@@ -141,7 +141,7 @@ def test_insights_say_evidence_advice_formula_and_the_moment(server):
 
 
 def test_a_running_job_says_when_it_will_be_done(server):
-    assert "No steps have been seen" in server.get("/jobs/running?total_steps=100")[1]
+    assert "No steps recorded so far" in server.get("/jobs/running?total_steps=100")[1]
 
 
 def test_scripts_are_kept_by_browsers_and_never_stale(server):

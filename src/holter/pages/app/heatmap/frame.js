@@ -1,4 +1,4 @@
-// What stands around a heat map: its scale, what of each cell is shown, and the same numbers as a table.
+// The controls around a heat map: its scale, the choice of the shown value, and the numbers as a table.
 
 import { HEAT_CSS } from "../canvas/colors.js";
 import { make } from "../canvas/elements.js";
