@@ -24,7 +24,7 @@ def tag(name: str, /, *inside: object, **attributes: object) -> Markup:
         attributes: Written `class_` for `class` and `data_key` for `data-key`. True gives an attribute
             without a value; None and False leave it out.
     """
-    begin = f"<{name}{attributes_of(attributes)}"
+    begin = f"<{name}{_attributes(attributes)}"
     if name in _VOID:
         return Markup(f"{begin}>")
     if not inside and name in _SHAPES:
@@ -42,7 +42,7 @@ def trusted(text: str) -> Markup:
     return Markup(text)
 
 
-def attributes_of(values: Mapping[str, object]) -> Markup:
+def _attributes(values: Mapping[str, object]) -> Markup:
     """Return attributes as they stand in a start tag, each with a space before it."""
     return Markup(
         "".join(
