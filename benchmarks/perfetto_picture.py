@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holter.importers import import_job
-from holter.report.exports import Chosen, formats
+from holter.report.exports import ExportSelection, formats
 from holter.store.trial import Trial
 from holter.views.timeline.details import Event, connections
 from holter.views.timeline.lanes import Timeline
@@ -290,7 +290,7 @@ def main() -> None:
         sums = {"the trace": asked(given.trace, SUMS)}
         for format_ in ("perfetto", "chrome"):
             output = folder / f"export{formats()[format_].SUFFIX}"
-            formats()[format_].write(trial, Chosen(), output)
+            formats()[format_].write(trial, ExportSelection(), output)
             sums[f"--format {format_}"] = asked(output, SUMS)
         for of, found in sums.items():
             print(f"{of}:", ", ".join(f"{int(row['n']):,} {row['what']}" for row in found))

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from holter.evaluation.executors import Own
+
 from holter.schema.companions import own_command
 
 SOURCE = Path(__file__).parents[2] / "src"

@@ -101,7 +101,7 @@ def test_jobs_are_found_marked_and_compared_by_keyboard(look):
     for name in ("before", "after"):
         page.locator(f"input[value='0/{name}']").focus()
         page.keyboard.press("Space")
-    page.get_by_text("Compare the marked").focus()
+    page.get_by_text("Compare selected").focus()
     page.keyboard.press("Enter")
     page.wait_for_url("**/compare?*")
     expect(page.locator("main")).to_contain_text(re.compile("times as fast|slower"))

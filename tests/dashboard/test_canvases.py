@@ -80,7 +80,7 @@ def test_the_heat_map_is_read_and_brushed_by_hand_and_keys(look):
     page.keyboard.press("+")
     near = until(page, lambda seen: seen != chosen)
     assert near[1] - near[0] < chosen[1] - chosen[0]
-    page.get_by_text("The same as a table").click()
+    page.get_by_text("Show as table").click()
     expect(page.locator("[data-island=heatmap] tbody tr")).to_have_count(6)
     page.keyboard.press("Tab")
     canvas.focus()

@@ -22,7 +22,6 @@ from holter.dashboard import api, live, site
 from holter.dashboard.answers import MOST_AT_ONCE, MOST_WAITING, RefusalError, in_turn
 from holter.dashboard.server import application
 from holter.dashboard.stores import Stores
-from holter.pages import assets
 from holter.pages.job import pages
 from holter.views.figures import names
 
@@ -44,7 +43,7 @@ def app(store):
 def _paths() -> list[str]:
     """Return an address of every route, for each of what its last part can name."""
     stores = Stores([])
-    routes = [*site.routes(stores), *api.routes(stores), *assets.routes()]
+    routes = [*site.routes(stores), *api.routes(stores)]
     found = {"/events", "/nothing"}
     for route in routes:
         path = route.path.replace("{job}", "before")

@@ -171,7 +171,7 @@ def test_a_rule_is_muted_in_this_browser_only(look):
     expect(page.locator("article.fired").first.locator(".inside")).to_be_hidden()
     other = look("/jobs/before/insights").page
     expect(other.locator("article.fired").first.locator(".inside")).to_be_visible()
-    other.get_by_role("link", name="look at the moment").first.click()
+    other.get_by_role("link", name="show this moment").first.click()
     other.wait_for_url("**/nodes?**from=**")
     assert seen.wrong == []
 
@@ -226,14 +226,14 @@ def test_a_running_job_is_followed_and_told_what_to_do(browser, tmp_path):
             page.goto(f"http://{server.own}/jobs/live/settings")
             page.locator("select[name=interval_ms]").select_option("1000")
             page.get_by_role("button", name="Set", exact=True).click()
-            expect(page.locator("form[data-order=configure] output")).to_contain_text("was told")
+            expect(page.locator("form[data-order=configure] output")).to_contain_text("sent; the agent")
             page.get_by_role("button", name="Stop the training").click()
             page.get_by_role("button", name="Cancel").click()
             assert run.poll() is None
             page.get_by_role("button", name="Stop the training").click()
             page.get_by_role("button", name="Yes").click()
             run.wait(PATIENCE_S)
-            expect(page.locator("#main")).to_contain_text("takes no orders any more")
+            expect(page.locator("#main")).to_contain_text("live controls are off")
             status = lambda: json.loads(server.ask("/api/v1/jobs/live", **BEARER)[1])["job"]["status"]  # noqa: E731
             until(page, lambda: status() == "Stopped")
             context.close()

@@ -97,10 +97,10 @@ def test_where_the_description_is_kept_a_new_server_shows_it_at_once(store, monk
 
 def test_a_later_state_is_described_and_never_shown_early_again(store, slowly):
     folder = find(store, "before")
-    first = known.Known(folder, 1)
+    first = known.JobState(folder, 1)
     assert not first.at_hand()
     assert not first.at_hand(), "it is on its way"
-    second = known.Known(folder, 2, first)
+    second = known.JobState(folder, 2, first)
     assert not second.at_hand(), "also in a state that came meanwhile"
     stores = Stores([store])
     assert stores.early("before") is not None
@@ -110,4 +110,4 @@ def test_a_later_state_is_described_and_never_shown_early_again(store, slowly):
     until(lambda: stores.stamp("before") != stamp)
     until(lambda: second.later)
     assert second.at_hand()
-    assert known.Known(folder, 3, second).at_hand()
+    assert known.JobState(folder, 3, second).at_hand()

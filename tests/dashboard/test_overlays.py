@@ -8,7 +8,7 @@ import pytest
 from tests.cli.conftest import job, told
 
 from holter.dashboard.answers import RefusalError
-from holter.dashboard.overlaid import overlaid, places
+from holter.dashboard.overlays import overlaid, places
 from holter.dashboard.stores import Stores
 from holter.views.comparison.overlays import OVERLAYS
 
@@ -42,7 +42,7 @@ def test_a_job_without_what_a_chart_shows_keeps_its_place_and_has_no_line(stores
 
 
 def test_what_cannot_be_compared_is_refused(stores):
-    with pytest.raises(RefusalError, match="mark two"):
+    with pytest.raises(RefusalError, match="select two"):
         places(stores, ["0/before"])
     with pytest.raises(LookupError, match="nothing"):
         places(stores, ["0/before", "0/nothing"])

@@ -67,7 +67,7 @@ def test_every_page_of_every_kind_of_job_is_there(server, name, page):
     assert HOSTILE not in text
     assert "Traceback" not in text
     assert len(re.findall("<h1>", text)) == 1
-    assert text.count("aria-current=page") == 1
+    assert text.count('aria-current="page"') == 1
 
 
 def test_a_page_that_is_not_there_names_those_that_are(server):
@@ -134,14 +134,14 @@ def test_chosen_cores_are_drawn_beside_the_mean(server):
 def test_insights_say_evidence_advice_formula_and_the_moment(server):
     page = server.get("/jobs/before/insights")[1]
     assert "Fires when:" in page
-    assert "look at the moment" in page
+    assert "show this moment" in page
     assert re.search(r'href="/jobs/before/nodes\?store=0&amp;from=[\d.]+&amp;to=', page)
     hostile = server.get("/jobs/failed/insights")[1]
     assert "&lt;script&gt;" in hostile
 
 
 def test_a_running_job_says_when_it_will_be_done(server):
-    assert "No steps have been seen" in server.get("/jobs/running?total_steps=100")[1]
+    assert "No steps recorded so far" in server.get("/jobs/running?total_steps=100")[1]
 
 
 def test_scripts_are_kept_by_browsers_and_never_stale(server):

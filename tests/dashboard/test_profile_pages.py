@@ -11,6 +11,7 @@ from tests.cli.conftest import job, told
 from tests.dashboard.made import HOSTILE, imported
 
 from holter.pages.job import pages
+from holter.pages.rendering import Rendering
 from holter.store.job import find
 from holter.store.trial import Trial
 from holter.store.writer import Writer
@@ -81,7 +82,7 @@ def readings(tmp_path_factory):
 
 
 def drawn(reading, name, /, **asked):
-    return pages()[name].draw(reading, {"store": "0", **asked})
+    return pages()[name].draw(reading, {"store": "0", **asked}, Rendering())
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -113,7 +114,7 @@ def test_ten_thousand_tensors_are_a_page_at_a_time(readings):
     second = drawn(readings["many"], "tensors", page="1", search="layers.12")
     assert "Tensors 101 to" in second
     none = drawn(readings["many"], "tensors", search="nothing like that")
-    assert "No tensor is like that." in none
+    assert "No matching tensors." in none
     assert "9,700 more tensors are not drawn" in text
 
 
@@ -167,5 +168,5 @@ def test_loading_is_told_in_the_words_of_the_verdict(readings):
     reading = readings["before"]
     text = drawn(reading, "data_loading")
     assert reading.description["verdict"]["suspect"] == "data_pipeline"
-    assert reading.description["verdict"]["sentence"].replace("'", "&#x27;") in text
+    assert reading.description["verdict"]["sentence"].replace("'", "&#39;") in text
     assert "Advice" in text

@@ -14,6 +14,7 @@ from holter.dashboard.answers import kept
 from holter.dashboard.server import application
 from holter.dashboard.stores import Stores
 from holter.pages.job import data_loading
+from holter.pages.rendering import Rendering
 from holter.store.job import create
 from holter.store.trial import Trial
 from holter.store.writer import Writer
@@ -46,8 +47,8 @@ def test_what_nobody_knows_of_loading_is_said_once(tmp_path):
         "steps", {**row, "time": [10**18], "duration": [10**9], "data_loading": [10**8], "other": [9 * 10**8]}
     )
     writer.close()
-    page = data_loading.draw(Reading(Trial(waiting)), {})
-    assert page.count("no torch DataLoader was seen") == 1
+    page = data_loading.draw(Reading(Trial(waiting)), {}, Rendering())
+    assert page.count("no torch DataLoader was used") == 1
     assert "<table" not in page
 
 

@@ -12,10 +12,10 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
+from holter.drawing.cells import image
 from PIL import Image
 from tests.cli.conftest import job, told
 
-from holter.drawing.cells import image
 from holter.drawing.pieces import prose
 from holter.drawing.svg import svg
 from holter.drawing.thin import thin
@@ -185,7 +185,7 @@ def test_what_stands_in_backticks_is_code_and_all_else_is_text():
 def test_an_empty_job_says_what_is_missing_and_how_to_record_it(tmp_path):
     text = page(Reading(Trial(job("empty", str(tmp_path / "store")))))
     assert "holter.step()" in text
-    assert "No rule judged this job as it ran" in text
+    assert "No rule checked this job while it ran" in text
     assert 'class="chart"' not in text.replace("svg.chart", "")
 
 

@@ -131,7 +131,7 @@ def test_gpu_memory(found):
 
 def test_the_page_says_what_each_rule_measured(job):
     text = "".join(body(Reading(Trial(job))))
-    text = text[text.index("The training loop, looked into") :]
+    text = text[text.index("The training loop in detail") :]
     heads = ["Duration of steps", "Use of each GPU", "Balance of the load", "Data loading", "Batch size"]
     heads += ["CPU bottlenecks", "I/O bottlenecks", "GPU memory"]
     assert [head for head in re.findall("<h3>(.*?)</h3>", text) if head in heads] == heads
@@ -144,7 +144,7 @@ def test_only_the_beginning_is_looked_into_where_it_takes_longer_than_the_traini
     reading = Reading(Trial(job))
     phases = {**reading.description["phases"], "initialization_s": 900.0}
     text = "".join(measured({**reading.description, "phases": phases}, reading.trial, figure))
-    assert "The initialization, looked into" in text
+    assert "The initialization in detail" in text
     assert "The training took 15 min 0 s to begin" in text
     assert "Batch size" not in text
 

@@ -7,7 +7,7 @@ import pstats
 
 import pytest
 
-from holter.report.exports import Chosen, speedscope
+from holter.report.exports import ExportSelection, speedscope
 from holter.report.exports import pstats as pstats_format
 from holter.store.job import create
 from holter.store.trial import Trial
@@ -48,7 +48,7 @@ def folder(tmp_path):
 def test_pstats_reads_one_file_for_each_rank_and_timer(folder, tmp_path):
     output = tmp_path / "out"
     output.mkdir()
-    assert pstats_format.write(Trial(folder), Chosen(), output) == 8
+    assert pstats_format.write(Trial(folder), ExportSelection(), output) == 8
     names = sorted(path.name for path in output.iterdir())
     assert names == [f"rank{r}-{timer}.pstats" for r in (0, 1) for timer in ("cpu_time", "total_time")]
     read = pstats.Stats(str(output / "rank0-total_time.pstats")).stats
@@ -60,14 +60,14 @@ def test_pstats_reads_one_file_for_each_rank_and_timer(folder, tmp_path):
 def test_what_was_chosen_is_exported_alone(folder, tmp_path):
     output = tmp_path / "out"
     output.mkdir()
-    chosen = Chosen(start_ns=2 * SECOND, ranks=(0,))
+    chosen = ExportSelection(start_ns=2 * SECOND, ranks=(0,))
     assert pstats_format.write(Trial(folder), chosen, output) == 4
     assert pstats.Stats(str(output / "rank0-cpu_time.pstats")).stats["~", 0, READ][1] == 3
 
 
 def test_speedscope_has_a_profile_for_each_rank_and_worker(folder, tmp_path):
     output = tmp_path / "out.json"
-    assert speedscope.write(Trial(folder), Chosen(), output) == 7
+    assert speedscope.write(Trial(folder), ExportSelection(), output) == 7
     document = json.loads(output.read_text())
     assert document["shared"]["frames"] == [
         {"name": "Data.load", "file": "/data.py", "line": 12},
@@ -84,7 +84,7 @@ def test_speedscope_has_a_profile_for_each_rank_and_worker(folder, tmp_path):
 
 def test_nothing_to_export_writes_nothing(tmp_path):
     trial = Trial(create(str(tmp_path), "empty", command=["x"], interval_ms=500, rules=[], now_ns=SECOND))
-    assert speedscope.write(trial, Chosen(), tmp_path / "out.json") == 0
+    assert speedscope.write(trial, ExportSelection(), tmp_path / "out.json") == 0
     assert not (tmp_path / "out.json").exists()
 
 
@@ -124,7 +124,7 @@ def accepted(document):
 
 def test_speedscope_takes_the_file(folder, tmp_path):
     output = tmp_path / "out.speedscope.json"
-    speedscope.write(Trial(folder), Chosen(), output)
+    speedscope.write(Trial(folder), ExportSelection(), output)
     accepted(json.loads(output.read_text()))
 
 
@@ -162,7 +162,7 @@ def test_threads_of_a_trace_call_by_call(tmp_path):
     writer.append("launches", launch)
     writer.close()
     output = tmp_path / "out.speedscope.json"
-    assert speedscope.write(Trial(folder), Chosen(), output) == 6
+    assert speedscope.write(Trial(folder), ExportSelection(), output) == 6
     document = json.loads(output.read_text())
     accepted(document)
     (profile,) = document["profiles"]
@@ -183,4 +183,4 @@ def test_threads_of_a_trace_call_by_call(tmp_path):
         "C60 instant",
         "C100 forward",
     ]
-    assert speedscope.write(Trial(folder), Chosen(ranks=(0,)), output) == 0
+    assert speedscope.write(Trial(folder), ExportSelection(ranks=(0,)), output) == 0

@@ -13,7 +13,7 @@ from tests.report.protobuf import perfetto
 from tests.report.reading_back import EVENT_TABLES, back, rows
 
 from holter.importers import import_paths
-from holter.report.exports import Chosen, chrome
+from holter.report.exports import ExportSelection, chrome
 from holter.report.exports import perfetto as perfetto_format
 from holter.store.job import create
 from holter.store.trial import Trial
@@ -105,7 +105,7 @@ def test_any_events_come_back_from_chrome_json(drawn, tmp_path_factory):
     if not any(drawn.values()):
         return
     trial = Trial(folder)
-    assert chrome.write(trial, Chosen(), where / "out.json") == sum(map(len, drawn.values()))
+    assert chrome.write(trial, ExportSelection(), where / "out.json") == sum(map(len, drawn.values()))
     again = back(where / "out.json", where)
     for table in drawn:
         assert rows(again, table) == rows(trial, table), table
@@ -126,11 +126,11 @@ def test_real_traces_come_back_as_they_were(name, tmp_path):
     folder = create(str(tmp_path / "store"), "job", command=[], interval_ms=500, rules=[], now_ns=1)
     import_paths([path], folder)
     trial = Trial(folder)
-    assert chrome.write(trial, Chosen(), tmp_path / "out.json")
+    assert chrome.write(trial, ExportSelection(), tmp_path / "out.json")
     again = back(tmp_path / "out.json", tmp_path)
     for table in EVENT_TABLES:
         assert rows(again, table) == rows(trial, table), table
-    assert perfetto_format.write(trial, Chosen(), tmp_path / "out")
+    assert perfetto_format.write(trial, ExportSelection(), tmp_path / "out")
     tracks, slices, _ = perfetto((tmp_path / "out").read_bytes())
     assert tracks
     assert len(slices) >= sum(trial.rows(table) for table in ("kernels", "operators", "launches"))

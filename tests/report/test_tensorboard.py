@@ -13,7 +13,7 @@ from tests.tensors.writing import Recording
 
 from holter.cli import main
 from holter.report import event_file
-from holter.report.exports import Chosen
+from holter.report.exports import ExportSelection
 from holter.report.exports.tensorboard import write
 from holter.store.trial import Trial
 from holter.store.writer import Writer
@@ -58,7 +58,7 @@ def recording(tmp_path_factory) -> Recording:
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
 def test_scalars_and_histograms_by_mode(recording, tmp_path, read):
     # D16: one file for a mode, not one for each step; what is not a number is counted, not dropped.
-    assert write(Trial(recording.folder), Chosen(), tmp_path) == 3 + 3 * 2 + 2
+    assert write(Trial(recording.folder), ExportSelection(), tmp_path) == 3 + 3 * 2 + 2
     assert sorted(path.name for path in tmp_path.iterdir()) == ["eval", "train"]
     assert len(list(tmp_path.rglob("*tfevents*"))) == 2
     train = read(tmp_path / "train")
@@ -82,7 +82,7 @@ def test_ranks_are_runs_of_their_own(tmp_path):
     recording = Recording(tmp_path / "store", ranks=(0, 1))
     for rank in (0, 1):
         recording.save(3, {"loss": rank + 0.5}, rank=rank)
-    write(Trial(recording.folder), Chosen(), tmp_path / "out")
+    write(Trial(recording.folder), ExportSelection(), tmp_path / "out")
     for rank in (0, 1):
         found = by_hand(tmp_path / "out" / "train" / f"rank{rank}")
         assert [row[1:] for row in found["scalars"]["loss"]] == [[3, rank + 0.5]]
@@ -91,7 +91,7 @@ def test_ranks_are_runs_of_their_own(tmp_path):
 def test_a_mode_that_is_none_leads_nowhere_else(tmp_path):
     recording = Recording(tmp_path / "store")
     recording.save(0, {"loss": 1.0}, mode="../../escaped")
-    assert write(Trial(recording.folder), Chosen(), tmp_path / "a" / "out") == 0
+    assert write(Trial(recording.folder), ExportSelection(), tmp_path / "a" / "out") == 0
     assert not (tmp_path / "escaped").exists()
 
 

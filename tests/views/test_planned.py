@@ -100,7 +100,7 @@ def test_progress_needs_nobody_to_type(folder):
     assert found["left_s"] > 0
     said = overview.progress(found)
     assert "of 3,000" in said
-    assert "All steps: --max_steps of the command" in said
+    assert "Total steps: --max_steps of the command" in said
     assert progress(Reading(Trial(folder)), 5000)["total_from"] == "what was typed"
 
 

@@ -1,1 +1,1 @@
-"""The report as live pages, and the same as JSON: served on this machine, to who has the token."""
+"""Serves jobs as live pages and as JSON on this machine, protected by a token."""

@@ -1,4 +1,4 @@
-"""What every answer is made with: which job is asked about, JSON, and refusals in words."""
+"""Parses requests, answers them with JSON or cached bytes, and refuses them with a sentence."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import math
 import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import msgspec
 from anyio import CapacityLimiter, to_thread
 from starlette.responses import Response
+
+from holter.pages.data.encoding import encoded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -23,14 +24,14 @@ T = TypeVar("T")
 
 HTML = "text/html; charset=utf-8"
 MOST_POINTS = 4000
-"""Nobody's screen is wider."""
+"""Pixels of the widest screen."""
 MOST_STORES = 1000
 MOST_OFFSET = 10**9
-"""No list is longer."""
+"""Entries of the longest list."""
 MOST_SECONDS = 4e9
-"""No job is so long; further away a time does not fit into a whole number of ns."""
+"""Longer than any job; times further away do not fit into 64 bits of ns."""
 MOST_AT_ONCE = 8
-"""Answers that are computed at the same time. Each holds a thread, and short answers need some too."""
+"""Answers that are computed at the same time. Each holds a thread, and short answers need threads too."""
 MOST_WAITING = 200
 """Requests that wait for their turn to be computed; further ones are refused."""
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
@@ -38,7 +39,7 @@ _MOST_SHOWN = 40
 
 
 class RefusalError(Exception):
-    """A request that cannot be answered: what to say, and the HTTP status."""
+    """A request that cannot be answered, with a message and an HTTP status."""
 
     def __init__(self, text: str, code: int = 400) -> None:
         super().__init__(text)
@@ -56,7 +57,7 @@ def store_of(request: Request) -> int:
 
 
 def whole(asked: Mapping[str, str], name: str, low: int, high: int, default: int | None = None) -> int:
-    """Return a whole number that an address gives; raises `RefusalError` where it is none or out of range."""
+    """Return a whole number that an address gives; raises `RefusalError` if it is invalid."""
     text = asked.get(name, "")
     if not text and default is not None:
         return default
@@ -82,13 +83,8 @@ def _shown(text: str) -> str:
 
 
 def answered(document: Any, code: int = 200) -> Response:
-    """Return a document as JSON; what is not a number is null."""
+    """Answer with a document as JSON."""
     return Response(encoded(document), code, media_type="application/json")
-
-
-def encoded(document: Any) -> bytes:
-    """Return a document as the bytes of its JSON; what is not a number is null."""
-    return msgspec.json.encode(document, enc_hook=_plain)
 
 
 async def kept(
@@ -117,9 +113,9 @@ async def kept(
 async def _made(
     stores: Stores, job: str, store: int, key: str, made: Callable[[Reading], bytes], packed: bool
 ) -> bytes:
-    """Let a thread make an answer; whoever else asks the same of the same state of the job waits for it too.
+    """Make an answer in a thread; equal requests about the same state of the job share it.
 
-    After each change all tabs ask at once: one thread works, and no others wait for its lock.
+    After each change all tabs ask at once: one thread works, and no other thread waits for its lock.
     """
     name = (job, store, key, packed, stores.state(job, store))
     making = stores.making.get(name)
@@ -130,10 +126,10 @@ async def _made(
         def done(one: asyncio.Future[bytes]) -> None:
             del stores.making[name]
             if not one.cancelled():
-                one.exception()  # perhaps nobody waits for it any more
+                one.exception()  # retrieved, so that asyncio does not log it
 
         making.add_done_callback(done)
-    return await asyncio.shield(making)  # who goes away takes it from nobody
+    return await asyncio.shield(making)  # a closed connection does not cancel it for others
 
 
 def window_of(asked: Mapping[str, str]) -> tuple[float, float] | None:
@@ -153,10 +149,10 @@ def points_of(asked: Mapping[str, str], default: int = 300) -> int:
 
 
 async def in_turn(stores: Stores, work: Callable[[], T]) -> T:
-    """Let a thread do what takes long; only some do at the same time, so that short answers still come.
+    """Do slow work in a thread; a limit on such threads keeps short answers fast.
 
     Raises:
-        RefusalError: So many wait already that it would take too long.
+        RefusalError: Too many requests are waiting.
     """
     turns = stores.turns
     if turns is None:
@@ -164,9 +160,3 @@ async def in_turn(stores: Stores, work: Callable[[], T]) -> T:
     if turns.statistics().tasks_waiting >= MOST_WAITING:
         raise RefusalError(f"{MOST_WAITING} requests wait for an answer already; ask again in a moment", 503)
     return await to_thread.run_sync(work, limiter=turns)
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "item"):
-        return value.item()
-    raise TypeError(f"{type(value).__name__} has no place in JSON")

@@ -1,57 +1,73 @@
-"""What is around every page: the head, the navigation, and the line that says how fresh it is."""
+"""The frame of every page: head, navigation and the status line."""
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from holter.drawing.figure import style
+from holter.drawing.markup import html, tag
 from holter.pages import assets
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_BARE = (
-    "The charts are pictures: the dashboard's third-party files are missing. In a checkout, "
-    "<code>python hatch_build.py</code> fetches them from the npm registry; an installed wheel has them."
+_BARE = html(
+    "The charts are pictures: the dashboard's third-party files are missing. In a checkout, ",
+    tag("code", "python hatch_build.py"),
+    " fetches them from the npm registry; an installed wheel has them.",
 )
 
 
 def framed(
     title: str,
-    inside: str,
+    inside: Markup,
     *,
     data: Mapping[str, object] | None = None,
-    navigation: str = "",
+    navigation: Markup | None = None,
     code: int = 200,
 ) -> HTMLResponse:
     """Wrap a page.
 
     Args:
-        title: What the window is called.
+        title: Title of the window.
         inside: The page's HTML.
-        data: What its scripts know: `events` names what they listen to, None when nothing changes it.
-        navigation: The job's pages.
+        data: Data for its scripts; `events` is the address of its event stream.
+        navigation: Links to the job's pages.
         code: The HTTP status.
     """
     bare = not assets.complete()
     known = {"bare": "yes", **(data or {})} if bare else data or {}
-    told = "".join(f' data-{key}="{escape(str(value), quote=True)}"' for key, value in known.items())
-    notice = f'<p class="notice">{_BARE}</p>' if bare else ""
     at = assets.address()
-    vendor = "" if bare else f'<link rel="stylesheet" href="{at}vendor/uPlot.css">'
-    return HTMLResponse(
-        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)} · holter</title>'
-        '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f'<script src="{at}theme.js"></script>{style()}{vendor}<link rel="stylesheet" href="{at}pages.css">'
-        f'<link rel="stylesheet" href="{at}tables.css">'
-        f'<link rel="stylesheet" href="{at}canvas.css">'
-        f'<link rel="icon" href="data:,"><script type="module" src="{at}start.js"></script></head>'
-        '<body><a class="skip" href="#main">to the content</a>'
-        f'<header><nav aria-label="pages"><a class="home" href="/">holter</a>{navigation}</nav>'
-        '<span id="state" role="status"></span><span id="commands"></span></header>'
-        f'{notice}<main id="main" tabindex="-1"{told}>{inside}</main></body></html>',
-        code,
+    styles = (
+        ["pages.css", "tables.css", "canvas.css"]
+        if bare
+        else ["vendor/uPlot.css", "pages.css", "tables.css", "canvas.css"]
     )
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("title", title, " · holter"),
+        tag("meta", name="viewport", content="width=device-width,initial-scale=1"),
+        tag("script", src=f"{at}theme.js"),
+        style(),
+        *(tag("link", rel="stylesheet", href=f"{at}{name}") for name in styles),
+        tag("link", rel="icon", href="data:,"),
+        tag("script", type="module", src=f"{at}start.js"),
+    )
+    header = tag(
+        "header",
+        tag("nav", tag("a", "holter", class_="home", href="/"), navigation, aria_label="pages"),
+        tag("span", id="state", role="status"),
+        tag("span", id="commands"),
+    )
+    body = tag(
+        "body",
+        tag("a", "to the content", class_="skip", href="#main"),
+        header,
+        tag("p", _BARE, class_="notice") if bare else None,
+        tag("main", inside, id="main", tabindex="-1", **{f"data_{key}": one for key, one in known.items()}),
+    )
+    return HTMLResponse(Markup("<!doctype html>") + tag("html", head, body, lang="en"), code)

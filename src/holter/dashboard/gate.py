@@ -1,4 +1,4 @@
-"""Who may ask: only who has the token, only under a name of this machine, only from our own pages."""
+"""Access control: checks the token, the host name and the origin of each request."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "holter_token"
-"""Begin of the cookie's name. A browser sends the cookies of a host to all its ports, so the port follows:
-several servers, or tunnels to them, do not overwrite each other's token."""
+"""Prefix of the cookie's name; the port follows. A browser sends the cookies of a host to all its ports, and
+with the port in the name several servers, or tunnels to them, do not overwrite each other's token."""
 _SHOWN = 100
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-"""Nothing from anywhere else, and no script but ours: what a job's names say is shown, never executed."""
+"""Allows only resources of this server: names that come from a job are shown, never executed."""
 _HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
@@ -32,11 +32,11 @@ _HEADERS = {
 
 
 class Gate:
-    """Stands before the application.
+    """Middleware that refuses requests without the token, for another host, or from another site.
 
-    The token comes once in the URL that `holter ui` prints, or as `Authorization: Bearer`; then it lives in
-    a cookie that scripts cannot read and other sites' requests do not carry. The host's name is checked, for
-    a page elsewhere could point a name of its own at this machine.
+    The token comes once in the URL that `holter ui` prints, or as `Authorization: Bearer`; then it is in a
+    cookie that scripts cannot read and that requests of other sites do not carry. The host name is checked
+    because another site could let a name of its own point at this machine (DNS rebinding).
     """
 
     def __init__(self, app: ASGIApp, token: str, hosts: Collection[str]) -> None:
@@ -45,7 +45,7 @@ class Gate:
         self.hosts = {host.lower() for host in hosts}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer in place of the application, or let the request through with our headers on the answer."""
+        """Refuse a request, or pass it to the application and add the security headers to the answer."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -117,7 +117,7 @@ def _cookies(headers: Headers) -> dict[str, str]:
 
 
 def _own(headers: Headers) -> bool:
-    """Whether a request comes from one of our pages."""
+    """Return whether a request comes from a page of this server."""
     try:
         origin = urlsplit(headers.get("origin", "")).netloc
     except ValueError:

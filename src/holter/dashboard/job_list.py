@@ -1,4 +1,4 @@
-"""The list of all jobs of some stores: each ended one is read once, and of thousands not all at once."""
+"""Lists the jobs of stores: reads each ended job once, and thousands of jobs in portions."""
 
 from __future__ import annotations
 
@@ -15,37 +15,37 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 UNREAD = "not read yet"
-"""The status of a job of which only the name is known so far."""
+"""Status of a job of which only the name has been read."""
 AT_ONCE = 500
 _STALE_S = 0.4
 _REST = 10
-"""Listing takes a tenth of the time at most: where it is slow, as in object stores, it is done less often."""
+"""Listing takes at most a tenth of the time: slow stores, such as object stores, are listed less often."""
 
 Summary = dict[str, Any]
 
 
 class JobList:
-    """Jobs and what stands in the list about them. May be asked from any thread."""
+    """Summaries of jobs. Thread-safe."""
 
     def __init__(self, urls: Sequence[str], *, at_once: int = AT_ONCE) -> None:
-        """List some stores; `at_once` jobs are read by who does not want them all."""
+        """List some stores; a portion is `at_once` jobs."""
         self.urls = list(urls)
         self.at_once = at_once
         self._lock = threading.Lock()
         self._ended: dict[str, dict[str, tuple[str | None, Summary]]] = {}
         self._found: tuple[list[Summary], list[str]] = [], []
         self._left = 0
-        """Jobs that were not read."""
+        """Jobs that have not been read."""
         self._held: dict[str, int] = {}
-        """How many jobs a store had when it last had any."""
+        """Number of jobs of each store when it last had any."""
         self._until = 0.0
 
     def all(self, *, whole: bool = True) -> tuple[list[Summary], list[str]]:
         """Return every job's summary, newest first, and what could not be listed.
 
         Args:
-            whole: Read every job that is not known. Otherwise some hundreds, those that changed last, and
-                return the others by name, as `UNREAD`.
+            whole: Read every new job. Otherwise read those that changed last, and return the others by name,
+                as `UNREAD`.
         """
         with self._lock:
             if time.monotonic() < self._until and not (whole and self._left):
@@ -94,7 +94,7 @@ class JobList:
 
 
 def _changed(stamp: str | None) -> int:
-    """Return when a job's manifest changed, ns since the epoch; 0 where nobody knows."""
+    """Return when a job's manifest changed, ns since the epoch; 0 if unknown."""
     when = (stamp or "").partition("-")[0]
     return int(when) if when.isdigit() else 0
 

@@ -1,21 +1,24 @@
-"""The list of jobs: searched, sorted by age, some of them marked to be compared."""
+"""The page with the list of jobs: search, pages, and selection for a comparison."""
 
 from __future__ import annotations
 
 import time
 from datetime import datetime, timedelta
-from html import escape
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
+from markupsafe import Markup
+
 from holter.dashboard.answers import MOST_OFFSET, RefusalError, whole
 from holter.dashboard.job_list import UNREAD
+from holter.drawing.markup import html, tag
 from holter.pages.addresses import job_address
 from holter.views.jobs import RUNNING, ended_sick, said
 from holter.views.wording import duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
 
 ASKED = ("name", "status", "since", "until", "page")
 _A_PAGE = 100
@@ -30,7 +33,7 @@ def chosen_jobs(listed: list[dict[str, Any]], asked: Mapping[str, str]) -> list[
             this machine's time, as `2026-01-31`.
 
     Raises:
-        RefusalError: A day is none.
+        RefusalError: A day is invalid.
     """
     name, status = asked.get("name", "").lower(), asked.get("status", "").lower()
     first, last = _day(asked, "since"), _day(asked, "until", timedelta(days=1))
@@ -39,7 +42,7 @@ def chosen_jobs(listed: list[dict[str, Any]], asked: Mapping[str, str]) -> list[
         for job in listed
         if name in job["name"].lower()
         and (not status or job["status"].lower() == status)
-        # When a damaged job was created nobody knows.
+        # A damaged job has no time of creation.
         and (first is None or (job["created"] is not None and job["created"] >= first))
         and (last is None or (job["created"] is not None and job["created"] < last))
     ]
@@ -55,43 +58,75 @@ def _day(asked: Mapping[str, str], which: str, more: timedelta = timedelta(0)) -
         raise RefusalError(f"{which} is {text[:40]!r}; a day is expected, as 2026-01-31") from None
 
 
-def page(listed: list[dict[str, Any]], wrong: list[str], asked: dict[str, str]) -> str:
+def page(listed: list[dict[str, Any]], wrong: list[str], asked: dict[str, str]) -> Markup:
     """Draw the list: `listed` are all jobs, `wrong` says what could not be listed, `asked` which to show."""
     chosen = chosen_jobs(listed, asked)
     number = whole(asked, "page", 0, MOST_OFFSET, 0)
     shown = chosen[number * _A_PAGE : (number + 1) * _A_PAGE]
-    statuses = "".join(
-        f"<option{' selected' if status == asked['status'] else ''}>{escape(status)}</option>"
-        for status in sorted({job["status"] for job in listed} - {UNREAD})
+    statuses = html(
+        *(
+            tag("option", status, selected=status == asked["status"])
+            for status in sorted({job["status"] for job in listed} - {UNREAD})
+        )
     )
-    form = (
-        '<form class="search" action="/"><input name="name" type="search" aria-label="part of a name" '
-        f'placeholder="part of a name" value="{escape(asked["name"], quote=True)}">'
-        f'<select name="status" aria-label="status"><option value="">any status</option>{statuses}</select>'
-        f"{_date(asked, 'since', 'created from')}{_date(asked, 'until', 'to')}"
-        "<button>Search</button></form>"
+    form = tag(
+        "form",
+        tag(
+            "input",
+            name="name",
+            type="search",
+            aria_label="part of a name",
+            placeholder="part of a name",
+            value=asked["name"],
+        ),
+        tag("select", tag("option", "any status", value=""), statuses, name="status", aria_label="status"),
+        _date(asked, "since", "created from"),
+        _date(asked, "until", "to"),
+        tag("button", "Search"),
+        class_="search",
+        action="/",
     )
-    said_wrong = "".join(f'<p class="headline">{escape(text)}</p>' for text in wrong)
+    said_wrong = html(*(tag("p", text, class_="headline") for text in wrong))
     if not listed:
-        empty = "<p>No job yet. Record one:</p><p><code>holter run -- python train.py</code></p>"
-        return f"<h1>Jobs</h1>{said_wrong or empty}"
-    rows = "".join(map(_row, shown)) or '<tr><td colspan="6">No job is like that.</td></tr>'
-    heads = "<th></th><th>job</th><th>created</th><th>status</th><th class=n>duration</th><th>verdict</th>"
+        empty = html(
+            tag("p", "No job yet. Record one:"), tag("p", tag("code", "holter run -- python train.py"))
+        )
+        return html(tag("h1", "Jobs"), said_wrong or empty)
+    rows = html(*map(_row, shown)) or tag("tr", tag("td", "No matching jobs.", colspan="6"))
+    heads = html(
+        tag("th"),
+        tag("th", "job"),
+        tag("th", "created"),
+        tag("th", "status"),
+        tag("th", "duration", class_="n"),
+        tag("th", "verdict"),
+    )
     more = _more(len(chosen), number, asked)
-    return (
-        f'<h1>Jobs</h1>{said_wrong}{form}<form action="/compare"><div class="scroll"><table class="jobs">'
-        f"<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>{more}"
-        "<button>Compare the marked</button></form>"
+    return html(
+        tag("h1", "Jobs"),
+        said_wrong,
+        form,
+        tag(
+            "form",
+            tag(
+                "div",
+                tag("table", tag("thead", tag("tr", heads)), tag("tbody", rows), class_="jobs"),
+                class_="scroll",
+            ),
+            more,
+            tag("button", "Compare selected"),
+            action="/compare",
+        ),
     )
 
 
-def _date(asked: dict[str, str], name: str, label: str) -> str:
-    value = escape(asked.get(name, ""), quote=True)
-    return f'<label>{label} <input type="date" name="{name}" value="{value}"></label>'
+def _date(asked: dict[str, str], name: str, label: str) -> Markup:
+    value = asked.get(name, "")
+    return tag("label", label, " ", tag("input", type="date", name=name, value=value))
 
 
 def _said(job: dict[str, Any]) -> str:
-    """Say what the job's card led with; of a verdict the sentence, which has the numbers."""
+    """Return the headline of the job's card, or the sentence of its verdict, which has the numbers."""
     verdict = job["verdict"]
     if not (job["fault"] or job["silent_s"]) and isinstance(verdict, dict) and not verdict.get("headline"):
         return str(verdict.get("sentence") or said(job))
@@ -108,25 +143,27 @@ def mood(job: dict[str, Any]) -> str:
     return "running" if status in RUNNING else "failed" if status in ("Failed", "Unreadable") else ""
 
 
-def _row(job: dict[str, Any]) -> str:
+def _row(job: dict[str, Any]) -> Markup:
     created = (
         time.strftime("%Y-%m-%d %H:%M", time.localtime(job["created"] / 1e9)) if job["created"] else "unknown"
     )
-    name, place = escape(job["name"]), f"{job['store']}/{job['name']}"
+    name, place = (job["name"], f"{job['store']}/{job['name']}")
     address = job_address(job["name"], job["store"])
-    return (
-        f'<tr><td><input type="checkbox" name="job" value="{escape(place, quote=True)}" '
-        f'aria-label="mark {escape(job["name"], quote=True)}"></td>'
-        f'<td><a href="{escape(address, quote=True)}">{name}</a></td><td>{created}</td>'
-        f'<td class="{mood(job)}">{escape(job["status"])}</td>'
-        f"<td class=n>{duration(job['duration_s'])}</td><td>{escape(_said(job))}</td></tr>"
+    return tag(
+        "tr",
+        tag("td", tag("input", type="checkbox", name="job", value=place, aria_label=f"mark {job['name']}")),
+        tag("td", tag("a", name, href=address)),
+        tag("td", created),
+        tag("td", job["status"], class_=mood(job)),
+        tag("td", duration(job["duration_s"]), class_="n"),
+        tag("td", _said(job)),
     )
 
 
-def _more(count: int, number: int, asked: dict[str, str]) -> str:
-    def link(to: int, text: str) -> str:
-        return f'<a href="/?{escape(urlencode({**asked, "page": to}), quote=True)}">{text}</a> '
+def _more(count: int, number: int, asked: dict[str, str]) -> Markup:
+    def link(to: int, text: str) -> Markup:
+        return html(tag("a", text, href=f"/?{urlencode({**asked, 'page': to})}"), " ")
 
     before = link(number - 1, "newer") if number else ""
     after = link(number + 1, "older") if (number + 1) * _A_PAGE < count else ""
-    return f"<p>{before}{after}</p>" if before or after else ""
+    return tag("p", before, after) if before or after else Markup()

@@ -1,4 +1,4 @@
-"""Server-sent events: a page is told when what it shows has changed; all pages of a job share one look."""
+"""Server-sent events: notifies pages of changes; all pages of a job share one watch."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
 
 LOOK_S = 0.5
 _BEAT_S = 15.0
-"""After so long without a change a line is sent anyway, so that both ends notice a dead connection."""
+"""Seconds without a change after which a heartbeat is sent, so that both ends notice a dead connection."""
 _SHARE = 0.06
-"""The share of a core that is spent on drawing and sending what has changed."""
+"""Share of a core that is spent on drawing and sending changes."""
 _TAB_S = 0.002
-"""CPU time of sending it to one tab, about."""
+"""Approximate CPU seconds of sending a change to one tab."""
 _MOST_S = 30.0
 MOST_STREAMS, MOST_OF_ONE = 300, 100
-"""Pages that may listen at the same time: all together, and from one address."""
+"""Limits of open streams: in total, and per client address."""
 _LATER_MS = 15_000
 _SIGN_S = 5.0
-"""So often a running job's agents learn that somebody looks."""
+"""Seconds between signals to a running job's agents that a page is open."""
 
 
 class Live:
-    """Watches what somebody looks at, and nothing else; however many look at a job, it is watched once."""
+    """Watches the jobs whose pages are open, each once."""
 
     def __init__(self, stores: Stores) -> None:
         self.stores = stores
@@ -47,10 +47,10 @@ class Live:
     async def events(self, request: Request) -> StreamingResponse:
         """Answer with a stream: `hello` now, `changed` after every change of the job, or of the list of jobs.
 
-        A page gives the `stamp` of what it shows; where that is old already it is told at once.
+        A page sends the `stamp` of what it shows; if that is old, `changed` follows at once.
 
-        Each has JSON: `age_s`, how old the newest sample of the machine is, where there is one. `lost` says
-        in `text` what became of the store.
+        Each event has JSON: `age_s` is the age of the newest sample of the machine, if any. `text` of
+        `lost` says what is wrong with the store.
         """
         job, store = request.query_params.get("job"), store_of(request)
         watch = _OfJob(self.stores, job, store) if job is not None else _OfList(self.stores)
@@ -61,7 +61,7 @@ class Live:
         return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
 
     async def _counted(self, who: str, key: str, fresh: _Watch, shown: str) -> AsyncIterator[str]:
-        """Stream as long as somebody listens; who is one too many hears why, and asks again later."""
+        """Stream to a client; beyond the limit the client gets the reason and tries again later."""
         if self._listen.total() >= MOST_STREAMS or self._listen[who] >= MOST_OF_ONE:
             text = f"{self._listen.total()} pages listen to this server already; close some of them"
             yield f"retry: {_LATER_MS}\n{_event('lost', {'text': text})}"
@@ -82,7 +82,7 @@ class Live:
         watch.readers += 1
         try:
             seen = watch.number
-            with contextlib.suppress(OSError, LookupError, ValueError):  # of which `run` tells
+            with contextlib.suppress(OSError, LookupError, ValueError):  # `run` reports it
                 now = await run_in_threadpool(watch.stamp)
                 watch.last = now if watch.last is None else watch.last
             if watch.task is None:
@@ -107,13 +107,13 @@ class Live:
 
 
 class _Watch:
-    """Looks at one thing as long as somebody listens."""
+    """Watches one job, or the list of jobs, while streams are open."""
 
     def __init__(self, stores: Stores) -> None:
         self.stores = stores
         self.number = 0
         self.last: int | str | None = None
-        """The stamp of what was told last; None before the first look."""
+        """Stamp of the last notification; None before the first look."""
         self.text = ""
         self.readers = 0
         self.task: asyncio.Task[None] | None = None
@@ -124,18 +124,18 @@ class _Watch:
         raise NotImplementedError
 
     def facts(self) -> dict[str, Any]:
-        """Return what is told with it."""
+        """Return the data of an event."""
         return {}
 
     def cost_s(self) -> float:
-        """Return what it took to answer after the last change, all pages together; CPU seconds."""
+        """Return the CPU seconds of all answers since the last change."""
         return 0.0
 
     def show(self) -> None:
-        """Let know that somebody looks."""
+        """Signal that a page is open."""
 
     async def later(self, seen: int) -> None:
-        """Wait for news after number `seen`."""
+        """Wait for an event after number `seen`."""
         async with self.news:
             await self.news.wait_for(lambda: self.number != seen)
 
@@ -155,7 +155,7 @@ class _Watch:
                 text = _event("lost", {"text": said})
             if self.last is None:
                 self.last = now
-            # It must not take more than its share of a core, however fast a job changes and many look.
+            # The rate keeps to the share of a core, whatever the number of changes and of open pages.
             rest = min((self.cost_s() + self.readers * _TAB_S) / _SHARE, _MOST_S) - (time.monotonic() - told)
             if now != self.last and rest <= 0:
                 self.last, told = now, time.monotonic()

@@ -1,4 +1,4 @@
-"""What runs now, in Prometheus' text format: step times, issues, how busy the machines are."""
+"""Metrics of running jobs in the text format of Prometheus: step times, issues, utilization."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""Puts the pages, the API and the gate together, and serves them until it is interrupted."""
+"""Builds the ASGI application: pages, API and access control."""
 
 from __future__ import annotations
 
 import threading
-from html import escape
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
@@ -18,7 +17,7 @@ from holter.dashboard.frame import framed
 from holter.dashboard.gate import Gate
 from holter.dashboard.live import Live
 from holter.dashboard.stores import Stores
-from holter.pages import assets
+from holter.drawing.markup import html, tag
 from holter.store.parquet import queries as parquet
 
 if TYPE_CHECKING:
@@ -34,18 +33,17 @@ def application(stores: Sequence[str], token: str, hosts: Collection[str] = ()) 
 
     Args:
         stores: Their URLs or folders.
-        token: Who asks must know it.
-        hosts: Names under which it may be asked; any when there are none.
+        token: Every request must carry it.
+        hosts: Valid names in the Host header; empty for any name.
     """
     served = Stores(stores)
-    # Loading the database takes longer than the first answers; nobody has asked anything yet.
+    # Loading the database takes longer than the first answers, so it begins before the first request.
     threading.Thread(target=lambda: parquet.connect().close(), daemon=True).start()
     app = Starlette(
         routes=[
             *site.routes(served),
             *api.routes(served),
             Route("/events", Live(served).events),
-            *assets.routes(),
         ],
         middleware=[Middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)],
         exception_handlers={
@@ -62,7 +60,7 @@ def application(stores: Sequence[str], token: str, hosts: Collection[str] = ()) 
 
 
 async def _wrong(request: Request, error: Exception) -> Response:
-    """Say in a sentence what is wrong: as JSON to programs, as a page to people. Never a stack trace."""
+    """Answer an error with a sentence: as JSON for the API, else as a page. Never a stack trace."""
     if isinstance(error, RefusalError):
         code = error.code
     elif isinstance(error, HTTPException):
@@ -74,5 +72,5 @@ async def _wrong(request: Request, error: Exception) -> Response:
         text = f"There is nothing at {request.url.path}."
     if request.url.path.startswith("/api/"):
         return answered({"schema": 1, "error": text}, code)
-    inside = f'<h1 class="wrong">{escape(text)}</h1><p><a href="/">All jobs</a></p>'
+    inside = html(tag("h1", text, class_="wrong"), tag("p", tag("a", "All jobs", href="/")))
     return framed("holter", inside, code=code)

@@ -1,26 +1,28 @@
-"""The addresses of the pages: the list of jobs, a job's pages, jobs side by side."""
+"""Routes of the pages: the list of jobs, the pages of a job, comparisons, and the app's files."""
 
 from __future__ import annotations
 
 import time
-from html import escape
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import HTMLResponse
+from starlette.responses import FileResponse, HTMLResponse
 from starlette.routing import Route
 
-from holter.dashboard import early, listing
+from holter.dashboard import early_page, listing
 from holter.dashboard.answers import HTML, RefusalError, in_turn, kept, points_of, which, window_of
+from holter.dashboard.comparison_page import saving_parameters, side_by_side
 from holter.dashboard.frame import framed
-from holter.dashboard.overlaid import overlaid, places
-from holter.dashboard.sides import side_by_side, told
+from holter.dashboard.overlays import overlaid, places
 from holter.drawing.figure import figure
+from holter.drawing.markup import html, tag, trusted
 from holter.pages import assets
 from holter.pages.addresses import navigation
-from holter.pages.islands import LATER, REFRESHED, island
+from holter.pages.islands import island
 from holter.pages.job import FIRST, pages
+from holter.pages.rendering import Rendering
 from holter.store.trial import Trial
 from holter.views.comparison.document import compare
 from holter.views.comparison.overlays import OVERLAYS, missing
@@ -30,16 +32,17 @@ from holter.views.tables import is_long
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from markupsafe import Markup
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from holter.dashboard.overlaid import Place
+    from holter.dashboard.overlays import ServedJob
     from holter.dashboard.stores import Stores
     from holter.views.reading import Reading
 
 
 _SHARE = 0.05
-"""The share of a core that is spent on comparing anew what has changed; the charts are always new."""
+"""Share of a core that is spent on comparing running jobs again; the charts are always new."""
 
 
 def routes(stores: Stores) -> list[Route]:
@@ -50,24 +53,37 @@ def routes(stores: Stores) -> list[Route]:
         Route("/jobs/{job}", site.job),
         Route("/jobs/{job}/{page}", site.job),
         Route("/compare", site.compare),
+        Route("/app/{state}/{name:path}", _asset),
     ]
+
+
+async def _asset(request: Request) -> Response:
+    """Answer with a script or a style; its address changes with its contents, so browsers keep it."""
+    name = request.path_params["name"]
+    asset = assets.found(name)
+    if asset is None:
+        raise RefusalError(f"there is no file {name!r}", 404)
+    path, kind = asset
+    return FileResponse(
+        path, media_type=kind, headers={"cache-control": "public, max-age=31536000, immutable"}
+    )
 
 
 class _Site:
     def __init__(self, stores: Stores) -> None:
         self.stores = stores
         self._last: tuple[tuple[Any, ...], float, dict[str, Any]] | None = None
-        """The comparison made last: of which jobs in which state, until when it will do, what it says."""
+        """The last comparison: its jobs and their states, until when it is valid, and its document."""
 
     async def jobs(self, request: Request) -> Response:
-        # Only who asks for a status has to wait until every job's is known.
+        # Only a search for a status has to wait until the status of every job is known.
         whole = bool(request.query_params.get("status"))
         listed, wrong = await run_in_threadpool(lambda: self.stores.listed(whole=whole))
         asked = {key: request.query_params.get(key, "") for key in listing.ASKED}
         return framed("Jobs", listing.page(listed, wrong, asked), data={"events": "/events"})
 
     async def job(self, request: Request) -> Response:
-        """Draw one page of a job; its inside alone, without first paints, for who has the page already."""
+        """Answer with a page of a job, or with its contents only for `part=inside`."""
         job, store = which(request)
         name = request.path_params.get("page", FIRST).replace("-", "_")
         shelf = pages()
@@ -84,11 +100,10 @@ class _Site:
         there = f"?{urlencode({**query, 'paint': 'now'})}"
 
         def made(reading: Reading) -> bytes:
-            REFRESHED.set(inside)
-            # Whoever runs scripts sees the text first; its charts come when they are drawn.
+            # A browser with scripts shows the text first and adds each chart when it is drawn.
             waits = asked.get("paint") != "now" and assets.complete() and is_long(reading.trial)
-            LATER.set(there if waits else "")
-            drawn: str = shelf[name].draw(reading.at(window, width), asked)
+            rendering = Rendering(refreshed=inside, later=there if waits else "")
+            drawn: str = shelf[name].draw(reading.at(window, width), asked, rendering)
             return drawn.encode()
 
         key = f"page {name} {sorted(asked.items())} {inside}"
@@ -97,47 +112,47 @@ class _Site:
             return _with_facts(made(reading), _facts(reading.description))
 
         described = self.stores.described(job, store)
-        if inside and described:  # many tabs ask for this, after each change
+        if inside and described:  # many tabs ask for this after each change
             return await kept(self.stores, request, key, alone, HTML)
-        # Before it is drawn: what comes meanwhile is told.
+        # Taken before drawing, so that the page is notified of changes meanwhile.
         stamp = await run_in_threadpool(self.stores.stamp, job, store)
         folder = None if described else await run_in_threadpool(self.stores.early, job, store)
         if folder is not None:
-            document = await run_in_threadpool(early.document, folder)
-            html, facts = early.page(document, asked), _facts(document, early=True)
+            document = await run_in_threadpool(early_page.document, folder)
+            page, facts = early_page.page(document, asked), _facts(document, early=True)
             if inside:
-                return HTMLResponse(_with_facts(html.encode(), facts))
+                return HTMLResponse(_with_facts(page.encode(), facts))
         elif inside:
             return await kept(self.stores, request, key, alone, HTML)
 
-        def whole() -> tuple[str, dict[str, object]]:
-            html = self.stores.kept(job, store, key, made).decode()
+        def whole() -> tuple[Markup, dict[str, object]]:
+            page = trusted(self.stores.kept(job, store, key, made).decode())
             with self.stores.reading(job, store) as reading:
-                return html, _facts(reading.description)
+                return page, _facts(reading.description)
 
         if folder is None:
-            html, facts = await in_turn(self.stores, whole)
+            page, facts = await in_turn(self.stores, whole)
         events = f"/events?{urlencode({'job': job, 'store': store, 'stamp': stamp})}"
         data = {"job": job, "store": store, **facts, "events": events, "page": name}
-        bar = navigation(job, store, [(name, page.TITLE) for name, page in shelf.items()], name, asked)
-        return framed(f"{shelf[name].TITLE} · {job}", html, data=data, navigation=bar)
+        bar = navigation(job, store, [(name, one.TITLE) for name, one in shelf.items()], name, asked)
+        return framed(f"{shelf[name].TITLE} · {job}", page, data=data, navigation=bar)
 
     async def compare(self, request: Request) -> Response:
         chosen = request.query_params.getlist("job")
         asked = dict(request.query_params)
         inside = asked.pop("part", "") == "inside"
-        html, data = await in_turn(self.stores, lambda: self._compared(chosen, asked, inside))
+        page, data = await in_turn(self.stores, lambda: self._compared(chosen, asked, inside))
         if inside:
-            return HTMLResponse(_with_facts(html.encode(), data))
-        return framed("Comparison", html, data=data)
+            return HTMLResponse(_with_facts(page.encode(), data))
+        return framed("Comparison", page, data=data)
 
     def _compared(
         self, chosen: list[str], asked: dict[str, str], inside: bool
-    ) -> tuple[str, dict[str, object]]:
-        """Return a comparison's inside, and what its scripts know; of jobs that run it is not made often."""
+    ) -> tuple[Markup, dict[str, object]]:
+        """Return the contents of a comparison and the data of its scripts; reuse those of running jobs."""
         of = places(self.stores, chosen)
-        REFRESHED.set(inside)
-        numbers, said = told(asked), tuple(sorted(asked.items()))
+        rendering = Rendering(refreshed=inside)
+        numbers, said = saving_parameters(asked), tuple(sorted(asked.items()))
         key = (tuple(chosen), said, tuple(self.stores.stamp(one.folder.name, one.store) for one in of))
         runs = [one for one in of if one.folder.manifest().get("status") in RUNNING]
         last, began = self._last, time.monotonic()
@@ -146,11 +161,10 @@ class _Site:
             document = compare([Trial(one.folder) for one in of], **numbers)
             took = time.monotonic() - began
             last = self._last = (key, began + took / _SHARE, document)
-        charts = "".join(
-            island("figure", lambda name=name: self._overlay(of, name), figure=name)  # type: ignore[misc]
-            for name in OVERLAYS
+        charts = html(
+            *(island(rendering, "figure", partial(self._overlay, of, name), figure=name) for name in OVERLAYS)
         )
-        charts = f'<h2>On the same axes</h2><div class="charts">{charts}</div>'
+        charts = html(tag("h2", "On the same axes"), tag("div", charts, class_="charts"))
         followed = {"job": runs[-1].folder.name, "store": runs[-1].store} if runs else {}
         data: dict[str, object] = {
             "compare": urlencode([("job", one) for one in chosen]),
@@ -159,13 +173,13 @@ class _Site:
         }
         return side_by_side(last[2], chosen, asked, charts), data
 
-    def _overlay(self, of: Sequence[Place], name: str) -> str:
+    def _overlay(self, of: Sequence[ServedJob], name: str) -> Markup:
         drawn = overlaid(self.stores, of, [name], 300)[name]
-        return f'<p class="note">{missing(name)}</p>' if drawn is None else figure(drawn)
+        return tag("p", missing(name), class_="note") if drawn is None else figure(drawn)
 
 
 def _facts(told: Mapping[str, Any], *, early: bool = False) -> dict[str, object]:
-    """Return what scripts know of a job's state; `early`: there is more to come."""
+    """Return a job's state for scripts; `early` if its description is not complete."""
     of = told["job"]
     return {
         "start": of["start"] or "",
@@ -176,7 +190,7 @@ def _facts(told: Mapping[str, Any], *, early: bool = False) -> dict[str, object]
     }
 
 
-def _with_facts(html: bytes, facts: Mapping[str, object]) -> bytes:
+def _with_facts(inside: bytes, facts: Mapping[str, object]) -> bytes:
     """Put the facts around a page's inside, as the whole page has them."""
-    told = "".join(f' data-{key}="{escape(str(value), quote=True)}"' for key, value in facts.items())
-    return f'<main id="main"{told}>'.encode() + html + b"</main>"
+    data = {f"data_{name}": value for name, value in facts.items()}
+    return tag("main", trusted(inside.decode()), id="main", **data).encode()

@@ -1,15 +1,17 @@
-"""A flame graph as SVG, callers above what they call: readable with scripts off, in print, in the dark."""
+"""Draws a flame graph as SVG, callers above callees, for readers without JavaScript and for print."""
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
+from holter.drawing.markup import html, tag
 from holter.views.wording import milliseconds, percent, plain_function
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from markupsafe import Markup
 
 WIDTH, ROW = 1160, 18
 DEEPEST = 40
@@ -20,15 +22,20 @@ _LEAST = 1.0
 """Narrower bars are not drawn."""
 
 
-def flame(tree: dict[str, Any], title: str) -> str:
+def flame(tree: dict[str, Any], title: str) -> Markup:
     """Draw a tree of `name`, `value` (ns) and `children`."""
     bars = list(_bars(tree, tree["value"] or 1))
     height = ROW * (1 + max((row for row, *_ in bars), default=0))
-    drawn = "".join(_bar(*one) for one in bars)
-    name = escape(title, quote=True)
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{name}" class="chart flame">'
-        f"<title>{name}</title>{drawn}</svg>"
+    drawn = html(*(_bar(*one) for one in bars))
+    name = title
+    return tag(
+        "svg",
+        tag("title", name),
+        drawn,
+        viewBox=f"0 0 {WIDTH} {height}",
+        role="img",
+        aria_label=name,
+        class_="chart flame",
     )
 
 
@@ -45,14 +52,18 @@ def _bars(tree: dict[str, Any], whole: float) -> Iterator[tuple[int, float, floa
             left += WIDTH * child["value"] / whole
 
 
-def _bar(row: int, left: float, width: float, name: str, told: str) -> str:
+def _bar(row: int, left: float, width: float, name: str, told: str) -> Markup:
     room = int((width - 6) / _LETTER)
     plain = plain_function(name)
     label = plain if len(plain) <= room else f"{plain[: room - 1]}…"
-    said = f'<text x="{left + 3:.1f}" y="{ROW * row + 13}">{escape(label)}</text>' if room > 2 else ""
-    return (
-        f'<g><title>{escape(told)}</title><rect x="{left:.1f}" y="{ROW * row}" width="{width:.1f}" '
-        f'height="{ROW - 1}" class="h{hue(name)}"/>{said}</g>'
+    said = tag("text", label, x=f"{left + 3:.1f}", y=ROW * row + 13) if room > 2 else ""
+    return tag(
+        "g",
+        tag("title", told),
+        tag(
+            "rect", x=f"{left:.1f}", y=ROW * row, width=f"{width:.1f}", height=ROW - 1, class_=f"h{hue(name)}"
+        ),
+        said,
     )
 
 

@@ -1,20 +1,22 @@
-"""Pieces of drawings: texts, bars, pictures, colors and the room that they stand in."""
+"""Parts of drawings: texts, bars, images, colors and margins."""
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
+from holter.drawing.markup import html, tag
 from holter.schema.phases import BREAKDOWN
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+
     from holter.views.figure import Series
 
 WIDTH, HEIGHT = 580, 240
 LEFT, RIGHT, TOP, BOTTOM = 64, 12, 8, 40
 COLORS = 8
 _LABEL = 22
-"""Letters that a label beside a row has room for."""
+"""Letters that fit into a label beside a row."""
 
 
 def color(series: Series, at: int) -> str:
@@ -22,32 +24,32 @@ def color(series: Series, at: int) -> str:
     return f"p-{series.key}" if series.key in BREAKDOWN else f"c{at % COLORS}"
 
 
-def text(x: float, y: float, text: str, kind: str) -> str:
-    """A text at a place; `text` is markup already."""
-    return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}">{text}</text>'
+def text(x: float, y: float, text: str, kind: str) -> Markup:
+    """Return a text at a place."""
+    return tag("text", text, x=f"{x:.1f}", y=f"{y:.1f}", class_=kind)
 
 
-def bar(x: float, y: float, width: float, height: float, kind: str) -> str:
+def bar(x: float, y: float, width: float, height: float, kind: str) -> Markup:
     """Return a rectangle that is filled."""
-    size = f'width="{max(width, 0.5):.1f}" height="{height:.1f}"'
-    return f'<rect x="{x:.1f}" y="{y:.1f}" {size} class="bar {kind}"/>'
+    size = {"width": f"{max(width, 0.5):.1f}", "height": f"{height:.1f}"}
+    return tag("rect", x=f"{x:.1f}", y=f"{y:.1f}", **size, class_=f"bar {kind}")
 
 
-def picture(x: float, width: float, height: float, data: str) -> str:
+def picture(x: float, width: float, height: float, data: str) -> Markup:
     """Return a picture from the top of the drawing on."""
-    place = f'x="{x}" y="{TOP}" width="{width}" height="{height}"'
-    return f'<image {place} preserveAspectRatio="none" class="cells" href="{data}"/>'
+    place = {"x": x, "y": TOP, "width": width, "height": height}
+    return tag("image", **place, preserveAspectRatio="none", class_="cells", href=data)
 
 
-def prose(text: str) -> str:
-    """Return a sentence as markup: what stands in backticks is code."""
-    parts = escape(text).split("`")
+def prose(text: str) -> Markup:
+    """Return a sentence as markup; text in backticks becomes code."""
+    parts = text.split("`")
     if len(parts) % 2 == 0:  # one of them is no pair
-        return escape(text)
-    return "".join(f"<code>{part}</code>" if at % 2 else part for at, part in enumerate(parts))
+        return html(text)
+    return html(*(tag("code", part) if at % 2 else part for at, part in enumerate(parts)))
 
 
-def short(text: str, room: int = _LABEL) -> str:
-    """Fit a name in its place; its end tells more than its middle. The whole is in a tooltip."""
+def short(text: str, room: int = _LABEL) -> Markup:
+    """Shorten a name in its middle; the tooltip has the whole name."""
     kept = text if len(text) <= room else f"{text[: room // 2 - 1]}…{text[-(room - room // 2) :]}"
-    return f"{escape(kept)}<title>{escape(text)}</title>" if kept != text else escape(text)
+    return html(kept, tag("title", text)) if kept != text else html(text)

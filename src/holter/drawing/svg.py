@@ -1,19 +1,21 @@
-"""Draw figures as SVG: readable with scripts off, in print, in the dark; colors are the page's classes."""
+"""Draws figures as SVG for readers without JavaScript, for print and for dark themes."""
 
 from __future__ import annotations
 
 import math
-from html import escape
 from typing import TYPE_CHECKING
 
-from holter.drawing import rings, rows
-from holter.drawing.cells import image
+from holter.drawing import rows
+from holter.drawing.markup import html, tag
 from holter.drawing.pieces import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, bar, color, picture, short, text
+from holter.drawing.png import image
 from holter.drawing.ticks import clock, number, powers, ticks, times
 from holter.views.wording import percent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from markupsafe import Markup
 
     from holter.views.figure import Axis, Figure
 
@@ -21,16 +23,19 @@ MOST_BANDS = 8
 """More of them hide each other."""
 
 
-def svg(figure: Figure) -> str:
+def svg(figure: Figure) -> Markup:
     """Draw one figure; all text that comes from a job is escaped."""
-    if figure.kind == "shares":
-        return rings.ring(figure)
     height = _height(figure)
-    body = "".join(_MARKS[figure.kind](figure, height))
-    name = escape(figure.title, quote=True)
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{name}" class="chart">'
-        f"<title>{name}</title>{body}</svg>"
+    body = html(*_MARKS[figure.kind](figure, height))
+    name = figure.title
+    return tag(
+        "svg",
+        tag("title", name),
+        body,
+        viewBox=f"0 0 {WIDTH} {height}",
+        role="img",
+        aria_label=name,
+        class_="chart",
     )
 
 
@@ -83,7 +88,7 @@ def _range(axis: Axis, groups: Iterable[Sequence[float | None] | None]) -> tuple
     return (low, high) if high > low else (low, low + (abs(low) or 1.0))
 
 
-def _x_axis(axis: Axis, low: float, high: float, height: int) -> Iterator[str]:
+def _x_axis(axis: Axis, low: float, high: float, height: int) -> Iterator[Markup]:
     place = _scale(low, high, LEFT, WIDTH - RIGHT)
     timely = axis.unit == "s" and "time" in axis.label
     bottom = height - BOTTOM
@@ -91,31 +96,31 @@ def _x_axis(axis: Axis, low: float, high: float, height: int) -> Iterator[str]:
         if low <= at <= high:
             yield text(place(at), bottom + 16, clock(at) if timely else number(at), "tick mid")
     unit = f" ({axis.unit})" if axis.unit and not timely else ""
-    yield text((LEFT + WIDTH - RIGHT) / 2, height - 6, escape(axis.label + unit), "label mid")
+    yield text((LEFT + WIDTH - RIGHT) / 2, height - 6, axis.label + unit, "label mid")
 
 
 def _y_axis(
     axis: Axis, low: float, high: float, height: int, place: Callable[[float], float]
-) -> Iterator[str]:
+) -> Iterator[Markup]:
     for at in powers(low, high) if axis.log else ticks(low, high):
         if low <= at <= high:
             y = place(at)
-            yield f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" class="grid"/>'
+            yield tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=f"{y:.1f}", y2=f"{y:.1f}", class_="grid")
             yield text(LEFT - 6, y + 4, number(at), "tick end")
     label = axis.label + (f" ({axis.unit})" if axis.unit else "")
     middle = (TOP + height - BOTTOM) / 2
-    yield f'<text transform="translate(12 {middle}) rotate(-90)" class="label mid">{escape(label)}</text>'
+    yield tag("text", label, transform=f"translate(12 {middle}) rotate(-90)", class_="label mid")
 
 
 # -- marks
 
 
-def _broken(figure: Figure, x: Callable[[float], float]) -> Iterator[str]:
+def _broken(figure: Figure, x: Callable[[float], float]) -> Iterator[Markup]:
     for place in figure.broken or ():
         yield text(x(place), TOP + 8, "✕", "tick mid")
 
 
-def _lines(figure: Figure, height: int) -> Iterator[str]:
+def _lines(figure: Figure, height: int) -> Iterator[Markup]:
     low, high = _range(figure.y_axis, [part for s in figure.series for part in (s.values, s.low, s.high)])
     y = _scale(low, high, height - BOTTOM, TOP, log=figure.y_axis.log)
     left, right = figure.x[0], figure.x[-1] if len(figure.x) > 1 else figure.x[0] + 1
@@ -127,20 +132,20 @@ def _lines(figure: Figure, height: int) -> Iterator[str]:
             for run in _runs(series.low):
                 over = [f"{x(figure.x[i]):.1f},{y(series.high[i] or 0):.1f}" for i in run]
                 under = [f"{x(figure.x[i]):.1f},{y(series.low[i] or 0):.1f}" for i in reversed(run)]
-                yield f'<polygon points="{" ".join(over + under)}" class="band {color(series, at)}"/>'
+                yield tag("polygon", points=" ".join(over + under), class_=f"band {color(series, at)}")
     for at, series in enumerate(figure.series):
         known = [at for at, value in enumerate(series.values) if value is not None]
         for run in [known] if series.joined and known else _runs(series.values):
             points = [f"{x(figure.x[i]):.1f},{y(series.values[i]):.1f}" for i in run]  # type: ignore[arg-type]
             if len(points) == 1:
                 cx, cy = points[0].split(",")
-                yield f'<circle cx="{cx}" cy="{cy}" r="1.6" class="dot {color(series, at)}"/>'
+                yield tag("circle", cx=cx, cy=cy, r="1.6", class_=f"dot {color(series, at)}")
             else:
-                yield f'<polyline points="{" ".join(points)}" class="line {color(series, at)}"/>'
+                yield tag("polyline", points=" ".join(points), class_=f"line {color(series, at)}")
     yield from _broken(figure, x)
 
 
-def _stacked(figure: Figure, height: int) -> Iterator[str]:
+def _stacked(figure: Figure, height: int) -> Iterator[Markup]:
     count = len(figure.x)
     tops = [0.0] * count
     known = [any(s.values[i] is not None for s in figure.series) for i in range(count)]
@@ -166,10 +171,10 @@ def _stacked(figure: Figure, height: int) -> Iterator[str]:
             under = [
                 f"{px:.1f},{y(below[i]):.1f}" for px, i in zip(reversed(edge), reversed(at_run), strict=True)
             ]
-            yield f'<polygon points="{" ".join(over + under)}" class="area {color(series, at)}"/>'
+            yield tag("polygon", points=" ".join(over + under), class_=f"area {color(series, at)}")
 
 
-def _bars(figure: Figure, height: int) -> Iterator[str]:
+def _bars(figure: Figure, height: int) -> Iterator[Markup]:
     values = figure.series[0].values
     if not is_histogram(figure):
         high = max([value for value in values if value is not None] or [1.0]) or 1.0
@@ -196,27 +201,27 @@ def _bars(figure: Figure, height: int) -> Iterator[str]:
             yield bar(start, y(value), stop - start - 0.5, y(0) - y(value), "c0")
 
 
-def _boxes(figure: Figure, height: int) -> Iterator[str]:
+def _boxes(figure: Figure, height: int) -> Iterator[Markup]:
     low, high = _range(figure.y_axis, [series.values for series in figure.series])
     x = _scale(low, high, 200, WIDTH - RIGHT)
     for at in ticks(low, high):
-        yield f'<line x1="{x(at):.1f}" x2="{x(at):.1f}" y1="{TOP}" y2="{height - BOTTOM}" class="grid"/>'
+        yield tag("line", x1=f"{x(at):.1f}", x2=f"{x(at):.1f}", y1=TOP, y2=height - BOTTOM, class_="grid")
         yield text(x(at), height - BOTTOM + 16, number(at), "tick mid")
     label = f"{figure.y_axis.label} ({figure.y_axis.unit})"
-    yield text((200 + WIDTH - RIGHT) / 2, height - 6, escape(label), "label mid")
+    yield text((200 + WIDTH - RIGHT) / 2, height - 6, label, "label mid")
     for row, series in enumerate(figure.series):
         top = TOP + 24 * row
         yield text(192, top + 15, short(series.name), "tick end")
         if any(value is None for value in series.values):
             continue
         least, lower, middle, upper, greatest = (x(value) for value in series.values)  # type: ignore[arg-type]
-        yield f'<line x1="{least:.1f}" x2="{greatest:.1f}" y1="{top + 11}" y2="{top + 11}" class="whisker"/>'
+        yield tag("line", x1=f"{least:.1f}", x2=f"{greatest:.1f}", y1=top + 11, y2=top + 11, class_="whisker")
         thin = max(0.0, 4 - (upper - lower)) / 2  # readings that hardly differ are seen too
         yield bar(lower - thin, top + 4, upper - lower + 2 * thin, 14, "c0")
-        yield f'<line x1="{middle:.1f}" x2="{middle:.1f}" y1="{top + 4}" y2="{top + 18}" class="median"/>'
+        yield tag("line", x1=f"{middle:.1f}", x2=f"{middle:.1f}", y1=top + 4, y2=top + 18, class_="median")
 
 
-def _heatmap(figure: Figure, height: int) -> Iterator[str]:
+def _heatmap(figure: Figure, height: int) -> Iterator[Markup]:
     axis = figure.y_axis
     known = [v for s in figure.series for v in s.values if v is not None]
     low, high = (
@@ -240,7 +245,7 @@ def _heatmap(figure: Figure, height: int) -> Iterator[str]:
     for at in times(last) if timely else ticks(first, last, 6):
         label = clock(at) if timely else number(at)
         yield text(x(max(at, first)), height - BOTTOM + 16, label, "tick mid")
-    yield text((LEFT + WIDTH) / 2, height - 6, escape(figure.x_axis.label), "label mid")
+    yield text((LEFT + WIDTH) / 2, height - 6, figure.x_axis.label, "label mid")
     ramp = image([[high - (high - low) * at / 31] for at in range(32)], low, high)
     yield picture(right + 12, 10, room, ramp)
     for value, y in ((high, TOP + 9), (low, height - BOTTOM)):

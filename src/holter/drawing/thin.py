@@ -1,4 +1,4 @@
-"""A chart with no more points than a picture has room for."""
+"""Reduces a chart to the number of points that a picture can show."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where an axis is labeled, and how a number on it reads."""
+"""Positions and texts of the labels of an axis."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The pages of a job, for the server and for a file."""
+"""The pages of a job, which the dashboard serves and the report file contains."""

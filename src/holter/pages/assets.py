@@ -1,29 +1,14 @@
-"""Serves what the browser runs; an address names the files' state, so that it can be kept for good."""
+"""The scripts and styles that the browser loads; their address names their state, so browsers cache them."""
 
 from __future__ import annotations
 
 import hashlib
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-from starlette.responses import FileResponse
-from starlette.routing import Route
-
-from holter.dashboard.answers import RefusalError
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
-    from starlette.responses import Response
 
 APP = Path(str(files("holter.pages").joinpath("app")))
 _KINDS = {".js": "text/javascript", ".css": "text/css"}
 _VENDOR = ("htm/preact/standalone.module.js", "uPlot.esm.js", "uPlot.css")
-
-
-def routes() -> list[Route]:
-    """Return the route of the files."""
-    return [Route("/app/{state}/{name:path}", _file)]
 
 
 def address(name: str = "") -> str:
@@ -38,14 +23,11 @@ def complete() -> bool:
     return all((APP / "vendor" / name).is_file() for name in _VENDOR)
 
 
+def found(name: str) -> tuple[Path, str] | None:
+    """Return a file and its media type; None where the app has no such file."""
+    path = APP / name
+    return (path, _KINDS[path.suffix]) if path in _files() else None
+
+
 def _files() -> list[Path]:
     return [path for path in APP.rglob("*") if path.suffix in _KINDS and path.is_file()]
-
-
-async def _file(request: Request) -> Response:
-    name = request.path_params["name"]
-    path = APP / name
-    if path not in _files():
-        raise RefusalError(f"there is no file {name!r}", 404)
-    kept = {"cache-control": "public, max-age=31536000, immutable"}
-    return FileResponse(path, media_type=_KINDS[path.suffix], headers=kept)

@@ -1,26 +1,26 @@
-"""Tables that can be sorted and searched where scripts run: numbers carry their value."""
+"""Tables that a script makes sortable and searchable; cells with numbers carry their value."""
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
+from holter.drawing.markup import html, tag
 from holter.pages.islands import island
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from holter.pages.rendering import Rendering
+
 
 _LONGEST = 240
-"""Letters of a cell; the middle of what is longer is in its tooltip."""
-
-
-class Raw(str):
-    """A cell that is markup already."""
+"""Letters of a cell; a longer text is shortened in the middle and complete in the tooltip."""
 
 
 class Number(str):
-    """A cell that shows a number, and knows it."""
+    """A cell with a number and its text."""
 
     value: float | None
 
@@ -33,40 +33,50 @@ class Number(str):
 
 
 def sortable(
-    key: str, caption: str, heads: Sequence[str], rows: Callable[[], Iterable[Sequence[str]]]
-) -> str:
+    rendering: Rendering,
+    key: str,
+    caption: str,
+    heads: Sequence[str],
+    rows: Callable[[], Iterable[Sequence[str]]],
+) -> Markup:
     """Return a table whose rows can be sorted by any column, and searched.
 
     Args:
-        key: Tells it from the page's other tables.
-        caption: What it lists; the table's accessible name.
+        rendering: How the page is rendered.
+        key: Identifies the table on its page.
+        caption: Its title and accessible name.
         heads: The columns.
-        rows: Makes the rows; cells are text, `Number` or `Raw`. A column is set to the right where its first
-            cell is a number.
+        rows: Makes the rows; cells are text, `Number` or `Markup`. A column is set to the right where its
+            first cell is a number.
     """
 
-    def paint() -> str:
+    def paint() -> Markup:
         listed = list(rows())
         right = {at for at, cell in enumerate(listed[0]) if isinstance(cell, Number)} if listed else set()
-        head = "".join(
-            f'<th scope="col"{" class=n" if at in right else ""}>{escape(text)}</th>'
-            for at, text in enumerate(heads)
+        head = html(
+            *(
+                tag("th", text, scope="col", class_="n" if at in right else None)
+                for at, text in enumerate(heads)
+            )
         )
-        body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in listed)
-        return (
-            f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption, quote=True)}">'
-            f"<table><caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead>"
-            f"<tbody>{body}</tbody></table></div>"
+        body = html(*(tag("tr", *map(_cell, row)) for row in listed))
+        return tag(
+            "div",
+            tag("table", tag("caption", caption), tag("thead", tag("tr", head)), tag("tbody", body)),
+            class_="scroll",
+            tabindex="0",
+            role="region",
+            aria_label=caption,
         )
 
-    return island("table", paint, key=key)
+    return island(rendering, "table", paint, key=key)
 
 
-def _cell(cell: str) -> str:
+def _cell(cell: str) -> Markup:
     if isinstance(cell, Number):
-        value = "" if cell.value is None else f' data-value="{float(cell.value)!r}"'
-        return f"<td class=n{value}>{escape(cell)}</td>"
-    if len(cell) > _LONGEST and not isinstance(cell, Raw):
+        value = None if cell.value is None else repr(float(cell.value))
+        return tag("td", str(cell), class_="n", data_value=value)
+    if len(cell) > _LONGEST and not isinstance(cell, Markup):
         half = _LONGEST // 2
-        return f'<td title="{escape(cell, quote=True)}">{escape(cell[:half])}…{escape(cell[-half:])}</td>'
-    return f"<td>{cell if isinstance(cell, Raw) else escape(cell)}</td>"
+        return tag("td", cell[:half], "…", cell[-half:], title=cell)
+    return tag("td", cell)

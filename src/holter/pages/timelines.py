@@ -1,4 +1,4 @@
-"""The timelines that somebody looks at: opened once for all who do, and again when the job has grown."""
+"""Caches the timelines of open pages; a timeline is opened again when its job has grown."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from holter.pages.alone import ALONE
 from holter.store.layout import CONTROL
 from holter.store.trial import Trial
 from holter.views.timeline.lanes import Timeline
@@ -30,18 +29,18 @@ _KEPT = 3
 _TABLES = (*sorted({source.table for source in SOURCES}), "counters", "tracks")
 _NEAR_NS = 1 << 52
 _WARM_S = 1.5
-_PATIENCE = 20
-"""A timeline that took a CPU second to open is opened again after so many seconds at the earliest."""
+_REOPEN_S = 20
+"""Seconds until a timeline is opened again, for each CPU second that opening took."""
 
 
 @dataclass
 class Opened:
-    """A timeline, and what of it goes by numbers until it is opened again."""
+    """An open timeline with the numbers of its lanes and series, valid until it is opened again."""
 
     timeline: Timeline
     trial: Trial
     origin_ns: int
-    """Where its times count from: the job's start, ns since the epoch."""
+    """Zero of its times: the job's start, ns since the epoch."""
     version: str
     """Changes with the job's events."""
     stamp: int
@@ -53,14 +52,12 @@ class Opened:
 
     @property
     def again_s(self) -> float:
-        """In how many seconds it is looked again whether the job has grown; 0 in a file, which does not."""
-        return (
-            0.0 if ALONE.get() else max(0.0, self.at + max(1.0, _PATIENCE * self.cost_s) - time.monotonic())
-        )
+        """Seconds until it is worth looking whether the job has grown."""
+        return max(0.0, self.at + max(1.0, _REOPEN_S * self.cost_s) - time.monotonic())
 
     @cached_property
     def series(self) -> list[ValueSeries]:
-        """Counters and metrics; the place of each is its number."""
+        """Counters and metrics; the index of each is its number."""
         return series(self.timeline.reading)
 
     @cached_property
@@ -70,15 +67,19 @@ class Opened:
 
 
 class Timelines:
-    """Keeps the last few. All methods may block, and may be called from any thread."""
+    """Caches the last few timelines. Thread-safe; all methods may block."""
 
     def __init__(self) -> None:
         self._known: dict[str, Opened] = {}
         self._locks: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
 
-    def of(self, folder: JobFolder) -> Opened:
+    def of(self, folder: JobFolder, *, warm: bool = True) -> Opened:
         """Return a job's timeline, not much older than the job.
+
+        Args:
+            folder: The job.
+            warm: Load what zooming needs in the background.
 
         Raises:
             OSError: The job went away.
@@ -99,10 +100,10 @@ class Timelines:
             if known is not None and known.version == version:
                 known.at, known.stamp = now, stamp
                 return known
-            return self._open(folder, trial, version, stamp)
+            return self._open(folder, trial, version, stamp, warm)
 
     def ask(self, folder: JobFolder, question: Callable[[Opened], T]) -> T:
-        """Ask a timeline; when a compaction took files away under it, once more of what is there then."""
+        """Ask a timeline; if a compaction removed its files, open it again and ask once more."""
         opened = self.of(folder)
         try:
             return question(opened)
@@ -113,14 +114,14 @@ class Timelines:
             return question(self.of(folder))
 
     def quick(self, folder: JobFolder) -> bool:
-        """Whether it is open already, or so small that opening takes no time."""
+        """Return whether the timeline is open, or small enough to open at once."""
         with self._lock:
             if folder.url in self._known:
                 return True
         trial = Trial(folder)
         return sum(trial.rows(table) for table in _TABLES) <= IN_MEMORY
 
-    def _open(self, folder: JobFolder, trial: Trial, version: str, stamp: int) -> Opened:
+    def _open(self, folder: JobFolder, trial: Trial, version: str, stamp: int, warm: bool) -> Opened:
         began = time.process_time()
         timeline = Timeline(trial)
         start = int(trial.manifest.get("start") or timeline.start_ns)
@@ -134,9 +135,9 @@ class Timelines:
             self._known[folder.url] = opened
             while len(self._known) > _KEPT:
                 self._known.pop(next(iter(self._known)))
-        if ALONE.get():
-            return opened  # nobody zooms
-        # What zooms need is loaded behind the first picture, which shall not wait for it.
+        if not warm:
+            return opened
+        # Data for zooming is loaded after the first picture, which must not wait for it.
         later = threading.Timer(_WARM_S, _warm, (timeline,))
         later.daemon = True
         later.start()
@@ -147,7 +148,7 @@ def _warm(timeline: Timeline) -> None:
     try:
         timeline.warm()
     except OSError:
-        return  # files went away meanwhile: who asks next opens it again
+        return  # its files are gone: the next question opens it again
 
 
 def _version(trial: Trial) -> str:
@@ -155,4 +156,4 @@ def _version(trial: Trial) -> str:
 
 
 TIMELINES = Timelines()
-"""Those of this process."""
+"""The timelines of this process."""

@@ -1,1 +1,1 @@
-"""A job as files that other programs show."""
+"""Reports, exports and pushes: a job in the formats of other programs."""

@@ -16,7 +16,7 @@ def main(words: list[str]) -> int:
     if len(words) != 1 or words[0].startswith("-"):
         print("usage: python -m holter.report JOB_URL", file=sys.stderr)
         return USAGE
-    stopping, wait = stand_by(19)  # training comes first, then who judges it
+    stopping, wait = stand_by(19)  # lower priority than the training and the evaluator
     try:
         follow(at(words[0]), stopping=stopping, wait=wait)
     except JobNotFound as error:

@@ -9,13 +9,11 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, BinaryIO
 
-from holter.schema.varint import varint
+from holter.schema.protobuf import bytes_field, double_field, float_field, number_field, text_field
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-"""How a field of a message is coded."""
 _MASK_DELTA = 0xA282EAD8
 
 
@@ -51,11 +49,11 @@ class EventFile:
     def __init__(self, file: BinaryIO, wall_time: float) -> None:
         """Begin a file, opened to write bytes; `wall_time` is when it begins, seconds since the epoch."""
         self._file = file
-        self._record(_double(1, wall_time) + _bytes(3, b"brain.Event:2"))
+        self._record(double_field(1, wall_time) + bytes_field(3, b"brain.Event:2"))
 
     def scalar(self, tag: str, step: int, wall_time: float, value: float) -> None:
         """Add one number; NaN and infinities are kept as they are."""
-        self._summary(step, wall_time, _text(1, tag) + _float(2, value))
+        self._summary(step, wall_time, text_field(1, tag) + float_field(2, value))
 
     def histogram(
         self,
@@ -80,47 +78,21 @@ class EventFile:
             squares: Sum of their squares.
         """
         message = (
-            _double(1, edges[0])
-            + _double(2, edges[-1])
-            + _double(3, float(sum(counts)))
-            + _double(4, total)
-            + _double(5, squares)
-            + _bytes(6, struct.pack(f"<{len(counts)}d", *edges[1:]))
-            + _bytes(7, struct.pack(f"<{len(counts)}d", *counts))
+            double_field(1, edges[0])
+            + double_field(2, edges[-1])
+            + double_field(3, float(sum(counts)))
+            + double_field(4, total)
+            + double_field(5, squares)
+            + bytes_field(6, struct.pack(f"<{len(counts)}d", *edges[1:]))
+            + bytes_field(7, struct.pack(f"<{len(counts)}d", *counts))
         )
-        self._summary(step, wall_time, _text(1, tag) + _bytes(5, message))
+        self._summary(step, wall_time, text_field(1, tag) + bytes_field(5, message))
 
     def _summary(self, step: int, wall_time: float, value: bytes) -> None:
-        self._record(_double(1, wall_time) + _integer(2, step) + _bytes(5, _bytes(1, value)))
+        self._record(
+            double_field(1, wall_time) + number_field(2, step) + bytes_field(5, bytes_field(1, value))
+        )
 
     def _record(self, data: bytes) -> None:
         length = struct.pack("<Q", len(data))
         self._file.write(length + masked_crc(length) + data + masked_crc(data))
-
-
-def _key(field: int, kind: int) -> bytes:
-    return varint(field << 3 | kind)
-
-
-def _integer(field: int, number: int) -> bytes:
-    return _key(field, _VARINT) + varint(number)
-
-
-def _double(field: int, number: float) -> bytes:
-    return _key(field, _FIXED64) + struct.pack("<d", number)
-
-
-def _float(field: int, number: float) -> bytes:
-    try:
-        packed = struct.pack("<f", number)
-    except OverflowError:  # beyond what 32 bits hold
-        packed = struct.pack("<f", float("inf") if number > 0 else float("-inf"))
-    return _key(field, _FIXED32) + packed
-
-
-def _bytes(field: int, data: bytes) -> bytes:
-    return _key(field, _BYTES) + varint(len(data)) + data
-
-
-def _text(field: int, text: str) -> bytes:
-    return _bytes(field, text.encode("utf-8", "replace"))

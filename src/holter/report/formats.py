@@ -1,4 +1,4 @@
-"""The report as a page, as a notebook that makes it anew, and as JSON."""
+"""Formats of the report: an HTML page, a notebook that draws it again, and JSON."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _cell(at: int, kind: str, text: str) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Return what JSON can hold: a number that is none is null, numpy's are Python's."""
+    """Return values that JSON can hold: NaN becomes null, and numbers of numpy become Python's."""
     if isinstance(value, dict):
         return {str(key): plain(one) for key, one in value.items()}
     if isinstance(value, list | tuple):

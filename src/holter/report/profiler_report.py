@@ -132,7 +132,7 @@ def follow(
 ) -> None:
     """Keep the report of a running job up to date until it ends, at bounded cost.
 
-    What goes wrong with one report is told by the next one, or at the job's end.
+    An error of one report is reported with the next one, or at the end of the job.
 
     Args:
         folder: The job.

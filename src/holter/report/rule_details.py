@@ -1,4 +1,4 @@
-"""What each profiler rule found, in the words of SageMaker's reports; nothing that was not recorded."""
+"""Details of each profiler rule in the form of SageMaker's reports, from recorded values only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 Details = dict[str, Any]
-"""Of a rule: its statistics as `evaluations.json` has them, or as SageMaker has them."""
+"""Statistics of a rule, in the form of `evaluations.json` or of SageMaker."""
 
 _OF = re.compile(r"(.*) of (.*)")
 _BOX = ("p25", "p50", "p75", "p95", "upper", "lower")

@@ -17,7 +17,7 @@ from holter.cli.options import Refusal, nearest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holter.report.exports import Chosen
+    from holter.report.exports import ExportSelection
     from holter.store.trial import Trial
 
 ABOUT = "Write a job, or a part of it, as files that other programs show."
@@ -119,8 +119,8 @@ def _draft(output: Path, *, is_folder: bool) -> Iterator[Path]:
         shutil.rmtree(around, ignore_errors=True)
 
 
-def _chosen(trial: Trial, steps: str | None, seconds: str | None, ranks: str | None) -> Chosen:
-    from holter.report.exports import Chosen
+def _chosen(trial: Trial, steps: str | None, seconds: str | None, ranks: str | None) -> ExportSelection:
+    from holter.report.exports import ExportSelection
 
     if steps and seconds:
         raise Refusal("--steps and --seconds both choose a stretch of time; give one of them")
@@ -134,7 +134,7 @@ def _chosen(trial: Trial, steps: str | None, seconds: str | None, ranks: str | N
         start, end = _time_of_steps(trial, *_pair("--steps", steps, int))
     if start is not None and end is not None and start >= end:
         raise Refusal(f"{steps or seconds} ends before it begins")
-    return Chosen(start, end, _ranks(trial, ranks) if ranks else None)
+    return ExportSelection(start, end, _ranks(trial, ranks) if ranks else None)
 
 
 def _pair(option: str, text: str, number: type[float] | type[int]) -> tuple[float | None, float | None]:

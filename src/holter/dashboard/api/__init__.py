@@ -1,6 +1,6 @@
-"""The same as JSON: a resource, a file, with `routes(stores) -> list[Route]`. The folder is the registry.
+"""The JSON API: one module per resource, with `routes(stores) -> list[Route]`. The folder is the registry.
 
-What concerns one job lies below `/api/v1/jobs/{job}`; the parameter `store` numbers its store, from 0.
+Resources of one job are below `/api/v1/jobs/{job}`; the parameter `store` numbers its store, from 0.
 """
 
 from __future__ import annotations

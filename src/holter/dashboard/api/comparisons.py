@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from starlette.routing import Route
 
 from holter.dashboard.answers import RefusalError, answered, in_turn, points_of
-from holter.dashboard.api.figures import as_told
-from holter.dashboard.overlaid import overlaid, places
+from holter.dashboard.overlays import overlaid, places
+from holter.pages.data.charts import chart_data
 from holter.views.comparison.overlays import OVERLAYS, missing
 
 if TYPE_CHECKING:
@@ -29,7 +29,10 @@ def routes(stores: Stores) -> list[Route]:
             drawn = await in_turn(stores, lambda: overlaid(stores, places(stores, chosen), names, width))
         except KeyError as error:
             raise RefusalError(str(error.args[0]), 404) from None
-        told = {name: {"missing": missing(name)} if of is None else as_told(of) for name, of in drawn.items()}
-        return answered({"schema": 1, "figures": told})
+        charts = {
+            name: {"missing": missing(name)} if figure is None else chart_data(figure)
+            for name, figure in drawn.items()
+        }
+        return answered({"schema": 1, "figures": charts})
 
     return [Route("/api/v1/compare/figures", figures)]

@@ -1,18 +1,17 @@
-"""Charts as data: rows and marks of a stretch of the job, as many as the asker has pixels for."""
+"""Charts as data, for a time window and a width in pixels."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.routing import Route
 
-from holter.dashboard.answers import RefusalError, answered, encoded, kept, points_of, which, window_of
+from holter.dashboard.answers import RefusalError, answered, kept, points_of, which, window_of
 from holter.dashboard.api import JOB
 from holter.drawing.figure import figure
-from holter.drawing.pieces import color
-from holter.drawing.svg import is_histogram
+from holter.pages.data.charts import chart_data, drawn_by_script
+from holter.pages.data.encoding import encoded
 from holter.views.figures import chosen, draw, names
 from holter.views.step_clock import step_clock
 
@@ -23,12 +22,11 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from holter.dashboard.stores import Stores
-    from holter.views.figure import Figure
     from holter.views.reading import Reading
 
 
 _SEEN = ("store", "names", "html", "from", "to", "width", "node", "devices")
-"""What is asked of every chart; the rest is for those that know it."""
+"""Parameters of every chart; other parameters belong to single charts."""
 
 
 def routes(stores: Stores) -> list[Route]:
@@ -76,44 +74,17 @@ async def _answer(stores: Stores, request: Request, wanted: str | list[str]) -> 
 
 
 def _drawn(name: str, reading: Reading, asked: Mapping[str, str], *, html: bool) -> dict[str, Any]:
-    """Return a chart with the classes of its colors; one that browsers do not draw as `html`, where asked."""
+    """Return a chart as data; with `html`, a chart that no script draws as a picture."""
     found = draw(name, reading, **chosen(name, asked))
     if isinstance(found, str):
         return {"missing": found}
-    if html and not in_browsers(found):
+    if html and not drawn_by_script(found):
         return {"title": found.title, "html": figure(found)}
-    return as_told(found)
-
-
-def in_browsers(of: Figure) -> bool:
-    """Whether browsers draw it; else it is a picture."""
-    return of.kind in ("lines", "stacked") or is_histogram(of)
-
-
-def as_told(found: Figure) -> dict[str, Any]:
-    """Return a chart as browsers draw it: with the classes of its colors, no more digits than are seen."""
-    # Charts have many numbers: only what changes is copied.
-    told: dict[str, Any] = {name: getattr(found, name) for name in found.__slots__}
-    told |= {"x_axis": asdict(found.x_axis), "y_axis": asdict(found.y_axis)}
-    told["series"] = [
-        {
-            "name": one.name,
-            "key": one.key,
-            "color": color(one, at),
-            "joined": one.joined,
-            **{part: _short(getattr(one, part)) for part in ("values", "low", "high")},
-        }
-        for at, one in enumerate(found.series)
-    ]
-    return told
-
-
-def _short(values: list[float | None] | None) -> list[float | None] | None:
-    return values and [value and float(f"{value:.6g}") for value in values]
+    return chart_data(found)
 
 
 async def _kept(stores: Stores, request: Request, what: str, made: Callable[[Reading], bytes]) -> Response:
-    """Answer for a window and a width; who asks for the same gets what was made already."""
+    """Answer for a window and a width, from the cache if possible."""
     asked = request.query_params
     window, width, node = window_of(asked), points_of(asked), asked.get("node") or None
     devices = tuple(filter(None, asked.get("devices", "").split(",")))

@@ -1,4 +1,4 @@
-"""Flame graphs as data: trees of functions, of each source of stacks that a job has."""
+"""Flame graphs as data: a tree of functions for each source of stacks."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from starlette.routing import Route
 
-from holter.dashboard.answers import encoded, kept
+from holter.dashboard.answers import kept
 from holter.dashboard.api import JOB
+from holter.pages.data.encoding import encoded
 from holter.pages.job.python import asked_part
 from holter.views.flames import flames
 

@@ -1,28 +1,26 @@
-"""How busy every device was over time: a number for each cell, in as many columns as the asker has pixels."""
+"""Heat maps of utilization: one number per device and pixel column."""
 
 from __future__ import annotations
 
 import threading
 from typing import TYPE_CHECKING
 
-import numpy as np
 from starlette.responses import Response
 from starlette.routing import Route
 
-from holter.dashboard.answers import encoded, in_turn, points_of, which, window_of
+from holter.dashboard.answers import in_turn, points_of, which, window_of
 from holter.dashboard.api import JOB
+from holter.pages.data.heatmap import heatmap_bytes
 from holter.store.trial import Trial
-from holter.views.heatmap import Heatmap, packed
+from holter.views.heatmap import Heatmap
 from holter.views.reading import Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from numpy.typing import NDArray
     from starlette.requests import Request
 
     from holter.dashboard.stores import Stores
-    from holter.views.heatmap import Heat
 
 _KEPT = 8
 
@@ -47,7 +45,7 @@ def routes(stores: Stores) -> list[Route]:
 
 
 class _Heatmaps:
-    """Keeps what was read of the last few jobs."""
+    """Caches the heat maps of the last few jobs."""
 
     def __init__(self, stores: Stores) -> None:
         self.stores = stores
@@ -78,26 +76,4 @@ class _Heatmaps:
             since, until = window or (0.0, (heatmap.end_ns - start) / 1e9)
             begin = start + round(since * 1e9)
             heat = heatmap.heat(begin, max(begin + width, start + round(until * 1e9)), width)
-        return laid_out(heat, heatmap, asked.get("node") or None)
-
-
-def laid_out(
-    heat: Heat,
-    heatmap: Heatmap,
-    node: str | None = None,
-    shorten: Callable[[NDArray[np.float32]], NDArray[np.float32]] = lambda part: part,
-) -> bytes:
-    """Return a heat map as bytes: the length of a head as JSON, that, then mean, least and greatest.
-
-    Args:
-        heat: What is seen.
-        heatmap: Of what it is a part.
-        node: The only node that is meant; None for all of them.
-        shorten: Applied to the numbers.
-    """
-    start = heatmap.start_ns
-    head, parts = packed(heat, start, node)
-    text = encoded({"schema": 1, **head, "end": (heatmap.end_ns - start) / 1e9})
-    text += b" " * (-(4 + len(text)) % 8)
-    columns = [np.ascontiguousarray(shorten(part), "<f4").tobytes() for part in parts]
-    return b"".join([len(text).to_bytes(4, "little"), text, *columns])
+        return heatmap_bytes(heat, heatmap, asked.get("node") or None)

@@ -1,4 +1,4 @@
-"""The list of jobs, and everything known of one."""
+"""The list of jobs, the description of a job, and its issues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs now, for Prometheus."""
+"""Metrics of running jobs for Prometheus."""
 
 from __future__ import annotations
 

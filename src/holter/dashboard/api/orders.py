@@ -1,4 +1,4 @@
-"""The orders that a running job takes: stop, sample more or less often, look closer at some steps."""
+"""Orders to a running job: stop it, change its sampling, profile some steps."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def routes(stores: Stores) -> list[Route]:
         try:
             await run_in_threadpool(lambda: _tell(stores.folder(job, store), told))
         except OSError as error:
-            raise RefusalError(f"job {job} cannot be told: {error}", 503) from None
+            raise RefusalError(f"job {job} cannot take the order: {error}", 503) from None
         return JSONResponse({"schema": 1, "job": job, "order": told})
 
     return [Route(f"{JOB}/{{order:str}}", order, methods=["POST"])]

@@ -1,4 +1,4 @@
-"""A job's report as one file to keep."""
+"""The report of a job as one file."""
 
 from __future__ import annotations
 

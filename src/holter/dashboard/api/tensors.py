@@ -1,4 +1,4 @@
-"""The tensors of a job, searched: names, roles, collections, and where numbers first were not finite."""
+"""The tensors of a job: search, roles, collections, and the first NaN or infinity."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from starlette.routing import Route
 
-from holter.dashboard.answers import MOST_OFFSET, encoded, kept, whole
+from holter.dashboard.answers import MOST_OFFSET, kept, whole
 from holter.dashboard.api import JOB
+from holter.pages.data.encoding import encoded
 from holter.views.tensors import STATISTICS, catalog, first_nonfinite, matching
 
 if TYPE_CHECKING:

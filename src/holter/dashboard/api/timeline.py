@@ -1,4 +1,4 @@
-"""The timeline of a job: its tree, what is seen of it in a range of time, details of one event, search.
+"""The timeline of a job: its tree of rows, tiles of a time range, details of an event, and search.
 
 All times are whole ns since the job's start, which is `origin_ns`. Lanes, series and names go by numbers,
 which belong to `version`: when the job has grown, ask for the tree again.
@@ -15,8 +15,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.routing import Route
 
-from holter.dashboard.answers import MOST_POINTS, RefusalError, encoded, which, whole
+from holter.dashboard.answers import MOST_POINTS, RefusalError, which, whole
 from holter.dashboard.api import JOB
+from holter.pages.data.encoding import encoded
+from holter.pages.data.timeline import curve_bytes, head_bytes, step_bytes
 from holter.pages.timelines import TIMELINES
 from holter.views.timeline.details import (
     TimelineEvent,
@@ -28,8 +30,6 @@ from holter.views.timeline.details import (
     search,
 )
 from holter.views.timeline.packing import packed
-from holter.views.timeline.tree import tree
-from holter.views.timeline.values import curves
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
     from holter.dashboard.stores import Stores
     from holter.pages.timelines import Opened
-    from holter.views.timeline.tree import Node
 
     Asked = Mapping[str, str]
 
@@ -46,12 +45,12 @@ MOST_LANES = 128
 MOST_NAMES = 200
 MOST_LETTERS = 200
 _MOST_PLACED = 8
-"""Of so many arrows the line of their other end is told."""
+"""Arrows whose other end is located; locating more takes too long."""
 _EXACT = 2**53
-"""Numbers beyond are not exact in JSON: times of traces years apart are known to 256 ns."""
+"""JSON numbers beyond this are not exact; such times are known to 256 ns."""
 _LAST = 2**62
 _AT_ONCE = 2
-"""Pictures that are computed at the same time; who gave up meanwhile is not answered."""
+"""Tiles that are computed at the same time; closed connections are skipped."""
 
 
 def routes(stores: Stores) -> list[Route]:
@@ -74,10 +73,10 @@ def routes(stores: Stores) -> list[Route]:
         return Route(f"{JOB}/timeline{path}", answer)
 
     return [
-        route("", head, _JSON),
+        route("", _head, _JSON),
         route("/tiles", _tiles, "application/octet-stream"),
-        route("/curves", curved, _JSON),
-        route("/steps", steps, _JSON),
+        route("/curves", _curves, _JSON),
+        route("/steps", _steps, _JSON),
         route("/event", _event, _JSON),
         route("/search", _search, _JSON),
         route("/following", _following, _JSON),
@@ -87,36 +86,8 @@ def routes(stores: Stores) -> list[Route]:
 _JSON = "application/json"
 
 
-def head(opened: Opened, asked: Asked) -> bytes:
-    """Return what there is: its version, from when to when, and the tree of its rows."""
-    timeline = opened.timeline
-    seconds = opened.trial.manifest.get("end")
-    end = max(timeline.end_ns, int(seconds or 0)) - opened.origin_ns
-    lanes = {lane.id: number for lane, number in opened.numbers.items()}
-    series = {one.id: number for number, one in enumerate(opened.series)}
-
-    def numbered(entry: Node) -> Node:
-        made = {key: value for key, value in entry.items() if key not in ("id", "children")}
-        if "children" in entry:
-            made["children"] = [numbered(child) for child in entry["children"]]
-        elif entry.get("id") in lanes:
-            made["lane"] = lanes[entry["id"]]
-        else:
-            made["series"] = series[entry["id"]]
-        return made
-
-    return encoded(
-        {
-            "schema": 1,
-            "version": opened.version,
-            "again_s": opened.again_s,
-            "origin_ns": str(opened.origin_ns),
-            "events": sum(lane.events for lane in timeline.lanes),
-            "from_ns": min(0, timeline.start_ns - opened.origin_ns) if timeline.lanes else 0,
-            "to_ns": end if timeline.lanes else 0,
-            "tree": [numbered(entry) for entry in tree(timeline)],
-        }
-    )
+def _head(opened: Opened, asked: Asked) -> bytes:
+    return head_bytes(opened, opened.again_s)
 
 
 def _tiles(opened: Opened, asked: Asked) -> bytes:
@@ -127,34 +98,14 @@ def _tiles(opened: Opened, asked: Asked) -> bytes:
     return packed(picture, opened.origin_ns, opened.numbers, opened.version)
 
 
-def curved(opened: Opened, asked: Asked) -> bytes:
-    """Return counters and metrics, `series`, in a range of time."""
+def _curves(opened: Opened, asked: Asked) -> bytes:
     numbers = _numbers(asked, "series", len(opened.series), MOST_LANES)
     start, end = _range(opened, asked)
-    reading = opened.timeline.reading
-    reading.refresh("samples")  # a running job has new ones, whether it has new events or not
-    chosen = [opened.series[number] for number in numbers]
-    found = curves(reading, chosen, start, end, pixels=whole(asked, "pixels", 1, MOST_POINTS))
-    drawn = [
-        {
-            "series": number,
-            "time": (curve.time - opened.origin_ns).tolist(),
-            **{part: getattr(curve, part).astype(np.float32).tolist() for part in ("low", "high", "mean")},
-            "before": curve.before,
-        }
-        for number, curve in zip(numbers, found, strict=True)
-    ]
-    return encoded({"schema": 1, "curves": drawn})
+    return curve_bytes(opened, numbers, start, end, whole(asked, "pixels", 1, MOST_POINTS))
 
 
-def steps(opened: Opened, asked: Asked) -> bytes:
-    """Return at most `most` steps of a range of time."""
-    seen = opened.steps.within(*_range(opened, asked), whole(asked, "most", 1, 1000))
-    columns = (seen.step.tolist(), (seen.time - opened.origin_ns).tolist(), seen.duration.tolist())
-    keys = ("step", "time", "duration")
-    return encoded(
-        {"schema": 1, "steps": [dict(zip(keys, row, strict=True)) for row in zip(*columns, strict=True)]}
-    )
+def _steps(opened: Opened, asked: Asked) -> bytes:
+    return step_bytes(opened, *_range(opened, asked), whole(asked, "most", 1, 1000))
 
 
 def _event(opened: Opened, asked: Asked) -> bytes:

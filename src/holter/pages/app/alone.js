@@ -1,4 +1,4 @@
-// A job's pages in one file without a server: what islands ask for is in the file, and one page is seen at a time.
+// The pages of a job in one file without a server: the file holds the data of the islands and shows one page at a time.
 
 import { mount as chips } from "./islands/chips.js";
 import { mount as figure } from "./islands/figure.js";
@@ -15,7 +15,7 @@ import { bar } from "./window.js";
 const ISLANDS = Object.fromEntries(Object.entries({ chips, figure, flame, heatmap, table, timeline }).map(([name, mount]) => [name, { mount }]));
 /** What an answer of the file does not depend on: it is of the whole job, as fine as there is room for. */
 const ANY = new Set(["store", "names", "html", "from", "to", "width", "from_ns", "to_ns", "pixels", "lanes", "series", "most"]);
-const SAID = "Charts over time show this window; histograms, rings, tables and texts are of the whole job.";
+const SAID = "Charts over time show this window; histograms, rings, tables and texts cover the whole job.";
 
 export class Alone extends Page {
   constructor() {

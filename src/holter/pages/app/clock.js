@@ -1,4 +1,4 @@
-// Which step was when: lets a chart over time be read over steps, and the other way round.
+// Maps times to steps and steps to times, so that charts can switch between both axes.
 
 /** @typedef {import("./page.js").Page} Page */
 

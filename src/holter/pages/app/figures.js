@@ -1,4 +1,4 @@
-// Asks for charts' data: all that several islands want at once goes in one question.
+// Loads the data of charts: islands that ask at the same time share one request.
 
 /** @typedef {import("./page.js").Page} Page */
 /** @typedef {{label: string, unit: string, log: boolean, top: number | null}} Axis */

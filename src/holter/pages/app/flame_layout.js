@@ -1,4 +1,4 @@
-// Where the bars of a flame graph stand: what is zoomed into fills the width, its callers above it too.
+// Positions of the bars of a flame graph: the zoomed function and its callers fill the width.
 
 /** @typedef {{name: string, value: number, children?: Node[]}} Node value in ns, with all below */
 /** @typedef {{node: Node, path: Node[], row: number, left: number, width: number, hue: number}} Bar */

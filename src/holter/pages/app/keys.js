@@ -1,8 +1,8 @@
-// Commands by keyboard: registered with a description, listed by `?`. A command of an island wins over the page's.
+// Keyboard commands: registered with a description and listed by `?`. An island's command overrides the page's.
 
 /** @typedef {{description: string, key: string, run: (event: KeyboardEvent) => void}} Command */
 
-const CHORD_MS = 3000; // who is slow with two keys is not lost
+const CHORD_MS = 3000; // time between the two keys of a chord
 
 export class Keys {
   constructor() {

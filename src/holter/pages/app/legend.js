@@ -1,4 +1,4 @@
-// The names of a chart's series, each with its value under the cursor; a click hides or shows one.
+// The legend of a chart: each series with its value at the cursor; a click hides or shows a series.
 
 import { moment, number } from "./words.js";
 

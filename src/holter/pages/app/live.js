@@ -1,5 +1,5 @@
-// Keeps a page as fresh as its job: on word from the server its inside is fetched anew and put in place bit by
-// bit. Says how old what is shown is, and when the server is lost. A page nobody looks at asks for nothing.
+// Keeps a page up to date: when the server reports a change, its contents are loaded again and merged into the
+// page. Shows the age of the data and a lost connection. A hidden page sends no requests.
 
 import { morph } from "./morph.js";
 import { ago } from "./words.js";
@@ -24,7 +24,7 @@ export function follow(page) {
     const age = sampled === null ? null : (Date.now() - sampled) / 1000;
     const stale = page.running && age !== null && age > STALE_S;
     const told = age === null || !page.running ? "connected" : stale ? `stale: last sample ${ago(age)}` : `live · last sample ${ago(age)}`;
-    // Only what changed is announced to who listens to the page.
+    // Screen readers announce only what changed.
     const text = lost || told;
     if (state.textContent !== text) state.textContent = text;
     state.classList.toggle("lost", Boolean(lost));

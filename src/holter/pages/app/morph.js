@@ -1,7 +1,7 @@
-// Makes a part of the page what the server says it is now, changing only what differs: what has the focus, is
-// open, marked or selected stays so. Islands are left alone; they bring themselves up to date.
+// Updates a part of the page to the server's version and changes only what differs: focus, open details and
+// selections stay. Islands are skipped; they update themselves.
 
-const OURS = new Set(["open", "value", "checked"]); // what a reader did counts more than what the server drew
+const OURS = new Set(["open", "value", "checked"]); // a reader's choice overrides the server
 
 /**
  * @param {Element} here

@@ -1,4 +1,4 @@
-// Why there is nothing to draw, as a paragraph: what stands in backticks is code.
+// The reason for a missing chart as a paragraph; text in backticks becomes code.
 
 /** @param {string} text */
 export function note(text) {

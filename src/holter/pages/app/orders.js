@@ -1,4 +1,4 @@
-// Tells a running job something; what came of it is said beside the button.
+// Sends orders to a running job, and shows the answer beside the button.
 
 /** @typedef {import("./page.js").Page} Page */
 
@@ -30,7 +30,7 @@ async function send(page, form, order) {
       body: JSON.stringify(given(form)),
     });
     const told = await answer.json();
-    out.textContent = answer.ok ? (form.dataset.told ?? "the job was told") : told.error;
+    out.textContent = answer.ok ? (form.dataset.told ?? "sent") : told.error;
     out.classList.toggle("refused", !answer.ok);
   } catch {
     out.textContent = "the server does not answer";

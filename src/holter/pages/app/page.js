@@ -1,4 +1,4 @@
-// The page as its islands know it: which job, which window of time, what happens; and what makes it live.
+// The page as its islands see it: the job, the time window, events; and the loading of islands.
 
 import { Clock } from "./clock.js";
 import { Keys } from "./keys.js";
@@ -231,7 +231,7 @@ export class Page {
     const address = new URL(location.href);
     stamp(address, this);
     history.pushState(null, "", address);
-    // Whoever goes to another of the job's pages looks at the same window there.
+    // Links to other pages of the job keep the window.
     for (const link of /** @type {NodeListOf<HTMLAnchorElement>} */ (document.querySelectorAll("a[data-page]"))) {
       const there = new URL(link.href);
       stamp(there, this);

@@ -1,4 +1,4 @@
-// Lays a figure out as uPlot takes it: columns, and how each is drawn.
+// Converts a figure to the columns and series options of uPlot.
 
 import uPlot from "./vendor/uPlot.esm.js";
 

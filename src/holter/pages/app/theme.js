@@ -1,4 +1,4 @@
-// Light, dark, or as the system says: set before anything is drawn, so that nothing flashes. Not a module.
+// Applies the theme before the first paint, so that nothing flashes. Not a module.
 (() => {
   let chosen = null;
   try {

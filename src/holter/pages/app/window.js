@@ -1,4 +1,4 @@
-// What stands in the page's head: the window of time that all charts show, time or steps, the theme, the help.
+// The controls in the page's head: the time window of all charts, time or steps, the theme, the help.
 
 import { moment } from "./words.js";
 
@@ -48,7 +48,7 @@ function letterOf(name) {
 function timeBar(page) {
   const text = Object.assign(document.createElement("span"), { className: "window" });
   const whole = button("whole job", "show the whole job", () => page.setRange(null));
-  const axis = button("", "what charts go by", () => page.setAxis(page.axis === "time" ? "step" : "time"));
+  const axis = button("", "x axis: time or steps", () => page.setAxis(page.axis === "time" ? "step" : "time"));
   const moves = [
     button("−", "zoom out", () => zoom(page, 2)),
     button("+", "zoom in", () => zoom(page, 0.5)),

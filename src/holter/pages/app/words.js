@@ -1,4 +1,4 @@
-// Numbers and times as people read them; the same words as the report's.
+// Formats numbers and times like the report does.
 
 /** A time since the start: `45 s`, `12:30 min`, `3:30 h`, `2 d 6 h`. @param {number} seconds @returns {string} */
 export function clock(seconds) {

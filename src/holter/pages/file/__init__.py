@@ -1,60 +1,68 @@
-"""A job's pages as one file that works without a server: to send, to keep, to print."""
+"""Writes the pages of a job into one HTML file that works without a server."""
 
 from __future__ import annotations
 
-from contextvars import copy_context
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from holter.drawing.figure import figure
+from holter.drawing.markup import html, tag
 from holter.pages import assets
-from holter.pages.alone import ALONE
 from holter.pages.file.answers import answers
 from holter.pages.file.frame import framed
 from holter.pages.islands import island
 from holter.pages.job import pages
+from holter.pages.rendering import Rendering
 from holter.pages.text.report import body
 from holter.pages.timelines import TIMELINES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from markupsafe import Markup
+
     from holter.views.figure import Figure
     from holter.views.reading import Reading
 
 __all__ = ["page"]
 
+_STANDALONE = Rendering(standalone=True)
 POINTS = 1500
-"""Along the x axis of a chart: one can look closer than a picture shows."""
+"""Points along the x axis of a chart: more than a picture shows, so that a reader can zoom in."""
 _ELSEWHERE = ("overview", "insights", "settings")
-"""Pages of the dashboard whose contents the report itself has, or that need a server."""
-_LONG = (
-    "<h1>Timeline</h1><p class=empty>The timeline of so many events is not in this file; "
-    "<code>holter ui</code> shows it, down to single events.</p>"
+"""Pages that the report replaces or that need a server."""
+_LONG = html(
+    tag("h1", "Timeline"),
+    tag(
+        "p",
+        "The timeline of so many events is not in this file; ",
+        tag("code", "holter ui"),
+        " shows it, down to single events.",
+        class_="empty",
+    ),
 )
 
 
-def page(reading: Reading) -> str:
+def page(reading: Reading) -> Markup:
     """Return the report of a job, running or finished, as HTML that needs nothing beside it."""
     fine = replace(reading.at(None, POINTS), kept={})
-    sheets = copy_context().run(lambda: dict(_sheets(fine)))
+    sheets = dict(_sheets(fine))
     live = assets.complete()
-    given = answers(fine, "".join(html for _, html in sheets.values())) if live else {}
+    given = answers(fine, html(*(inside for _, inside in sheets.values()))) if live else {}
     return framed(fine, sheets, given, live=live)
 
 
-def _sheets(reading: Reading) -> Iterator[tuple[str, tuple[str, str]]]:
+def _sheets(reading: Reading) -> Iterator[tuple[str, tuple[str, Markup]]]:
     """Yield each page's name, title and contents."""
-    ALONE.set(True)
-    yield "report", ("Report", "".join(body(reading, _live)))
+    yield ("report", ("Report", html(*body(reading, _live))))
     for name, made in pages().items():
         if name in _ELSEWHERE:
             continue
         if name == "timeline" and not TIMELINES.quick(reading.trial.folder):
             yield name, (made.TITLE, _LONG)
         else:
-            yield name, (made.TITLE, made.draw(reading, {"store": "0"}))
+            yield name, (made.TITLE, made.draw(reading, {"store": "0"}, _STANDALONE))
 
 
-def _live(name: str, drawn: Figure) -> str:
-    return island("figure", lambda: figure(drawn), figure=name)
+def _live(name: str, drawn: Figure) -> Markup:
+    return island(_STANDALONE, "figure", lambda: figure(drawn), figure=name)

@@ -1,4 +1,4 @@
-"""What the islands of a file ask: the answers that the dashboard's server would give, of the whole job."""
+"""The data of the islands of a report file: the server's answers about the whole job."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from urllib.parse import urlencode
 
 import numpy as np
 
-from holter.dashboard.answers import encoded
-from holter.dashboard.api.figures import as_told, in_browsers
-from holter.dashboard.api.heatmap import laid_out
-from holter.dashboard.api.timeline import MOST_LANES, curved, head, steps
+from holter.pages.data.charts import chart_data, drawn_by_script
+from holter.pages.data.encoding import encoded
+from holter.pages.data.heatmap import heatmap_bytes
+from holter.pages.data.timeline import curve_bytes, head_bytes, step_bytes
 from holter.pages.job.nodes import OF_DEVICES
 from holter.pages.timelines import TIMELINES
 from holter.views.document.devices import by_number
@@ -32,15 +32,18 @@ if TYPE_CHECKING:
     from holter.views.reading import Reading
 
 _CELLS = 60_000
-"""Cells that a heat map may have; each is three numbers."""
+"""Limit of a heat map's cells; each is three numbers."""
 _EVENTS = 60_000
-"""Events that a timeline may have; more are a picture."""
+"""Limit of a timeline's events; with more it becomes a picture."""
+_SERIES = 128
+"""Counters and metrics that a timeline may have; more are left out."""
+_STEPS = 1000
 _SHORTEST_NS = 50
 _LONGEST_NS = 2**53
-"""Further than this scripts do not count in whole numbers: traces that began 104 days apart are a picture."""
+"""The largest whole number of scripts; traces that began 104 days apart become a picture."""
 _MOST_COLUMNS = 1000
 _DROPPED = 13
-"""Bits of a cell's 23 that nobody sees: what is left tells a part in a thousand, and packs better."""
+"""Bits of a cell's 23 that are dropped: the rest resolves a part in a thousand and compresses better."""
 
 
 def answers(reading: Reading, html: str) -> dict[str, str]:
@@ -52,20 +55,20 @@ def answers(reading: Reading, html: str) -> dict[str, str]:
     """
     found = {"clock": encoded(step_clock(reading.drawn_steps, reading.start))}
     for (name, options, node, devices, *_), drawn in (reading.kept or {}).items():
-        if isinstance(drawn, Figure) and in_browsers(drawn):
+        if isinstance(drawn, Figure) and drawn_by_script(drawn):
             asked = dict(options) | ({"node": node} if node else {})
             asked |= {"devices": ",".join(devices)} if devices else {}
             query = urlencode(sorted(asked.items()))
-            found[f"figures/{name}{'?' * bool(query)}{query}"] = encoded(as_told(drawn))
+            found[f"figures/{name}{'?' * bool(query)}{query}"] = encoded(chart_data(drawn))
     if 'data-island="heatmap"' in html:
         heatmap, heat = _heat(reading)
-        found["heatmap"] = laid_out(heat, heatmap, shorten=_short)
+        found["heatmap"] = heatmap_bytes(heat, heatmap, shorten=_short)
         if 'data-island="chips"' in html:
             found |= _devices(reading, heat)
     if 'data-island="flame"' in html:
         found["flames"] = encoded({"flames": list(flames(reading.trial))})
     if 'data-island="timeline"' in html:
-        found |= _timeline(TIMELINES.of(reading.trial.folder))
+        found |= _timeline(TIMELINES.of(reading.trial.folder, warm=False))
     return {key: base64.b64encode(zlib.compress(body)).decode() for key, body in found.items()}
 
 
@@ -88,7 +91,7 @@ def _devices(reading: Reading, heat: Heat) -> dict[str, bytes]:
         )
         if isinstance(drawn, Figure):
             shown = drawn if name == "gpu_memory" else _of_heat(drawn, heat, metric, every, reading.start)
-            found[f"figures/{name}?devices=*"] = encoded(_in_percent(as_told(shown)))
+            found[f"figures/{name}?devices=*"] = encoded(_in_percent(chart_data(shown)))
     return found
 
 
@@ -126,18 +129,18 @@ def _timeline(opened: Opened) -> dict[str, bytes]:
     last = max(timeline.end_ns, int(opened.trial.manifest.get("end") or 0)) - opened.origin_ns + 1
     if max(-first, last) > _LONGEST_NS:
         return {}
-    # So wide that even short events are there by themselves: whoever zooms in needs nothing else.
+    # At this width even short events stay separate, so zooming needs no further data.
     span = timeline.end_ns - timeline.start_ns + 1
     picture = timeline.picture(timeline.start_ns, timeline.end_ns + 1, pixels=max(1, span // _SHORTEST_NS))
-    whole = {"from_ns": str(first), "to_ns": str(last)}
+    begin, end = first + opened.origin_ns, last + opened.origin_ns
     found = {
-        "timeline": head(opened, {}),
+        "timeline": head_bytes(opened),
         "timeline/tiles": packed(picture, opened.origin_ns, opened.numbers, opened.version),
-        "timeline/steps": steps(opened, {**whole, "most": "1000"}),
+        "timeline/steps": step_bytes(opened, begin, end, _STEPS),
     }
-    if 0 < (count := len(opened.series)) <= MOST_LANES:
-        asked = {"series": f"0-{count - 1}", "pixels": str(min(1000, max(50, _CELLS // count)))}
-        found["timeline/curves"] = curved(opened, {**whole, **asked})
+    if 0 < (count := len(opened.series)) <= _SERIES:
+        pixels = min(1000, max(50, _CELLS // count))
+        found["timeline/curves"] = curve_bytes(opened, range(count), begin, end, pixels)
     return found
 
 

@@ -1,10 +1,10 @@
-"""Several ES modules as one: browsers load no module from a file's folder, and a page shall ask for nothing.
+"""Bundles ES modules into one script, because browsers load no modules for a page that is a local file.
 
-The modules are the dashboard's own and those it brings along. Each becomes a function that is called once,
-after those that it needs. What is understood of the language is what these files use of it: imports by name
-or of the default, at the begin of a line; exports of declarations, or a list at the file's end. Anything else
-raises, and a test in a browser runs all of it. Comments that stand on lines of their own are left out, but
-for those that say whose the code is.
+The modules are the dashboard's own and the third-party ones. Each becomes a function that is called once,
+after the modules that it imports. The bundler understands the syntax that these files use: imports by name or
+of the default, at the beginning of a line; exports of declarations, or a list at the end of the file. Other
+syntax raises an error, and a test in a browser runs the result. Comments on lines of their own are removed,
+except for copyright notices.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
-"""What is around the pages of a file: its style, its script, what the script is given, and what it may do."""
+"""The frame of a report file: its content security policy, styles, script and data."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-from html import escape
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from holter.drawing.figure import style
+from holter.drawing.markup import tag, trusted
 from holter.pages.assets import APP
 from holter.pages.file.bundle import bundle
 
@@ -17,63 +19,97 @@ if TYPE_CHECKING:
     from holter.views.reading import Reading
 
 _STYLES = ("vendor/uPlot.css", "pages.css", "tables.css", "canvas.css", "alone.css")
-_BARE = (
-    '<p class="notice">The charts are pictures: where this file was written, the dashboard\'s third-party '
-    "files are missing. In a checkout, <code>python hatch_build.py</code> fetches them.</p>"
+_BARE = tag(
+    "p",
+    "The charts are pictures: where this file was written, the dashboard's third-party files are missing. "
+    "In a checkout, ",
+    tag("code", "python hatch_build.py"),
+    " fetches them.",
+    class_="notice",
 )
 
 
 def framed(
-    reading: Reading, sheets: Mapping[str, tuple[str, str]], answers: Mapping[str, str], *, live: bool
-) -> str:
+    reading: Reading, sheets: Mapping[str, tuple[str, Markup]], answers: Mapping[str, str], *, live: bool
+) -> Markup:
     """Return the whole file.
 
     Args:
         reading: The job.
         sheets: Title and contents of each page, by its name.
-        answers: What its script finds, by question, packed.
+        answers: The data of its script by question, compressed.
         live: Whether it has a script.
     """
     told = reading.description["job"]
-    name = escape(told["name"], quote=True)
+    name = told["name"]
     scripts = [(APP / "theme.js").read_text(encoding="utf-8"), bundle(APP / "alone.js")] if live else []
     scripts = [text.replace("</script", "<\\/script").replace("<!--", "<\\!--") for text in scripts]
-    # Only these very scripts run: what a job's names say is shown, whatever it says.
+    # The digests allow only these scripts: names that come from a job are never executed.
     allowed = " ".join(f"'sha256-{_digest(text)}'" for text in scripts) or "'none'"
     policy = (
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
     head, foot = (
-        (f"<script>{scripts[0]}</script>", f'<script type="module">{scripts[1]}</script>')
+        (tag("script", trusted(scripts[0])), tag("script", trusted(scripts[1]), type="module"))
         if live
-        else ("", "")
+        else (None, None)
     )
-    links = "".join(
-        f'<a href="#{page}" data-page="{page}">{escape(title)}</a>' for page, (title, _) in sheets.items()
-    )
-    inside = "".join(
-        f'<section class="sheet" id="{page}">{html}</section>' for page, (_, html) in sheets.items()
-    )
-    given = "".join(
-        f'<script type="text/plain" data-ask="{escape(key, quote=True)}">{text}</script>'
-        for key, text in answers.items()
-    )
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}"><title>{name} · holter</title>'
-        '<meta name="viewport" content="width=device-width,initial-scale=1"><link rel="icon" href="data:,">'
-        f"{head}{style()}{_styles()}</head>"
-        f'<body><header><nav aria-label="pages"><span class="job" title="{name}">{name}</span>{links}</nav>'
-        '<span id="state" role="status"></span><span id="commands"></span></header>'
-        f'{"" if live else _BARE}<main id="main" tabindex="-1" data-job="{name}" '
-        f'data-seconds="{told["duration_s"] or 0.0}">{inside}</main>{given}{foot}</body></html>\n'
+    sections = [tag("section", inside, class_="sheet", id=page) for page, (_, inside) in sheets.items()]
+    # An answer is base64, which needs no escaping; a script's text must not be escaped.
+    given = [
+        tag("script", trusted(text), type="text/plain", data_ask=question)
+        for question, text in answers.items()
+    ]
+    return Markup("<!doctype html>") + tag(
+        "html",
+        tag(
+            "head",
+            tag("meta", charset="utf-8"),
+            tag("meta", http_equiv="Content-Security-Policy", content=trusted(policy)),
+            tag("title", name, " · holter"),
+            tag("meta", name="viewport", content="width=device-width,initial-scale=1"),
+            tag("link", rel="icon", href="data:,"),
+            head,
+            style(),
+            _styles(),
+        ),
+        tag(
+            "body",
+            tag(
+                "header",
+                tag(
+                    "nav",
+                    tag("span", name, class_="job", title=name),
+                    *(
+                        tag("a", title, href=f"#{page}", data_page=page)
+                        for page, (title, _) in sheets.items()
+                    ),
+                    aria_label="pages",
+                ),
+                tag("span", id="state", role="status"),
+                tag("span", id="commands"),
+            ),
+            None if live else _BARE,
+            tag(
+                "main",
+                *sections,
+                id="main",
+                tabindex="-1",
+                data_job=name,
+                data_seconds=told["duration_s"] or 0.0,
+            ),
+            *given,
+            foot,
+        ),
+        "\n",
+        lang="en",
     )
 
 
-def _styles() -> str:
+def _styles() -> Markup:
     found = (APP / name for name in _STYLES)
-    return f"<style>{''.join(path.read_text(encoding='utf-8') for path in found if path.is_file())}</style>"
+    return tag("style", *(trusted(path.read_text(encoding="utf-8")) for path in found if path.is_file()))
 
 
 def _digest(script: str) -> str:

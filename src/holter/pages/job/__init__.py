@@ -1,11 +1,11 @@
-"""The pages of a job: one file a page. The folder is the registry, and the job's navigation.
+"""The pages of a job: one module per page. The folder is the registry, and the job's navigation.
 
-A page is a module with `TITLE`, `SHOWN`, its place among the others, and
-`draw(reading: Reading, asked: Mapping[str, str]) -> str`, its HTML: text, tables and pictures to be read
-with scripts off, in which islands (`holter.pages.islands`) become live. It is at
-`/jobs/{job}/{name of the file}`, with `-` for `_`; `overview` is at `/jobs/{job}`. `reading` is what the
-address asks for: the window `from` to `to`. An element with `data-ranged` in it has the page drawn anew
-whenever another window is chosen.
+A page is a module with `TITLE`, `SHOWN`, which orders the navigation, and
+`draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Markup`: text, tables and pictures
+that readers without JavaScript can use, with islands (`holter.pages.islands`) that scripts bring to life. Its
+address is `/jobs/{job}/{module}`, with `-` for `_`; `overview` is at `/jobs/{job}`. `reading` covers the time
+window `from` to `to` of the address. A page with an element that has `data-ranged` is loaded again when
+another window is chosen.
 """
 
 from __future__ import annotations

@@ -1,13 +1,15 @@
-"""What data loading is made of: workers, batches on their way, stages, waits, and what to do about it."""
+"""The page about data loading: workers, batches in flight, stages, waits and advice."""
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
 from holter.analysis.verdict.device_facts import LOADING
+from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
-from holter.pages.job._asking import choice, form, number, picture, pictures
+from holter.pages.job._forms import choice, form, number, picture, pictures
 from holter.pages.tables import Number, sortable
 from holter.pages.text.sections import bullets, table
 from holter.views.document.loaders import loaders
@@ -16,83 +18,92 @@ from holter.views.wording import advice_text, milliseconds, percent, stages_text
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from holter.pages.rendering import Rendering
     from holter.views.reading import Reading
 
 TITLE = "Data loading"
 SHOWN = 70
 _EMPTY = (
-    "Nothing is known of data loading: no step waited for a batch, and no torch DataLoader was seen. Loops "
-    "over one are followed without being asked, under `holter run -- python train.py`."
+    "No data loading was recorded: no step waited for a batch, and no torch DataLoader was used. "
+    "`holter run -- python train.py` records a DataLoader automatically."
 )
 _UNSEEN = (
-    "What the wait is made of is not known: no torch DataLoader was seen. Of one its workers, their batches "
-    "and every stage of building them stand here; `holter profile JOB --python cprofile` while it "
-    "runs, or `holter run --profile-steps 60:63:cprofile`, says which functions take the time."
+    "The wait cannot be divided: no torch DataLoader was used. `holter profile JOB --python cprofile` while "
+    "the job runs, or `holter run --profile-steps 60:63:cprofile`, shows which functions take the time."
 )
 _TOLD = {
     "next_batch": "wait for a batch",
     "batch_time": "from one batch to the next",
-    "initialization": "making an iterator",
-    "worker_life": "life of a worker",
+    "initialization": "creating an iterator",
+    "worker_life": "lifetime of a worker",
 }
 _CALLS = 4
-"""Histograms of what a trace calls loading."""
+"""Histograms of ranges whose names speak of loading."""
 _OF_BATCHES = {
-    "queued": "a batch lies ready",
-    "waited": "the training waits for it to be built",
-    "handover": "the training waits for it to arrive",
+    "queued": "a finished batch waits in the queue",
+    "waited": "training waits until it is built",
+    "handover": "training waits until it arrives",
 }
 _ABOUT = ("data", "batch", "load", "worker", "fetch")
 _FACTS = {
     "workers": "workers",
-    "prefetch_factor": "batches ahead for each worker",
+    "prefetch_factor": "prefetch_factor",
     "batch_size": "batch size",
-    "pin_memory": "pinned memory",
-    "persistent_workers": "workers live on between epochs",
+    "pin_memory": "pin_memory",
+    "persistent_workers": "persistent_workers",
     "dataset": "dataset",
 }
 
 
-def draw(reading: Reading, asked: Mapping[str, str]) -> str:
+def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Markup:
     """Draw the page."""
     told = reading.description
     steps = reading.steps
     waited = bool(steps.rows and steps["data_loading"].any())
     if not (waited or reading.loading.spans.rows):
-        return f"<h1>{TITLE}</h1>" + (_of_trace(reading, asked) or f'<p class="empty">{prose(_EMPTY)}</p>')
+        return tag("h1", TITLE) + (
+            _of_trace(rendering, reading, asked) or tag("p", prose(_EMPTY), class_="empty")
+        )
     number(asked, "rank")
     found = loaders(reading.trial, **reading.bounds)
     ranks = reading.loading.ranks
-    parts = [f"<h1>{TITLE}</h1>", _said(told, found)]
+    parts = [tag("h1", TITLE), _said(told, found)]
     if len(ranks) > 1:
         options = [("", "all"), *((str(rank), str(rank)) for rank in ranks)]
         parts.append(
-            form(asked, "which rank", choice(asked, "rank", "rank", options) + "<button>Show</button>")
+            form(
+                rendering, asked, "which rank", choice(asked, "rank", "rank", options) + tag("button", "Show")
+            )
         )
     if not (found["workers"] or found["callables"] or any(found[name]["count"] for name in _TOLD)):
-        unseen = f'<p class="note">{prose(_UNSEEN)}</p>'
-        return "".join(
-            [*parts, "<h2>Waiting for batches</h2>", picture(reading, "loader_waits", asked), unseen]
+        unseen = tag("p", prose(_UNSEEN), class_="note")
+        return html(
+            *parts,
+            tag("h2", "Waiting for batches"),
+            picture(rendering, reading, "loader_waits", asked),
+            unseen,
         )
     parts += [
-        "<h2>Workers and their batches</h2>",
-        picture(reading, "loader_workers", asked),
-        '<p class="note">Of the whole job a few batches in its middle; a window of time shows others.</p>',
-        pictures(reading, asked, "batches_in_flight", "loader_waits"),
-        "<h2>What building a batch is made of</h2>",
-        pictures(reading, asked, "data_loading", "fetch_times", "batch_sizes"),
-        _callables(found),
-        "<h2>Each worker</h2>",
-        _workers(found),
-        "<h2>How long things took</h2>",
-        _durations(found),
-        _outliers(reading, found),
+        tag("h2", "Workers and their batches"),
+        picture(rendering, reading, "loader_workers", asked),
+        tag(
+            "p", "A few batches of the middle of the job. Choose a time window to see others.", class_="note"
+        ),
+        pictures(rendering, reading, asked, "batches_in_flight", "loader_waits"),
+        tag("h2", "Stages of building a batch"),
+        pictures(rendering, reading, asked, "data_loading", "fetch_times", "batch_sizes"),
+        _callables(rendering, found),
+        tag("h2", "Each worker"),
+        _workers(rendering, found),
+        tag("h2", "Durations"),
+        _durations(rendering, found),
+        _outliers(rendering, reading, found),
     ]
-    return "".join(parts)
+    return html(*parts)
 
 
-def _said(told: Mapping[str, Any], found: Mapping[str, Any]) -> str:
-    """Say in sentences what the verdict says of loading, what it is made of, and what to do."""
+def _said(told: Mapping[str, Any], found: Mapping[str, Any]) -> Markup:
+    """Summarize data loading: what the verdict says, its stages, and advice."""
     verdict, loading = told["verdict"], told["dataloading"] or {}
     guilty = "data_pipeline" in (verdict["suspect"], *verdict.get("also", ()))
     share = (told["breakdown"] or {}).get("data_loading")
@@ -100,42 +111,40 @@ def _said(told: Mapping[str, Any], found: Mapping[str, Any]) -> str:
     if guilty:
         lines.append(verdict["sentence"])
     elif share is not None:
-        lines.append(
-            f"Loading data takes {percent(share)} of a step; it is not what holds the training back."
-        )
+        lines.append(f"Loading data takes {percent(share)} of a step; it is not the bottleneck.")
         lines += [one["because"] for one in verdict["ruled_out"] if one["suspect"] == "data_pipeline"]
     if stages := stages_text(loading):
-        lines.append(f"Of the training loop: {stages}.")
+        lines.append(f"Share of the training loop: {stages}.")
     if found["hidden_pct"] is not None:
-        lines.append(
-            f"{percent(found['hidden_pct'])} of the building of batches is hidden behind the training."
-        )
+        lines.append(f"{percent(found['hidden_pct'])} of the time to build batches overlaps with training.")
     if found["ready"] is not None:
-        lines.append(f"{found['ready']:.2g} batches lie ready on average.")
+        lines.append(f"On average {found['ready']:.2g} batches are queued.")
     mood = "sick" if guilty else ""
-    first = f'<p class="said">{escape(lines[0])}</p>' if lines else ""
+    first = tag("p", lines[0], class_="said") if lines else ""
     advice = [
         advice_text(one).removeprefix("→ ") + (f" ({one['why']})" if one.get("why") else "")
         for one in verdict["advice"]
         if guilty
         and (verdict["suspect"] == "data_pipeline" or any(word in one["text"].lower() for word in _ABOUT))
     ]
-    return (
-        f'<section class="verdict {mood}">{first}{bullets(lines[1:])}'
-        + (f"<h3>Advice</h3>{bullets(advice)}" if advice else "")
-        + "</section>"
-        + _facts(found)
+    section = tag(
+        "section",
+        first,
+        bullets(lines[1:]),
+        html(tag("h3", "Advice"), bullets(advice)) if advice else None,
+        class_=f"verdict {mood}",
     )
+    return section + _facts(found)
 
 
-def _facts(found: Mapping[str, Any]) -> str:
-    """List the loaders as the script made them, those that are alike once."""
+def _facts(found: Mapping[str, Any]) -> Markup:
+    """List the loaders as the script configured them; loaders with the same settings share a row."""
     rows: dict[tuple[str, ...], list[str]] = {}
     for one in found["loaders"]:
         values = tuple("" if one.get(key) is None else _plain(one[key]) for key in _FACTS)
         rows.setdefault(values, []).append(f"{one.get('index', '?')} of rank {one.get('rank', '?')}")
     if not rows:
-        return ""
+        return Markup()
     listed = [
         (f"{len(which)} loaders" if len(which) > 1 else which[0], *values) for values, which in rows.items()
     ]
@@ -146,22 +155,22 @@ def _plain(value: Any) -> str:
     return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
 
 
-def _callables(found: Mapping[str, Any]) -> str:
+def _callables(rendering: Rendering, found: Mapping[str, Any]) -> Markup:
     if not found["callables"]:
-        return ""
+        return Markup()
 
     def rows() -> Iterator[list[str]]:
         for one in found["callables"][:100]:
             share = one["fetch_pct"]
             yield [one["name"], words(one["stage"]), Number(share, percent(share))]
 
-    heads = ("what the dataset calls", "stage", "of the time to build batches")
-    return sortable("callables", "What the dataset calls", heads, rows)
+    heads = ("function of the dataset", "stage", "share of building batches")
+    return sortable(rendering, "callables", "Functions of the dataset", heads, rows)
 
 
-def _workers(found: Mapping[str, Any]) -> str:
+def _workers(rendering: Rendering, found: Mapping[str, Any]) -> Markup:
     if not found["workers"]:
-        return '<p class="note">No worker was seen: the training thread loads by itself.</p>'
+        return tag("p", "No workers: the training thread loads the data itself.", class_="note")
 
     def rows() -> Iterator[list[str]]:
         for one in found["workers"]:
@@ -176,11 +185,11 @@ def _workers(found: Mapping[str, Any]) -> str:
                 Number(one["collate_pct"], percent(one["collate_pct"])),
             ]
 
-    heads = ("rank", "loader", "worker", "batches", "samples", "median fetch", "busy", "joining samples")
-    return sortable("workers", "Workers", heads, rows)
+    heads = ("rank", "loader", "worker", "batches", "samples", "median fetch", "busy", "collating")
+    return sortable(rendering, "workers", "Workers", heads, rows)
 
 
-def _durations(found: Mapping[str, Any]) -> str:
+def _durations(rendering: Rendering, found: Mapping[str, Any]) -> Markup:
     def rows() -> Iterator[list[str]]:
         for name, said in _TOLD.items():
             one = found[name]
@@ -193,14 +202,14 @@ def _durations(found: Mapping[str, Any]) -> str:
                 unknown = (Number(None), Number(None))
                 yield [said, Number(found["batches"]), _time(found[name]), *unknown]
 
-    heads = ("what", "times", "median", "longest", "twice the median and longer")
-    return sortable("durations", "How long it takes", heads, rows)
+    heads = ("what", "count", "median", "longest", "outliers")
+    return sortable(rendering, "durations", "How long it takes", heads, rows)
 
 
-def _outliers(reading: Reading, found: Mapping[str, Any]) -> str:
+def _outliers(rendering: Rendering, reading: Reading, found: Mapping[str, Any]) -> Markup:
     listed = [(said, one) for name, said in _TOLD.items() for one in found[name]["outliers"]]
     if not listed:
-        return ""
+        return Markup()
 
     def rows() -> Iterator[list[str]]:
         for said, one in listed:
@@ -213,28 +222,40 @@ def _outliers(reading: Reading, found: Mapping[str, Any]) -> str:
                 Number(one["worker"]) if one["worker"] >= 0 else Number(-1, "training thread"),
             ]
 
-    heads = ("what", "since the start", "took", "rank", "worker")
-    return sortable("outliers", "What took twice the median and longer", heads, rows)
+    heads = ("what", "since the start", "duration", "rank", "worker")
+    return sortable(rendering, "outliers", "Outliers: twice the median or longer", heads, rows)
 
 
-def _of_trace(reading: Reading, asked: Mapping[str, str]) -> str:
-    """Say what a trace knows of loading: how long accelerators wait for it, and how long its calls take."""
+def _of_trace(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) -> Markup:
+    """Draw what an imported trace shows: how long accelerators wait for data, and how long its calls take."""
     told = reading.description
     calls = [name for name in reading.profiled.annotations() if LOADING.search(name)][:_CALLS]
     share = (told["breakdown"] or {}).get("data_loading") if "trace" in told else None
     if share is None and not calls:
-        return ""
+        return Markup()
     verdict = told["verdict"]
     guilty = "data_pipeline" in (verdict["suspect"], *verdict.get("also", ()))
     line = f"Accelerators wait {percent(share or 0.0)} of the time while the host loads data."
     advice = [advice_text(one).removeprefix("→ ") for one in verdict["advice"]] if guilty else []
-    drawn = "".join(picture(reading, "annotation_histogram", {**asked, "annotation": name}) for name in calls)
-    return (
-        f'<section class="verdict {"sick" if guilty else ""}">'
-        f'<p class="said">{escape(verdict["sentence"] if guilty else line)}</p>'
-        + (f"<p>{escape(line)}</p><h3>Advice</h3>{bullets(advice)}" if guilty else "")
-        + '</section><p class="note">A trace of another profiler says when the host loaded, and nothing of '
-        f'the workers behind it.</p><div class="charts">{drawn}</div>'
+    drawn = html(
+        *(
+            picture(rendering, reading, "annotation_histogram", {**asked, "annotation": name})
+            for name in calls
+        )
+    )
+    return html(
+        tag(
+            "section",
+            tag("p", verdict["sentence"] if guilty else line, class_="said"),
+            html(tag("p", line), tag("h3", "Advice"), bullets(advice)) if guilty else None,
+            class_=f"verdict {'sick' if guilty else ''}",
+        ),
+        tag(
+            "p",
+            "An imported trace shows when the host loads data; it says nothing about the workers.",
+            class_="note",
+        ),
+        tag("div", drawn, class_="charts"),
     )
 
 

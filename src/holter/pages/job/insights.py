@@ -1,9 +1,12 @@
-"""What the rules found: each rule with its status, evidence, advice, and when it was so."""
+"""The page about the rules: for each its status, evidence and advice, and when it fired."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
+from holter.drawing.markup import html, tag
 from holter.pages.addresses import job_address
 from holter.pages.islands import charts, island
 from holter.pages.text.insights import rules
@@ -11,6 +14,7 @@ from holter.pages.text.insights import rules
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from holter.pages.rendering import Rendering
     from holter.pages.text.insights import Moment
     from holter.views.reading import Reading
 
@@ -18,13 +22,20 @@ TITLE = "Insights"
 SHOWN = 30
 
 
-def draw(reading: Reading, asked: Mapping[str, str]) -> str:
+def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Markup:
     """Draw the page."""
     told = reading.description
     if not told["rules"]:
-        return (
-            "<h1>Insights</h1><p>No rule has judged this job. Of a finished job <code>holter rules run JOB"
-            "</code> asks them all; <code>holter run</code> starts the usual ones beside training.</p>"
+        return html(
+            tag("h1", "Insights"),
+            tag(
+                "p",
+                "No rule has checked this job. ",
+                tag("code", "holter rules run JOB"),
+                " runs all rules on a finished job; ",
+                tag("code", "holter run"),
+                " runs the default rules during training.",
+            ),
         )
     job, store = reading.trial.folder.name, int(asked.get("store", "0"))
 
@@ -32,12 +43,14 @@ def draw(reading: Reading, asked: Mapping[str, str]) -> str:
         window = {"from": f"{moment[0]:.3f}", "to": f"{moment[1]:.3f}"}
         return job_address(job, store, "nodes", {**asked, **window})
 
-    def mute(rule: str) -> str:
-        return island("mute", lambda: "", rule=rule)
+    def mute(rule: str) -> Markup:
+        return island(rendering, "mute", Markup, rule=rule)
 
     found = sum(bool(rule["issues"]) for rule in told["rules"])
     said = f"{found:,} of {len(told['rules']):,} rules found something."
-    return (
-        f"<h1>Insights</h1><p>{said} <kbd>j</kbd> and <kbd>k</kbd> go from one to the next.</p>"
-        f"{charts(reading, 'step_times', 'utilization')}{rules(told, link, mute)}"
+    return html(
+        tag("h1", "Insights"),
+        tag("p", said, " ", tag("kbd", "j"), " and ", tag("kbd", "k"), " move from rule to rule."),
+        charts(rendering, reading, "step_times", "utilization"),
+        rules(told, link, mute),
     )

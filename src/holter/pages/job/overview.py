@@ -1,12 +1,14 @@
-"""The verdict first, then what happened: the page that a job opens with."""
+"""The overview page: the verdict first, then progress, steps and utilization."""
 
 from __future__ import annotations
 
 import time
-from html import escape
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from holter.analysis.verdict.evidence import counted
+from holter.drawing.markup import html, tag
 from holter.pages.addresses import job_address
 from holter.pages.islands import chart, charts, heatmap
 from holter.pages.text import overview, sections
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from holter.views.document.types import Description
+    from holter.pages.rendering import Rendering
     from holter.views.issues import IssueGroup
     from holter.views.reading import Reading
 
@@ -28,99 +30,141 @@ SHOWN = 10
 _MOST = 5
 
 
-def draw(reading: Reading, asked: Mapping[str, str]) -> str:
+def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Markup:
     """Draw the page."""
     told, job = reading.description, reading.trial.folder.name
     parts = [
         sections.head(told),
         _silent(reading),
         _unread(told),
-        *sections.verdict(told),
+        sections.verdict(told),
         _progress(reading, asked) if told["job"]["status"] in RUNNING else "",
-        f'<div class="columns"><section><h2>Insights</h2>{insights(told, job, asked)}</section>'
-        f"<section><h2>Phases of the job</h2>{overview.phases(told)}{overview.details(told)}</section></div>",
-        f"<h2>Progress over time</h2>{chart(reading, 'phases_over_time')}",
-        _steps(reading, told),
-        f"<h2>Utilization</h2>{_utilization(reading, told)}",
-        f"<h2>Operations that took most time</h2>{overview.operations(told)}",
-        f"<h2>Numbers of the training</h2>{charts(reading, 'losses', 'gradient_norm', 'learning_rate')}",
-        f'<div class="columns"><section><h2>The job</h2>{sections.job(told)}</section>'
-        f"<section><h2>What holter cost</h2>{sections.cost(told)}</section></div>",
+        tag(
+            "div",
+            tag("section", tag("h2", "Insights"), insights(told, job, asked)),
+            tag("section", tag("h2", "Phases of the job"), overview.phases(told), overview.details(told)),
+            class_="columns",
+        ),
+        html(tag("h2", "Progress over time"), chart(rendering, reading, "phases_over_time")),
+        _steps(rendering, reading, told),
+        html(tag("h2", "Utilization"), _utilization(rendering, reading, told)),
+        html(tag("h2", "Operations that took most time"), overview.operations(told)),
+        html(
+            tag("h2", "Training metrics"),
+            charts(rendering, reading, "losses", "gradient_norm", "learning_rate"),
+        ),
+        tag(
+            "div",
+            tag("section", tag("h2", "The job"), sections.job(told)),
+            tag("section", tag("h2", "Overhead"), sections.cost(told)),
+            class_="columns",
+        ),
     ]
-    return "".join(parts)
+    return html(*parts)
 
 
-def _unread(told: Description) -> str:
-    """Say what is missing from all that is said below, before it is said."""
+def _unread(told: Mapping[str, Any]) -> Markup:
+    """Warn that files could not be read."""
     count = len(told["skipped"])
     if not count:
-        return ""
+        return Markup()
     files = f"{counted(count, 'file')} of this job"
-    return (
-        f'<p class="headline">{files} could not be read; what should stand there is missing below.</p>'
-        f"<details><summary>Files that could not be read, and why</summary>{sections.skipped(told)}</details>"
+    return html(
+        tag("p", files, " could not be read; their data is missing below.", class_="headline"),
+        tag("details", tag("summary", "Files that could not be read, and why"), sections.skipped(told)),
     )
 
 
-def _utilization(reading: Reading, told: Description) -> str:
-    """Draw how busy the machines were; where nobody looked at them, one sentence says so."""
+def _utilization(rendering: Rendering, reading: Reading, told: Mapping[str, Any]) -> Markup:
+    """Draw the utilization of the machines; without samples, one sentence says so."""
     if not told["utilization"]:
-        return chart(reading, "utilization")
-    return f"{overview.summary(told)}{charts(reading, 'utilization', 'gpu_boxes')}{heatmap(reading)}"
+        return chart(rendering, reading, "utilization")
+    return html(
+        overview.summary(told),
+        charts(rendering, reading, "utilization", "gpu_boxes"),
+        heatmap(rendering, reading),
+    )
 
 
-def _silent(reading: Reading) -> str:
-    """Say that nobody knows any more how a job that should run is doing."""
+def _silent(reading: Reading) -> Markup:
+    """Warn that a running job has been silent."""
     line = summary(reading.trial.folder, time.time_ns())
     return (
-        f'<p class="headline">Perhaps it runs no more: {escape(said(line))}.</p>' if line["silent_s"] else ""
+        tag("p", "It may have stopped: ", said(line), ".", class_="headline")
+        if line["silent_s"]
+        else Markup()
     )
 
 
-def _progress(reading: Reading, asked: Mapping[str, str]) -> str:
+def _progress(reading: Reading, asked: Mapping[str, str]) -> Markup:
     total = asked.get("total_steps", "")
     known = int(total) if total.isdigit() and 0 < int(total) < 2**53 else None
-    kept = "".join(
-        f'<input type="hidden" name="{name}" value="{escape(asked[name], quote=True)}">'
-        for name in ("store", "from", "to", "axis")
-        if asked.get(name)
+    kept = html(
+        *(
+            tag("input", type="hidden", name=name, value=asked[name])
+            for name in ("store", "from", "to", "axis")
+            if asked.get(name)
+        )
     )
-    form = (
-        f'<form class="search">{kept}<label>of <input type="number" name="total_steps" min="1" '
-        f'value="{known or ""}" placeholder="?" aria-label="steps the job will take"> steps</label>'
-        "<button>When will it be done?</button></form>"
+    form = tag(
+        "form",
+        kept,
+        tag(
+            "label",
+            "of ",
+            tag(
+                "input",
+                type="number",
+                name="total_steps",
+                min="1",
+                value=known or "",
+                placeholder="?",
+                aria_label="steps the job will take",
+            ),
+            " steps",
+        ),
+        tag("button", "Estimate the end"),
+        class_="search",
     )
-    return f"<h2>Progress</h2>{overview.progress(progress(reading, known))}{form}"
+    return html(tag("h2", "Progress"), overview.progress(progress(reading, known)), form)
 
 
-def insights(told: Mapping[str, Any], job: str, asked: Mapping[str, str]) -> str:
-    """Draw the gravest findings, and the way to all of them."""
+def insights(told: Mapping[str, Any], job: str, asked: Mapping[str, str]) -> Markup:
+    """Draw the most severe findings, and a link to all of them."""
     found = ordered(told["rules"])
     if not found:
         return sections.issues(told)
-    listed = "".join(
-        f'<li class="issue {"" if one.over else one.severity}"><span class="severity">{one.severity}</span> '
-        f"{escape(issue_text(one))}{_symptoms(one)}</li>"
-        for one in found[:_MOST]
+    listed = html(
+        *(
+            tag(
+                "li",
+                tag("span", one.severity, class_="severity"),
+                " ",
+                issue_text(one),
+                _symptoms(one),
+                class_=f"issue {('' if one.over else one.severity)}",
+            )
+            for one in found[:_MOST]
+        )
     )
-    address = escape(job_address(job, int(asked.get("store", "0")), "insights", asked), quote=True)
-    return (
-        f'<ul class="plain">{listed}</ul><p><a href="{address}">All that the rules found, with evidence '
-        "and advice</a></p>"
+    address = job_address(job, int(asked.get("store", "0")), "insights", asked)
+    return html(
+        tag("ul", listed, class_="plain"),
+        tag("p", tag("a", "All findings, with evidence and advice", href=address)),
     )
 
 
-def _symptoms(of: IssueGroup) -> str:
-    """Name what follows from a finding."""
+def _symptoms(of: IssueGroup) -> Markup:
+    """Name the related findings."""
     names = dict.fromkeys(one.rule for one in of.symptoms)
-    return f'<p class="note">and from it: {escape(", ".join(names))}</p>' if names else ""
+    return tag("p", "Related: ", ", ".join(names), class_="note") if names else Markup()
 
 
-def _steps(reading: Reading, told: Description) -> str:
+def _steps(rendering: Rendering, reading: Reading, told: Mapping[str, Any]) -> Markup:
     if not told["steps"]:
-        return f"<h2>Steps</h2>{sections.steps(told)}"
-    split = f"<h2>Where a step's time goes</h2>{sections.breakdown(told)}" if told["breakdown"] else ""
+        return html(tag("h2", "Steps"), sections.steps(told))
+    split = html(tag("h2", "Where a step's time goes"), sections.breakdown(told)) if told["breakdown"] else ""
     names = ["step_times", "breakdown_over_steps", "step_histogram"]
     if told["dataloading"]:
         names.append("data_loading")
-    return f"{split}<h2>Steps</h2>{sections.steps(told)}{charts(reading, *names)}"
+    return html(split, tag("h2", "Steps"), sections.steps(told), charts(rendering, reading, *names))

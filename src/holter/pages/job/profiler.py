@@ -1,16 +1,18 @@
-"""What accelerators and the host did, event by event: of windows of the profiler, and of imported traces."""
+"""The page about kernels, copies and operators, from profiling windows and imported traces."""
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
 
 from holter.analysis.device.kernel_statistics import kernel_table, memory_table, precision
 from holter.analysis.host.operator_tree import operator_table
 from holter.analysis.verdict.evidence import counted
+from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
-from holter.pages.job._asking import choice, entry, form, lines, link, number, picture, pictures
-from holter.pages.tables import Number, Raw, sortable
+from holter.pages.job._forms import choice, entry, form, lines, link, number, picture, pictures
+from holter.pages.tables import Number, sortable
 from holter.views.document.profiled import HOW
 from holter.views.figures.device._shares import MOST_SECTORS, SECTORS, profiled
 from holter.views.wording import milliseconds, percent, plain_kernel, size, words
@@ -18,6 +20,7 @@ from holter.views.wording import milliseconds, percent, plain_kernel, size, word
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from holter.pages.rendering import Rendering
     from holter.schema.table import Table
     from holter.views.reading import Reading
 
@@ -27,80 +30,86 @@ _KERNELS, _OPERATORS, _NAMES = 200, 100, 500
 _PLACE = ("rank", "device")
 
 
-def draw(reading: Reading, asked: Mapping[str, str]) -> str:
+def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Markup:
     """Draw the page: thirteen panels, tables of kernels, copies and operators."""
     seen = reading.profiled
     rank, device = number(asked, "rank"), number(asked, "device")
     tables = profiled(reading, rank if seen.ranks else None, device if seen.devices else None)
-    parts = [f"<h1>{TITLE}</h1>", _said(reading, tables)]
+    parts = [tag("h1", TITLE), _said(reading, tables)]
     if seen.ranks:
-        parts.append(_filter(reading, asked))
-    parts += ["<h2>Busy or idle</h2>", pictures(reading, asked, *_busy(reading))]
+        parts.append(_filter(rendering, reading, asked))
+    parts += [tag("h2", "Busy or idle"), pictures(rendering, reading, asked, *_busy(reading))]
     if seen.ran:
-        parts += _of_devices(reading, asked, tables)
-    parts += ["<h2>Steps and named ranges</h2>", *_ranges(reading, asked)]
+        parts += _of_devices(rendering, reading, asked, tables)
+    parts += [tag("h2", "Steps and named ranges"), *_ranges(rendering, reading, asked)]
     if tables["operators"].rows:
-        parts += ["<h2>Operators and functions on the host</h2>", _operators(tables)]
+        parts += [tag("h2", "Operators and functions on the host"), _operators(rendering, tables)]
     if seen.windows:
-        parts += ["<h2>Windows of the profiler</h2>", _windows_table(reading)]
-    return "".join(parts)
+        parts += [tag("h2", "Profiling windows"), _windows_table(rendering, reading)]
+    return html(*parts)
 
 
 def _busy(reading: Reading) -> list[str]:
-    """Name the charts of who was busy; of what nobody read one, which says so once."""
+    """Return the charts of utilization; without readings only one chart, which says that they are missing."""
     read = {str(row["metric"]) for row in reading.description["utilization"]}
     gpu, cpu = reading.profiled.ran or "gpu.util" in read, "cpu.util" in read
     return ["gpu_active", *["gpu_over_time"] * gpu, "cpu_active", *["cpu_over_time"] * cpu]
 
 
-def _of_devices(reading: Reading, asked: Mapping[str, str], tables: Mapping[str, Table]) -> list[str]:
+def _of_devices(
+    rendering: Rendering, reading: Reading, asked: Mapping[str, str], tables: Mapping[str, Table]
+) -> list[Markup]:
     memory = (
-        sortable(
+        sortable(rendering,
             "memory", "Copies and fills of memory",
             ("kind", "memory of the host", "operations", "time", "bytes", "of the time", "GB/s"),
             lambda: _memory(tables),
         )
         if tables["memory_operations"].rows
-        else ""
+        else Markup()
     )  # fmt: skip
     return [
-        "<h2>Kernels</h2>",
-        pictures(
+        tag("h2", "Kernels"),
+        pictures(rendering,
             reading, asked, "kernel_time", "kernel_time_top", "kernel_launches", "kernel_launches_top",
             "kernel_precision", "launch_delays",
         ),
-        sortable(
+        sortable(rendering,
             "kernels", f"Kernels, the {_KERNELS} that take longest",
             ("kernel", "kind", "precision", "launches", "total", "mean", "shortest", "longest", "share"),
             lambda: _kernels(tables),
         ),
-        "<h2>Activity and memory</h2>",
-        pictures(reading, asked, "device_activity", "memory_operations", "idle_reasons", "device_memory"),
+        tag("h2", "Activity and memory"),
+        pictures(
+            rendering, reading, asked, "device_activity", "memory_operations", "idle_reasons", "device_memory"
+        ),
         memory,
     ]  # fmt: skip
 
 
-def _said(reading: Reading, tables: Mapping[str, Table]) -> str:
-    """Say what there is, and of nothing how it could come."""
+def _said(reading: Reading, tables: Mapping[str, Table]) -> Markup:
+    """Summarize what was recorded; without kernels, say how to record them."""
     seen = reading.profiled
-    told = [f"<p>{escape(text)}</p>" for text in _windows(seen.windows)]
+    told = [tag("p", text) for text in _windows(seen.windows)]
     if not seen.ran:
-        where = "no GPU ran anything then" if seen.ranks else "no window of the profiler was recorded"
-        told.append(f'<p class="empty">There are no kernels: {where}. {prose(HOW)}</p>')
-        return "".join(told)
+        where = "no GPU work was recorded" if seen.ranks else "no profiling window was recorded"
+        told.append(tag("p", "No kernels: ", where, ". ", prose(HOW), class_="empty"))
+        return html(*told)
     counts = [
         counted(tables["kernels"].rows, "kernel"),
         counted(tables["memory_operations"].rows, "copy or fill", "copies and fills"),
         counted(tables["launches"].rows, "launch", "launches"),
-        counted(tables["operators"].rows, "event of the host", "events of the host"),
+        counted(tables["operators"].rows, "host event"),
     ]
-    from_trace = "an imported trace" if "imported" in reading.trial.manifest else "windows of the profiler"
+    from_trace = "an imported trace" if "imported" in reading.trial.manifest else "profiling windows"
     gpus = counted(len(seen.places), "GPU")
-    return f'<p class="dim">From {from_trace}: {", ".join(counts)}, on {gpus}.</p>' + "".join(told)
+    return tag("p", "From ", from_trace, ": ", ", ".join(counts), ", on ", gpus, ".", class_="dim") + html(
+        *told
+    )
 
 
 def _windows(windows: list[dict[str, Any]]) -> Iterator[str]:
-    """Say of windows that gave nothing why, each reason once."""
+    """Yield why windows recorded nothing, each reason once."""
     told = {}
     for one in windows:
         for key in ("refused", "missing"):
@@ -111,7 +120,7 @@ def _windows(windows: list[dict[str, Any]]) -> Iterator[str]:
     yield from list(told.values())[:5]
 
 
-def _filter(reading: Reading, asked: Mapping[str, str]) -> str:
+def _filter(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) -> Markup:
     seen = reading.profiled
     ranks = [("", "all"), *((str(rank), str(rank)) for rank in seen.ranks)]
     devices = [("", "all"), *((str(device), f"GPU {device}") for device in seen.devices)]
@@ -123,38 +132,55 @@ def _filter(reading: Reading, asked: Mapping[str, str]) -> str:
             "most",
             "sectors (k)",
             kind="number",
-            more=f'min="1" max="{MOST_SECTORS}"',
+            min=1,
+            max=MOST_SECTORS,
             default=str(SECTORS),
         )
-        + "<button>Show</button>"
+        + tag("button", "Show")
     )
-    return form(asked, "what is shown", inside, keep=("shown", "where"))
+    return form(rendering, asked, "what is shown", inside, keep=("shown", "where"))
 
 
-def _ranges(reading: Reading, asked: Mapping[str, str]) -> Iterator[str]:
+def _ranges(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) -> Iterator[Markup]:
     """Draw the histogram of steps, one for each range that was asked for, and the form for one more."""
     shown = lines(asked.get("shown", ""))
     if (new := asked.get("annotation", "").strip()) and new not in shown:
         shown.append(new)
-    drawn = [picture(reading, "device_step_histogram", asked)]
+    drawn = [picture(rendering, reading, "device_step_histogram", asked)]
     for name in shown[-12:]:
         left = "\n".join(other for other in shown if other != name)
-        remove = link(asked, f"remove the histogram of {name[:60]}", shown=left, annotation="")
+        remove = link(rendering, asked, f"remove the histogram of {name[:60]}", shown=left, annotation="")
         drawn.append(
-            f"<div>{picture(reading, 'annotation_histogram', {**asked, 'annotation': name})}"
-            f'<p class="note">{remove}</p></div>'
+            tag(
+                "div",
+                picture(rendering, reading, "annotation_histogram", {**asked, "annotation": name}),
+                tag("p", remove, class_="note"),
+            )
         )
-    yield f'<div class="charts">{"".join(drawn)}</div>'
+    yield tag("div", *drawn, class_="charts")
     names = reading.profiled.annotations()[:_NAMES]
-    options = "".join(f'<option value="{escape(name, quote=True)}"></option>' for name in names)
+    options = html(*(tag("option", value=name) for name in names))
     where = [("host", "on the host"), ("gpu", "on GPUs, of what it launched")]
     yield form(
+        rendering,
         {**asked, "shown": "\n".join(shown)},
         "a new histogram",
-        '<label>histogram of <input name="annotation" list="annotations" placeholder="name of a range" '
-        f'autocomplete="off"></label><datalist id="annotations">{options}</datalist>'
+        html(
+            tag(
+                "label",
+                "histogram of ",
+                tag(
+                    "input",
+                    name="annotation",
+                    list="annotations",
+                    placeholder="name of a range",
+                    autocomplete="off",
+                ),
+            ),
+            tag("datalist", options, id="annotations"),
+        )
         + choice(asked, "where", "measured", where)
-        + "<button>Add</button>",
+        + tag("button", "Add"),
         keep=("shown", "most", *_PLACE),
     )
 
@@ -177,7 +203,7 @@ def _named(name: str) -> str:
     plain = plain_kernel(name)
     if plain == name:
         return name
-    return Raw(f"<details><summary>{escape(plain)}</summary>{escape(name)}</details>")
+    return tag("details", tag("summary", plain), name)
 
 
 def _memory(tables: Mapping[str, Table]) -> Iterator[list[str]]:
@@ -194,7 +220,7 @@ def _memory(tables: Mapping[str, Table]) -> Iterator[list[str]]:
         ]
 
 
-def _operators(tables: Mapping[str, Table]) -> str:
+def _operators(rendering: Rendering, tables: Mapping[str, Table]) -> Markup:
     kinds = ("operator", "module", "python", "annotation")
     times = ("own_ns", "total_ns", *(("device_ns",) if tables["kernels"].rows else ()))
 
@@ -207,11 +233,13 @@ def _operators(tables: Mapping[str, Table]) -> str:
                 *(_time(row[name]) for name in times),
             ]
 
-    heads = ("name", "kind", "calls", "own time", "with what it called", "on GPUs")[: 3 + len(times)]
-    return sortable("operators", f"Operators and functions, the {_OPERATORS} with most own time", heads, rows)
+    heads = ("name", "kind", "calls", "self time", "total time", "GPU time")[: 3 + len(times)]
+    return sortable(
+        rendering, "operators", f"Operators and functions, the {_OPERATORS} with most self time", heads, rows
+    )
 
 
-def _windows_table(reading: Reading) -> str:
+def _windows_table(rendering: Rendering, reading: Reading) -> Markup:
     def rows() -> Iterator[list[str]]:
         for one in reading.profiled.windows[-_NAMES:]:
             begin, end, last = (one.get(name) for name in ("begin", "end", "last_step"))
@@ -229,8 +257,8 @@ def _windows_table(reading: Reading) -> str:
                 or str(one.get("refused") or one.get("missing") or "nothing"),
             ]
 
-    heads = ("profiler", "steps", "rank", "since the start", "took", "gave")
-    return sortable("windows", "Windows of the profiler", heads, rows)
+    heads = ("profiler", "steps", "rank", "since the start", "duration", "rows")
+    return sortable(rendering, "windows", "Profiling windows", heads, rows)
 
 
 def _time(ns: float) -> Number:

@@ -1,16 +1,16 @@
-"""Where Python code spends its time: flame graphs, functions, and who calls whom."""
+"""The page about Python code: flame graphs, functions, callers and callees."""
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Any
 
 from holter.analysis.verdict.evidence import counted
 from holter.drawing.flame import flame
+from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
 from holter.pages.islands import island
-from holter.pages.job._asking import choice, entry, form, link, number
-from holter.pages.tables import Number, Raw, sortable
+from holter.pages.job._forms import choice, entry, form, link, number
+from holter.pages.tables import Number, sortable
 from holter.views.document.python_profile import python_profile, segments
 from holter.views.flames import FlameSelection, flames
 from holter.views.tensors import natural
@@ -19,6 +19,9 @@ from holter.views.wording import milliseconds, percent, plain_function, words
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from markupsafe import Markup
+
+    from holter.pages.rendering import Rendering
     from holter.views.reading import Reading
 
 TITLE = "Python"
@@ -27,39 +30,39 @@ _FUNCTIONS, _SEGMENTS, _CALLS = 100, 100, 50
 _EMPTY = (
     "No Python code was profiled. `holter profile JOB --steps 3 --python pyinstrument` samples the next "
     "steps of a running job, `--python cprofile` times every call; `holter run --profile-steps "
-    "60:63:cprofile` does so from the start. A data loader that takes long is sampled without being asked."
+    "60:63:cprofile` does so from the start. A slow data loader is sampled automatically."
 )
 _SOURCES = {
     "pyinstrument": "samples of a profiling window",
-    "loader": "samples taken all the time, of code that builds batches",
+    "loader": "continuous samples of the code that builds batches",
     "host": "operators and functions of a window or trace",
 }
 _TIMERS = {
-    "total_time": "time on the clock",
-    "cpu_time": "time on a processor",
-    "off_cpu_time": "time waiting, off the processor",
+    "total_time": "wall time",
+    "cpu_time": "CPU time",
+    "off_cpu_time": "waiting time (off CPU)",
 }
 
 
-def draw(reading: Reading, asked: Mapping[str, str]) -> str:
+def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Markup:
     """Draw the page: what was profiled, a flame graph, tables of functions, and its segments."""
     chosen = asked_part(asked)
     parts = segments(reading.trial)
     found = list(flames(reading.trial, chosen))
     timed = _timed(reading, chosen)
-    shown = [f"<h1>{TITLE}</h1>"]
+    shown = [tag("h1", TITLE)]
     if not (parts or found or timed):
-        return f'{shown[0]}<p class="empty">{prose(_EMPTY)}</p>'
-    shown.append(_filter(reading, asked, parts))
+        return html(shown[0], tag("p", prose(_EMPTY), class_="empty"))
+    shown.append(_filter(rendering, reading, asked, parts))
     if not (found or timed):
-        shown.append('<p class="empty">Nothing that was profiled is like that.</p>')
+        shown.append(tag("p", "No profile matches this selection.", class_="empty"))
     if found:
-        shown += _flame(asked, found)
+        shown += _flame(rendering, asked, found)
     for one in timed:
-        shown += _timer(asked, one)
+        shown += _timer(rendering, asked, one)
     if parts:
-        shown.append("<h2>What was profiled</h2>" + _segments(parts))
-    return "".join(shown)
+        shown.append(tag("h2", "What was profiled") + _segments(rendering, parts))
+    return html(*shown)
 
 
 def asked_part(asked: Mapping[str, str]) -> FlameSelection:
@@ -82,7 +85,9 @@ def _timed(reading: Reading, chosen: FlameSelection) -> list[dict[str, Any]]:
     return [one for one in told if one["profiler"] == "cprofile"]
 
 
-def _filter(reading: Reading, asked: Mapping[str, str], parts: Sequence[Mapping[str, Any]]) -> str:
+def _filter(
+    rendering: Rendering, reading: Reading, asked: Mapping[str, str], parts: Sequence[Mapping[str, Any]]
+) -> Markup:
     def options(name: str) -> list[tuple[str, str]]:
         found = {str(part[name]) for part in parts} | ({asked[name]} if asked.get(name) else set())
         if name == "rank":
@@ -91,38 +96,50 @@ def _filter(reading: Reading, asked: Mapping[str, str], parts: Sequence[Mapping[
 
     labels = {"mode": "mode", "phase": "part of a step", "rank": "rank"}
     offered = {name: options(name) for name in labels}
-    # One choice is none.
+    # A choice among one value is left out.
     inside = (
-        "".join(choice(asked, name, labels[name], all_) for name, all_ in offered.items() if len(all_) > 2)
-        + entry(asked, "first", "steps from", kind="number", more='min="0"')
-        + entry(asked, "last", "to", kind="number", more='min="0"')
-        + "<button>Show</button>"
+        html(*(choice(asked, name, labels[name], all_) for name, all_ in offered.items() if len(all_) > 2))
+        + entry(asked, "first", "steps from", kind="number", min=0)
+        + entry(asked, "last", "to", kind="number", min=0)
+        + tag("button", "Show")
     )
-    return form(asked, "which part of the job", inside, keep=("source", "function"))
+    return form(rendering, asked, "which part of the job", inside, keep=("source", "function"))
 
 
-def _flame(asked: Mapping[str, str], found: list[dict[str, Any]]) -> Iterator[str]:
+def _flame(rendering: Rendering, asked: Mapping[str, str], found: list[dict[str, Any]]) -> Iterator[Markup]:
     wanted = asked.get("source", "")
     names = [f"{one['source']}: {one['name']}" for one in found]
     at = names.index(wanted) if wanted in names else 0
     one = found[at]
-    yield "<h2>Flame graph</h2>"
+    yield tag("h2", "Flame graph")
     if len(found) > 1:
         listed = [
             (name, f"{one['name']} ({_SOURCES[one['source']]})")
             for name, one in zip(names, found, strict=True)
         ]
-        picked = choice(asked, "source", "of", listed, default=names[at]) + "<button>Show</button>"
-        yield form(asked, "whose flame graph", picked, keep=("mode", "phase", "rank", "first", "last"))
+        picked = choice(asked, "source", "of", listed, default=names[at]) + tag("button", "Show")
+        yield form(
+            rendering,
+            asked,
+            "choice of the flame graph",
+            picked,
+            keep=("mode", "phase", "rank", "first", "last"),
+        )
     title = f"Flame graph of {one['name']}"
     seen = f", {counted(one['samples'], 'sample')}" if one["samples"] else ""
-    yield (
-        f'<p class="dim">{escape(one["name"])}: {_SOURCES[one["source"]]}{seen}, '
-        f"{milliseconds(one['flame']['value'] / 1e6)} in all. Each bar is a function, its width its time, "
-        "callers above what they call.</p>"
+    yield tag(
+        "p",
+        one["name"],
+        ": ",
+        _SOURCES[one["source"]],
+        seen,
+        ", ",
+        milliseconds(one["flame"]["value"] / 1000000.0),
+        " in total. Each bar is a function, and its width is its time. Callers are above callees.",
+        class_="dim",
     )
     data = {name: asked[name] for name in ("mode", "phase", "rank", "first", "last") if asked.get(name)}
-    yield island("flame", lambda: flame(one["flame"], title), key=names[at], title=title, **data)
+    yield island(rendering, "flame", lambda: flame(one["flame"], title), key=names[at], title=title, **data)
     whole = one["flame"]["value"] or 1
 
     def rows() -> Iterator[list[str]]:
@@ -136,34 +153,34 @@ def _flame(asked: Mapping[str, str], found: list[dict[str, Any]]) -> Iterator[st
                 Number(100 * total / whole, percent(100 * total / whole)),
             ]
 
-    heads = ("function", "own time", "own share", "with what it called", "share")
-    yield sortable("functions", f"Functions of {one['name']}{_first(one)}", heads, rows)
+    heads = ("function", "self time", "self share", "total time", "total share")
+    yield sortable(rendering, "functions", f"Functions of {one['name']}{_first(one)}", heads, rows)
 
 
-def _named(name: str) -> str:
+def _named(name: str) -> Markup:
     """Return a cell with a function's name; the whole path is in a tooltip."""
     plain = plain_function(name)
-    whole = "" if plain == name else f' title="{escape(name, quote=True)}"'
-    return Raw(f"<span{whole}>{escape(plain)}</span>")
+    return tag("span", plain, title=None if plain == name else name)
 
 
-def _timer(asked: Mapping[str, str], one: dict[str, Any]) -> Iterator[str]:
-    """Draw the functions of one timer of cProfile, and around one that was chosen its callers and callees."""
+def _timer(rendering: Rendering, asked: Mapping[str, str], one: dict[str, Any]) -> Iterator[Markup]:
+    """Draw the functions of one timer of cProfile; of a chosen function also its callers and callees."""
     timer = one["timer"]
     said = _TIMERS.get(timer, timer)
-    yield f"<h2>Every call, timed: {escape(said)}</h2>"
+    yield tag("h2", "All calls: ", said)
     name = asked.get("function", "")
     if name in {call["name"] for call in one["calls"]} | {call["caller"] for call in one["calls"]}:
-        yield f"<h3>{escape(name)}</h3>"
-        for what, key, other in (("Callers", "name", "caller"), ("What it called", "caller", "name")):
+        yield tag("h3", name)
+        for what, key, other in (("Callers", "name", "caller"), ("Callees", "caller", "name")):
             mine = [call for call in one["calls"] if call[key] == name][:_CALLS]
             yield sortable(
+                rendering,
                 f"{timer} {other}",
                 f"{what} of {name}",
-                (what.lower(), "calls", "time", "own time"),
+                (what.lower(), "calls", "total time", "self time"),
                 lambda mine=mine, other=other: (  # type: ignore[misc]
                     [
-                        Raw(link(asked, plain_function(call[other]), function=call[other])),
+                        link(rendering, asked, plain_function(call[other]), function=call[other]),
                         Number(call["calls"]),
                         *_times(call),
                     ]
@@ -175,28 +192,28 @@ def _timer(asked: Mapping[str, str], one: dict[str, Any]) -> Iterator[str]:
     def rows() -> Iterator[list[str]]:
         for row in one["functions"][:_FUNCTIONS]:
             yield [
-                Raw(link(asked, plain_function(row["name"]), function=row["name"])),
+                link(rendering, asked, plain_function(row["name"]), function=row["name"]),
                 *_times(row),
                 Number(100 * row["self_ns"] / whole, percent(100 * row["self_ns"] / whole)),
                 Number(row["calls"]),
                 Number(row["primitive_calls"]),
             ]
 
-    heads = ("function", "with what it called", "own time", "own share", "calls", "not recursive")
-    yield sortable(timer, f"Functions by {said}{_first(one)}", heads, rows)
+    heads = ("function", "total time", "self time", "self share", "calls", "primitive calls")
+    yield sortable(rendering, timer, f"Functions by {said}{_first(one)}", heads, rows)
 
 
 def _first(one: Mapping[str, Any]) -> str:
     """Say that more functions are known than are listed."""
     count = len(one["functions"]) + one["left_out"]
-    return f", the first {_FUNCTIONS} of {count:,} by their own time" if count > _FUNCTIONS else ""
+    return f", the first {_FUNCTIONS} of {count:,} by self time" if count > _FUNCTIONS else ""
 
 
 def _times(row: Mapping[str, Any]) -> list[Number]:
     return [Number(float(row[name]), milliseconds(row[name] / 1e6)) for name in ("total_ns", "self_ns")]
 
 
-def _segments(parts: Sequence[Mapping[str, Any]]) -> str:
+def _segments(rendering: Rendering, parts: Sequence[Mapping[str, Any]]) -> Markup:
     def rows() -> Iterator[list[str]]:
         for part in parts[:_SEGMENTS]:
             yield [
@@ -210,6 +227,6 @@ def _segments(parts: Sequence[Mapping[str, Any]]) -> str:
                 Number(part["functions"]),
             ]
 
-    heads = ("step", "part", "mode", "rank", "profiler", "timer", "took", "functions or stacks")
+    heads = ("step", "part", "mode", "rank", "profiler", "timer", "duration", "functions or stacks")
     left = f", the first {_SEGMENTS} of {len(parts):,}" if len(parts) > _SEGMENTS else ""
-    return sortable("segments", f"Parts of steps that were profiled{left}", heads, rows)
+    return sortable(rendering, "segments", f"Parts of steps that were profiled{left}", heads, rows)

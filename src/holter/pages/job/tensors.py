@@ -1,15 +1,17 @@
-"""Tensors over the steps: histories, distributions, layers side by side, losses, the first NaN."""
+"""The page about tensors: histories, distributions, a map of layers, losses and the first NaN."""
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
 from holter.analysis.verdict.evidence import counted
+from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
 from holter.pages.islands import island
-from holter.pages.job._asking import choice, entry, form, lines, link, number, picture, pictures
-from holter.pages.tables import Number, Raw, sortable
+from holter.pages.job._forms import choice, entry, form, lines, link, number, picture, pictures
+from holter.pages.tables import Number, sortable
 from holter.views.figures.tensors._statistics import MODES, NOTHING
 from holter.views.figures.tensors.tensor_histories import MOST
 from holter.views.tensors import STATISTICS, catalog, first_nonfinite, matching, statistic
@@ -18,6 +20,7 @@ from holter.views.wording import words
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from holter.pages.rendering import Rendering
     from holter.views.reading import Reading
 
 TITLE = "Tensors"
@@ -27,20 +30,20 @@ _MAPS = ("l2", "update_ratio", "dead")
 """What layers are compared by first."""
 
 
-def draw(reading: Reading, asked: Mapping[str, str]) -> str:
+def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Markup:
     """Draw the page."""
-    parts = [f"<h1>{TITLE}</h1>", _first_nonfinite(reading), "<h2>Losses</h2>"]
-    parts.append(pictures(reading, asked, "losses", "gradient_norm"))
+    parts = [tag("h1", TITLE), _first_nonfinite(reading), tag("h2", "Losses")]
+    parts.append(pictures(rendering, reading, asked, "losses", "gradient_norm"))
     rows = catalog(reading.trial)
     if not rows:
-        return "".join(parts) + f'<p class="empty">{prose(NOTHING)}</p>'
+        return html(*parts) + tag("p", prose(NOTHING), class_="empty")
     statistic(asked.get("statistic") or "abs_mean")
-    parts += _map(reading, asked, rows)
+    parts += _map(rendering, reading, asked, rows)
     found = matching(rows, asked.get("search", ""), asked.get("collection", ""))
     shown = lines(asked.get("tensor", ""))[:MOST] or _first(found)
-    parts += _histories(reading, asked, shown)
-    parts += _list(asked, rows, found, shown)
-    return "".join(parts)
+    parts += _histories(rendering, reading, asked, shown)
+    parts += _list(rendering, asked, rows, found, shown)
+    return html(*parts)
 
 
 def _first(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -49,11 +52,11 @@ def _first(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     return [str(row["name"]) for row in (gradients or rows)[:MOST]]
 
 
-def _first_nonfinite(reading: Reading) -> str:
-    """Say where numbers came from that are not finite."""
+def _first_nonfinite(reading: Reading) -> Markup:
+    """Say where the first NaN or infinity came from."""
     found = first_nonfinite(reading.trial)
     if found is None:
-        return ""
+        return Markup()
     where, detail = found["name"] or "the training", found["detail"]
     said = {
         "event": f"in the {detail.get('direction', '')} pass of {where}".replace("the  pass", "the pass"),
@@ -63,18 +66,18 @@ def _first_nonfinite(reading: Reading) -> str:
     facts = [
         ("operation", detail.get("operation")),
         ("parameter", detail.get("parameter")),
-        ("loss then", detail.get("loss")),
-        ("input then", _numbers(detail.get("input"))),
+        ("loss", detail.get("loss")),
+        ("input", _numbers(detail.get("input"))),
         ("last healthy", _numbers(detail.get("last_healthy"))),
     ]
-    listed = "".join(
-        f"<li>{name}: {escape(str(value))}</li>" for name, value in facts if value not in (None, "")
-    )
+    listed = html(*(tag("li", name, ": ", value) for name, value in facts if value not in (None, "")))
     step = "an unknown step" if found["step"] is None else f"step {found['step']:,}"
     rank = f" of rank {found['rank']}" if found["rank"] is not None and found["rank"] >= 0 else ""
-    return (
-        '<section class="verdict sick"><p class="said">The first number that is not finite: '
-        f"{escape(step + rank)}, {escape(said)}.</p><ul>{listed}</ul></section>"
+    return tag(
+        "section",
+        tag("p", "First NaN or infinity: ", step + rank, ", ", said, ".", class_="said"),
+        tag("ul", listed),
+        class_="verdict sick",
     )
 
 
@@ -89,33 +92,39 @@ def _numbers(told: Any) -> str:
     return ", ".join(said)[:600]
 
 
-def _map(reading: Reading, asked: Mapping[str, str], rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _map(
+    rendering: Rendering, reading: Reading, asked: Mapping[str, str], rows: Sequence[Mapping[str, Any]]
+) -> Iterator[Markup]:
     """Draw the map of layers, of what was chosen or of gradients."""
     which = asked.get("map") or "l2"
     statistic(which)
     roles = sorted({str(row["role"]).partition(":")[0] for row in rows} - {""})
     options = sorted(STATISTICS, key=lambda name: (_MAPS.index(name) if name in _MAPS else len(_MAPS), name))
-    yield "<h2>Layer by layer</h2>"
+    yield tag("h2", "Layer by layer")
     yield form(
+        rendering,
         asked,
-        "what of which layers",
+        "statistic and layers",
         choice(asked, "map", "show", [(name, STATISTICS[name].label) for name in options], default="l2")
         + choice(
             asked, "role", "of", [("", "as fits"), ("any", "all tensors"), *((r, words(r)) for r in roles)]
         )
-        + "<button>Show</button>",
+        + tag("button", "Show"),
         keep=("tensor", "statistic", "search", "collection", "rank", "mode"),
     )
     only = {name: asked[name] for name in ("rank", "mode", "role", "store") if asked.get(name)}
-    yield picture(reading, "layer_map", {**only, "statistic": which}, island_name="layer-map")
+    yield picture(rendering, reading, "layer_map", {**only, "statistic": which}, island_name="layer-map")
 
 
-def _histories(reading: Reading, asked: Mapping[str, str], shown: list[str]) -> Iterator[str]:
+def _histories(
+    rendering: Rendering, reading: Reading, asked: Mapping[str, str], shown: list[str]
+) -> Iterator[Markup]:
     modes = [("", "all"), *((mode, mode) for mode in MODES)]
-    yield "<h2>Histories</h2>"
+    yield tag("h2", "Histories")
     yield form(
+        rendering,
         asked,
-        "what of the chosen tensors",
+        "statistic of the chosen tensors",
         choice(
             asked,
             "statistic",
@@ -124,35 +133,40 @@ def _histories(reading: Reading, asked: Mapping[str, str], shown: list[str]) -> 
             default="abs_mean",
         )
         + choice(asked, "mode", "mode", modes)
-        + entry(asked, "rank", "rank", kind="number", more='min="0"')
-        + "<button>Show</button>",
+        + entry(asked, "rank", "rank", kind="number", min=0)
+        + tag("button", "Show"),
         keep=("tensor", "map", "role", "search", "collection"),
     )
     number(asked, "rank")
     chosen = {**asked, "tensor": "\n".join(shown)}
-    yield pictures(reading, chosen, "tensor_histories", "tensor_quantiles", "tensor_histogram")
+    yield pictures(rendering, reading, chosen, "tensor_histories", "tensor_quantiles", "tensor_histogram")
 
 
 def _list(
-    asked: Mapping[str, str], rows: list[dict[str, Any]], found: list[dict[str, Any]], shown: list[str]
-) -> Iterator[str]:
-    """List what fits the search, a hundred at once; a name leads to its history."""
+    rendering: Rendering,
+    asked: Mapping[str, str],
+    rows: list[dict[str, Any]],
+    found: list[dict[str, Any]],
+    shown: list[str],
+) -> Iterator[Markup]:
+    """List the tensors that match the search, a hundred per page; a name leads to its history."""
     groups = sorted({name for row in rows for name in row["collections"]})
     roles = sorted({str(row["role"]).partition(":")[0] for row in rows} - {""} - set(groups))
     options = [("", "any"), *((name, words(name)) for name in (*groups, *roles))]
-    yield f"<h2>{counted(len(rows), 'tensor')}</h2>"
+    yield tag("h2", counted(len(rows), "tensor"))
     yield form(
+        rendering,
         asked,
         "search tensors",
-        entry(asked, "search", "search", kind="search", more='placeholder="words of a name"')
+        entry(asked, "search", "search", kind="search", placeholder="words of a name")
         + choice(asked, "collection", "collection or role", options)
-        + "<button>Search</button>",
+        + tag("button", "Search"),
         keep=("statistic", "map", "role", "rank", "mode"),
     )
     page = number(asked, "page") or 0
     part = found[page * A_PAGE : (page + 1) * A_PAGE]
     if not part:
-        yield '<p class="empty">No tensor is like that.</p>'
+        yield tag("p", "No matching tensors.", class_="empty")
         return
 
     def cells() -> Iterator[list[str]]:
@@ -160,7 +174,7 @@ def _list(
             name = str(row["name"])
             mean = row["abs_mean"]
             yield [
-                Raw(link(asked, name, tensor=name)),
+                link(rendering, asked, name, tensor=name),
                 words(str(row["role"])),
                 ", ".join(words(one) for one in row["collections"]),
                 Number(row["elements"]),
@@ -180,8 +194,10 @@ def _list(
         "last mean absolute",
         "not finite in",
     )
-    yield island("tensor-history", str, shown="\n".join(shown), most=MOST)
-    yield sortable("tensors", f"Tensors {page * A_PAGE + 1:,} to {page * A_PAGE + len(part):,}", heads, cells)
-    before = link(asked, "before", page=str(page - 1) if page > 1 else "") if page else ""
-    after = link(asked, "more", page=str(page + 1)) if (page + 1) * A_PAGE < len(found) else ""
-    yield f"<p>{before} {after} <span class=dim>{len(found):,} fit.</span></p>"
+    yield island(rendering, "tensor-history", Markup, shown="\n".join(shown), most=MOST)
+    yield sortable(
+        rendering, "tensors", f"Tensors {page * A_PAGE + 1:,} to {page * A_PAGE + len(part):,}", heads, cells
+    )
+    before = link(rendering, asked, "before", page=str(page - 1) if page > 1 else "") if page else ""
+    after = link(rendering, asked, "more", page=str(page + 1)) if (page + 1) * A_PAGE < len(found) else ""
+    yield tag("p", before, " ", after, " ", tag("span", f"{len(found):,} match.", class_="dim"))

@@ -1,12 +1,12 @@
-"""What every thread, stream and counter did, event by event, beside the machine's own readings."""
+"""The page with the timeline of threads, streams, counters and machine metrics."""
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from holter.drawing.figure import figure
+from holter.drawing.markup import html, tag
 from holter.pages.islands import island
 from holter.pages.text.sections import table
 from holter.pages.timelines import TIMELINES
@@ -15,45 +15,67 @@ from holter.views.timeline.summary import whole
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from markupsafe import Markup
+
+    from holter.pages.rendering import Rendering
     from holter.pages.timelines import Opened
     from holter.views.reading import Reading
 
 TITLE = "Timeline"
 SHOWN = 50
 _MOST = 200
-_EMPTY = (
-    "<h1>Timeline</h1><p>This job has no events yet: no step, no operator, no kernel.</p><ul>"
-    "<li>A training that <code>holter run</code> records has its steps and their parts, of every rank.</li>"
-    "<li>Operators and kernels come from a profiling window: <code>holter profile JOB</code> while it runs, "
-    "or <code>holter run --profile-steps 10:12 -- python train.py</code>.</li>"
-    "<li>A trace of another profiler becomes a job: <code>holter import trace.json.gz</code>; PyTorch, "
-    "TensorFlow, JAX, Nsight Systems, Horovod and others.</li></ul>"
+_EMPTY = html(
+    tag("h1", "Timeline"),
+    tag("p", "This job has no events yet: no step, no operator, no kernel."),
+    tag(
+        "ul",
+        tag(
+            "li",
+            tag("code", "holter run"),
+            " records the steps of every rank and their parts.",
+        ),
+        tag(
+            "li",
+            "Operators and kernels come from a profiling window: ",
+            tag("code", "holter profile JOB"),
+            " while it runs, or ",
+            tag("code", "holter run --profile-steps 10:12 -- python train.py"),
+            ".",
+        ),
+        tag(
+            "li",
+            tag("code", "holter import trace.json.gz"),
+            " imports a trace of another profiler (PyTorch, TensorFlow, JAX, Nsight Systems, Horovod …).",
+        ),
+    ),
 )
 
 
-def draw(reading: Reading, asked: Mapping[str, str]) -> str:
+def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Markup:
     """Draw the page."""
     folder = reading.trial.folder
     quick = TIMELINES.quick(folder) or asked.get("picture") == "yes"
-    opened = TIMELINES.of(folder) if quick else None
+    opened = TIMELINES.of(folder, warm=not rendering.standalone) if quick else None
     if opened is not None and not opened.timeline.lanes:
         return _EMPTY
 
-    def paint() -> str:
+    def paint() -> Markup:
         if opened is None:
-            here = escape(f"?{urlencode({**asked, 'picture': 'yes'})}", quote=True)
-            return (
-                '<p class="note" role="status">The timeline is being loaded. The first time that somebody '
-                "looks at millions of events takes some seconds, for pictures of every zoom are made. "
-                f'<a href="{here}">Draw it without scripts.</a></p>'
+            here = f"?{urlencode({**asked, 'picture': 'yes'})}"
+            return tag(
+                "p",
+                "The timeline is being loaded. The first view of millions of events takes some seconds. ",
+                tag("a", "Show it without JavaScript.", href=here),
+                class_="note",
+                role="status",
             )
         return figure(whole(opened.timeline, opened.origin_ns)) + _listed(opened)
 
-    return f"<h1>Timeline</h1>{island('timeline', paint)}"
+    return html(tag("h1", "Timeline"), island(rendering, "timeline", paint))
 
 
-def _listed(opened: Opened) -> str:
-    """The same as a table."""
+def _listed(opened: Opened) -> Markup:
+    """Show as table."""
     lanes = opened.timeline.lanes
     rows = [
         (
@@ -66,6 +88,8 @@ def _listed(opened: Opened) -> str:
         )
         for lane in lanes[:_MOST]
     ]
-    more = f'<p class="note">{len(lanes) - _MOST:,} more are not listed.</p>' if len(lanes) > _MOST else ""
+    more = (
+        tag("p", f"{len(lanes) - _MOST:,} more are not listed.", class_="note") if len(lanes) > _MOST else ""
+    )
     heads = ("node", "rank", "track", "events", "from, s", "to, s")
-    return f"<details><summary>Tracks</summary>{table(heads, rows, numbers=range(3, 6))}{more}</details>"
+    return tag("details", tag("summary", "Tracks"), table(heads, rows, numbers=range(3, 6)), more)

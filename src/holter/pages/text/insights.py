@@ -1,12 +1,14 @@
-"""The rules one by one: what each found, on what evidence, when; what it looks for, and what to do then."""
+"""Draws each rule: what it found, when and on what evidence; what it looks for, and its advice."""
 
 from __future__ import annotations
 
 import json
-from html import escape
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
 from holter.analysis.verdict.evidence import counted
+from holter.drawing.markup import html, tag
 from holter.pages.text.sections import table
 from holter.rules import catalogue
 from holter.views.issues import WORST_FIRST, not_judged
@@ -14,8 +16,8 @@ from holter.views.issues import WORST_FIRST, not_judged
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from holter.views.document.types import Description
     from holter.views.document.types.rules import RuleResult
+
 
 _MOST = 50
 _LONGEST = 2000
@@ -26,8 +28,8 @@ Moment = tuple[float, float]
 
 
 def rules(
-    told: Description, link: Callable[[Moment], str], extra: Callable[[str], str] = lambda _: ""
-) -> str:
+    told: Mapping[str, Any], link: Callable[[Moment], str], extra: Callable[[str], str] = lambda _: ""
+) -> Markup:
     """Draw every rule, those that found something first.
 
     Args:
@@ -37,7 +39,7 @@ def rules(
     """
     unseen = set(not_judged(told["rules"]))
     ordered = sorted(told["rules"], key=lambda rule: (_worst(rule), rule["name"] in unseen, rule["name"]))
-    return "".join(_rule(rule, told, rule["name"] in unseen, link, extra) for rule in ordered)
+    return html(*(_rule(rule, told, rule["name"] in unseen, link, extra) for rule in ordered))
 
 
 def _worst(rule: RuleResult) -> tuple[int, int]:
@@ -51,28 +53,31 @@ def _rule(
     unseen: bool,
     link: Callable[[Moment], str],
     extra: Callable[[str], str],
-) -> str:
+) -> Markup:
     name, issues = str(rule["name"]), rule["issues"]
     known = catalogue().get(str(rule.get("rule")))
     open_ = [issue for issue in issues if issue.get("status") != "resolved"]
     worst = min((i["severity"] for i in open_), key=_place, default="")
     status = "could not judge" if unseen else rule["status"]
-    looks = counted(rule.get("evaluations") or 0, "look")
+    looks = counted(rule.get("evaluations") or 0, "check")
     counts = f"fired {counted(rule.get('triggered') or 0, 'time')} in {looks}"
     why = (rule.get("coverage") or {}).get("lacking") if unseen else rule.get("error")
     parts = [
-        f'<p class="dim">{escape(known.description)}</p>' if known is not None else "",
-        f'<p class="note">{escape(str(why))}</p>' if why else "",
+        tag("p", known.description, class_="dim") if known is not None else "",
+        tag("p", why, class_="note") if why else "",
         _strip(issues, told, link),
         *_issues(issues[:_MOST], told, link),
-        f'<p class="note">and {len(issues) - _MOST:,} more</p>' if len(issues) > _MOST else "",
+        tag("p", f"and {len(issues) - _MOST:,} more", class_="note") if len(issues) > _MOST else "",
         _card(rule, known),
     ]
     fired = "fired" if issues else "quiet"
-    return (
-        f'<article class="rule issue {worst} {fired}" data-key="{escape(name, quote=True)}" tabindex="-1">'
-        f'<header><h3>{escape(name)}</h3><span class="note">{escape(str(status))} · {counts}</span>'
-        f'{extra(name)}</header><div class="inside">{"".join(parts)}</div></article>'
+    return tag(
+        "article",
+        tag("header", tag("h3", name), tag("span", status, " · ", counts, class_="note"), extra(name)),
+        tag("div", *parts, class_="inside"),
+        class_=f"rule issue {worst} {fired}",
+        data_key=name,
+        tabindex="-1",
     )
 
 
@@ -82,7 +87,7 @@ def _place(severity: str) -> int:
 
 def _issues(
     issues: Iterable[Mapping[str, Any]], told: Mapping[str, Any], link: Callable[[Moment], str]
-) -> Iterator[str]:
+) -> Iterator[Markup]:
     """Yield each issue; advice that several share is given once, after the last of them."""
     listed = list(issues)
     for at, issue in enumerate(listed):
@@ -90,40 +95,40 @@ def _issues(
         yield _issue({**issue, "advice": ""} if again else issue, told, link)
 
 
-def _issue(issue: Mapping[str, Any], told: Mapping[str, Any], link: Callable[[Moment], str]) -> str:
+def _issue(issue: Mapping[str, Any], told: Mapping[str, Any], link: Callable[[Moment], str]) -> Markup:
     places = [f"{name} {issue[name]}" for name in _PLACES if issue.get(name) not in (None, "")]
     first, last = issue.get("step_start"), issue.get("step_end")
     if first is not None:
         places.append(f"step {first}" if last in (first, None) else f"steps {first} to {last}")
-    over = " (over since)" if issue.get("status") == "resolved" else ""
+    over = " (resolved)" if issue.get("status") == "resolved" else ""
     moment = _moment(issue, told)
-    at = f' · <a href="{escape(link(moment), quote=True)}">look at the moment</a>' if moment else ""
+    at = html(" · ", tag("a", "show this moment", href=link(moment))) if moment else ""
     found = (issue.get("evidence") or {}).items()
     evidence = table(("", ""), [(key.replace("_", " "), _plain(value)) for key, value in found])
-    return (
-        f'<div class="found"><p><span class="severity">{escape(str(issue["severity"]))}</span> '
-        f"{escape(str(issue['summary']))}{over}</p>"
-        f'<p class="note">{escape(", ".join(places))}{at}</p>'
-        + (f"<p>→ {escape(str(issue['advice']))}</p>" if issue.get("advice") else "")
-        + (f"<details><summary>evidence</summary>{evidence}</details>" if found else "")
-        + "</div>"
+    return tag(
+        "div",
+        tag("p", tag("span", issue["severity"], class_="severity"), " ", issue["summary"], over),
+        tag("p", ", ".join(places), at, class_="note"),
+        tag("p", "→ ", issue["advice"]) if issue.get("advice") else None,
+        tag("details", tag("summary", "evidence"), evidence) if found else None,
+        class_="found",
     )
 
 
-def _card(rule: Mapping[str, Any], known: Any) -> str:
+def _card(rule: Mapping[str, Any], known: Any) -> Markup:
     """Say when the rule fires, with which parameters."""
     given = (rule.get("parameters") or {}).items()
-    formula = f"<p>Fires when: {escape(known.formula)}</p>" if known is not None and known.formula else ""
-    advice = f"<p>Advice: {escape(known.advice)}</p>" if known is not None and known.advice else ""
+    formula = tag("p", "Fires when: ", known.formula) if known is not None and known.formula else ""
+    advice = tag("p", "Advice: ", known.advice) if known is not None and known.advice else ""
     if not (given or formula or advice):
-        return ""
+        return Markup()
     drawn = table(("parameter", "value"), [(name, _plain(value)) for name, value in given]) if given else ""
-    return f"<details><summary>what it looks for</summary>{formula}{advice}{drawn}</details>"
+    return tag("details", tag("summary", "what it looks for"), formula, advice, drawn)
 
 
 def _strip(
     issues: Iterable[Mapping[str, Any]], told: Mapping[str, Any], link: Callable[[Moment], str]
-) -> str:
+) -> Markup:
     """Draw when it was true, over the whole job."""
     whole = told["job"]["duration_s"]
     bars = ""
@@ -133,13 +138,15 @@ def _strip(
             continue
         left = min(max(100 * moment[0] / whole, 0.0), 99.5)
         width = min(max(100 * (moment[1] - moment[0]) / whole, 0.5), 100 - left)
-        bars += (
-            f'<a class="{issue["severity"]}" style="left:{left:.2f}%;width:{width:.2f}%" '
-            f'href="{escape(link(_moment(issue, told) or moment), quote=True)}" '
-            f'title="{escape(str(issue["summary"])[:200], quote=True)}" '
-            f'aria-label="moment: {escape(str(issue["summary"])[:200], quote=True)}"></a>'
+        bars += tag(
+            "a",
+            class_=issue["severity"],
+            style=f"left:{left:.2f}%;width:{width:.2f}%",
+            href=link(_moment(issue, told) or moment),
+            title=str(issue["summary"])[:200],
+            aria_label=f"moment: {str(issue['summary'])[:200]}",
         )
-    return f'<div class="strip">{bars}</div>' if bars else ""
+    return tag("div", bars, class_="strip") if bars else Markup()
 
 
 def _moment(issue: Mapping[str, Any], told: Mapping[str, Any], *, wide: bool = True) -> Moment | None:

@@ -1,10 +1,13 @@
-"""What the profiler's rules measured of the training loop, one by one, and what follows from the numbers."""
+"""Draws what each rule of the profiler measured in the training loop, with remarks on the numbers."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
 from holter.analysis.verdict.evidence import counted
+from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
 from holter.pages.text import measured_charts as charts
 from holter.pages.text.sections import bullets, table
@@ -15,16 +18,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from holter.store.trial import Trial
-    from holter.views.document.types.rules import RuleResult
     from holter.views.figure import Figure
 
 _MOST = 64
-"""Ranks or devices that are told of one by one."""
+"""Ranks or devices that get their own line."""
 _WIDE_PCT = 50.0
-"""What lies so far apart fluctuates."""
+"""A spread of this many percentage points counts as fluctuation."""
 
 
-def measured(told: Mapping[str, Any], trial: Trial, draw: Callable[[Figure], str]) -> Iterator[str]:
+def measured(told: Mapping[str, Any], trial: Trial, draw: Callable[[Figure], Markup]) -> Iterator[Markup]:
     """Yield a section for each rule of the profiler that measured something; nothing where none did.
 
     Where a job took longer to begin than to train, only its beginning is looked into.
@@ -42,9 +44,9 @@ def measured(told: Mapping[str, Any], trial: Trial, draw: Callable[[Figure], str
     begun, loop = phases.get("initialization_s"), phases.get("training_loop_s")
     if begun and loop and begun > loop:
         parts = [_initialization(ran.get("MaxInitializationTime"), begun, loop)]
-        title = "The initialization, looked into"
+        title = "The initialization in detail"
     else:
-        title = "The training loop, looked into"
+        title = "The training loop in detail"
         parts = [
             _section(name, made(rule, draw))
             for key, (name, made) in _SECTIONS.items()
@@ -53,19 +55,19 @@ def measured(told: Mapping[str, Any], trial: Trial, draw: Callable[[Figure], str
         if outliers := ran.get("StepOutlier"):
             parts.insert(1, _in_outliers(outliers, trial, draw))
     if any(parts):
-        yield f"<h2>{title}</h2>{''.join(parts)}"
+        yield html(tag("h2", title), *parts)
 
 
-def _section(name: str, inside: tuple[list[str], str]) -> str:
+def _section(name: str, inside: tuple[list[str], Markup]) -> Markup:
     sentences, drawn = inside
-    return f"<h3>{name}</h3>{bullets(sentences)}{drawn}" if sentences or drawn else ""
+    return html(tag("h3", name), bullets(sentences), drawn) if sentences or drawn else Markup()
 
 
-def _charts(drawn: list[str]) -> str:
-    return f'<div class="charts">{"".join(drawn)}</div>' if drawn else ""
+def _charts(drawn: list[Markup]) -> Markup:
+    return tag("div", *drawn, class_="charts") if drawn else Markup()
 
 
-def _initialization(rule: Mapping[str, Any] | None, begun: float, loop: float) -> str:
+def _initialization(rule: Mapping[str, Any] | None, begun: float, loop: float) -> Markup:
     said = [f"The training took {duration(begun)} to begin, and {duration(loop)} to train."]
     parts = ((rule or {}).get("details") or {}).get("parts_s") or {}
     rows = [(name.replace("_", " "), duration(seconds)) for name, seconds in parts.items()]
@@ -75,11 +77,11 @@ def _initialization(rule: Mapping[str, Any] | None, begun: float, loop: float) -
     return bullets(said) + (table(("", ""), rows) if rows else "")
 
 
-def _steps(rule: RuleResult, draw: Callable[[Figure], str]) -> tuple[list[str], str]:
+def _steps(rule: Mapping[str, Any], draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
     found = rule["details"].get("processes") or {}
     rows: list[tuple[str, ...]] = []
     said: list[str] = []
-    drawn: list[str] = []
+    drawn: list[Markup] = []
     for key, one in list(found.items())[:_MOST]:
         mode, _, rank = key.partition("/")
         who = f"rank {rank}" if mode == "train" else f"rank {rank}, {mode}"
@@ -88,7 +90,7 @@ def _steps(rule: RuleResult, draw: Callable[[Figure], str]) -> tuple[list[str], 
         if len(drawn) < charts.MOST and any(one["histogram"]["counts"]):
             drawn.append(draw(charts.times(f"Steps of {who}", one["histogram"])))
     if not rows:
-        return [], ""
+        return [], Markup()
     total = sum(one["number_of_outliers"] for one in found.values())
     limits = rule["parameters"]
     limit = f"limit: {limits.get('stddev', 0):g} deviations"
@@ -98,19 +100,19 @@ def _steps(rule: RuleResult, draw: Callable[[Figure], str]) -> tuple[list[str], 
     return said, table(heads, rows, numbers=range(1, 8)) + _charts(drawn)
 
 
-def _in_outliers(rule: Mapping[str, Any], trial: Trial, draw: Callable[[Figure], str]) -> str:
+def _in_outliers(rule: Mapping[str, Any], trial: Trial, draw: Callable[[Figure], Markup]) -> Markup:
     """Draw what ran in the steps that were too long, where the rule fired."""
     found = rule["details"].get("processes") or {}
     slow = {
         int(key.partition("/")[2]): one["step_numbers"] for key, one in found.items() if one["step_numbers"]
     }
     if not rule.get("triggered") or not slow:
-        return ""
+        return Markup()
     shares = in_steps(trial, slow)
     return _charts([draw(one) for one in charts.shares("in the long steps", shares)])
 
 
-def _gpus(rule: RuleResult, draw: Callable[[Figure], str]) -> tuple[list[str], str]:
+def _gpus(rule: Mapping[str, Any], draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
     boxes, limits = rule["details"].get("gpus") or {}, rule["parameters"]
     low, lowest = limits.get("threshold_p95"), limits.get("threshold_p5")
     said = []
@@ -132,7 +134,7 @@ def _gpus(rule: RuleResult, draw: Callable[[Figure], str]) -> tuple[list[str], s
     return said, _charts(drawn)
 
 
-def _balance(rule: RuleResult, draw: Callable[[Figure], str]) -> tuple[list[str], str]:
+def _balance(rule: Mapping[str, Any], draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
     loads = rule["details"].get("workloads") or {}
     far = rule["details"].get("distances") or {}
     limit = rule["parameters"].get("threshold")
@@ -152,10 +154,10 @@ def _balance(rule: RuleResult, draw: Callable[[Figure], str]) -> tuple[list[str]
     return said, _charts(drawn)
 
 
-def _loading(rule: RuleResult, draw: Callable[[Figure], str]) -> tuple[list[str], str]:
+def _loading(rule: Mapping[str, Any], draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
     nodes = rule["details"].get("nodes") or {"": rule["details"]}
     said: list[str] = []
-    drawn: list[str] = []
+    drawn: list[Markup] = []
     for node, one in list(nodes.items())[:_MOST]:
         on = f" on {node}" if node else ""
         count, cores, limits = one.get("dataloaders"), one.get("cores"), rule["parameters"]
@@ -178,7 +180,7 @@ def _loading(rule: RuleResult, draw: Callable[[Figure], str]) -> tuple[list[str]
     return said, _charts(drawn)
 
 
-def _batch(rule: RuleResult, draw: Callable[[Figure], str]) -> tuple[list[str], str]:
+def _batch(rule: Mapping[str, Any], draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
     boxes, limits = rule["details"].get("boxes") or {}, rule["parameters"]
     of = {"cpu": "cpu_threshold_p95", "gpu": "gpu_threshold_p95", "memory": "gpu_memory_threshold_p95"}
     said = []
@@ -192,10 +194,10 @@ def _batch(rule: RuleResult, draw: Callable[[Figure], str]) -> tuple[list[str], 
     return said, _charts(drawn)
 
 
-def _bottlenecks(limit: str, above: str) -> Callable[..., tuple[list[str], str]]:
-    def made(rule: Mapping[str, Any], draw: Callable[[Figure], str]) -> tuple[list[str], str]:
+def _bottlenecks(limit: str, above: str) -> Callable[..., tuple[list[str], Markup]]:
+    def made(rule: Mapping[str, Any], draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
         said: list[str] = []
-        drawn: list[str] = []
+        drawn: list[Markup] = []
         for node, one in list(rule["details"].items())[:_MOST]:
             if not isinstance(one, dict) or not one.get("snapshots") or "bottleneck_count" not in one:
                 continue
@@ -213,7 +215,7 @@ def _bottlenecks(limit: str, above: str) -> Callable[..., tuple[list[str], str]]
     return made
 
 
-def _memory(rule: RuleResult, draw: Callable[[Figure], str]) -> tuple[list[str], str]:
+def _memory(rule: Mapping[str, Any], draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
     boxes = rule["details"].get("gpus") or {}
     said = []
     for name, box in list(boxes.items())[:_MOST]:
@@ -228,7 +230,7 @@ def _memory(rule: RuleResult, draw: Callable[[Figure], str]) -> tuple[list[str],
     return said, _charts(drawn)
 
 
-_SECTIONS: dict[str, tuple[str, Callable[..., tuple[list[str], str]]]] = {
+_SECTIONS: dict[str, tuple[str, Callable[..., tuple[list[str], Markup]]]] = {
     "StepOutlier": ("Duration of steps", _steps),
     "LowGPUUtilization": ("Use of each GPU", _gpus),
     "LoadBalancing": ("Balance of the load", _balance),
@@ -241,14 +243,14 @@ _SECTIONS: dict[str, tuple[str, Callable[..., tuple[list[str], str]]]] = {
 """The rules, in the order of SageMaker's report."""
 
 
-def most_fired(told: Mapping[str, Any]) -> str:
+def most_fired(told: Mapping[str, Any]) -> Markup:
     """Name the rule that fired most often, its looks and what it judged; nothing where none fired."""
     fired = max(told["rules"], key=lambda rule: rule.get("triggered") or 0, default=None)
     if fired is None or not fired.get("triggered"):
-        return ""
+        return Markup()
     seen = (fired.get("coverage") or {}).get("points_seen")
     judged = f", at {seen:,} readings or steps" if seen else ""
     looks = (
-        f"{counted(fired['triggered'], 'time')} in {counted(fired.get('evaluations') or 0, 'look')}{judged}"
+        f"{counted(fired['triggered'], 'time')} in {counted(fired.get('evaluations') or 0, 'check')}{judged}"
     )
-    return f"<p>{prose(str(fired['name']))} fired most often: {looks}.</p>"
+    return tag("p", prose(str(fired["name"])), " fired most often: ", looks, ".")

@@ -1,12 +1,12 @@
-"""What an overview of a job has: how far it is, its times, how busy its machines were, what cost most."""
+"""Sections of the overview: progress, phases, utilization and the slowest operations."""
 
 from __future__ import annotations
 
 import time
-from html import escape
 from typing import TYPE_CHECKING, Any
 
-from holter.drawing.pie import pie
+from holter.drawing.markup import html, tag
+from holter.drawing.ring import Sector, ring
 from holter.pages.text.sections import table
 from holter.schema.phases import JOB_PHASES
 from holter.views.jobs import RUNNING
@@ -15,56 +15,61 @@ from holter.views.wording import duration, milliseconds, percent, reading_text, 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from holter.views.document.types import Description
+    from markupsafe import Markup
 
 _SUMMED = {
     "cpu.util": "CPU, all cores",
     "gpu.util": "GPU, all devices",
     "mem.used_pct": "host memory",
     "gpu.mem.used_pct": "GPU memory",
-    "cpu.iowait": "waiting for input and output",
+    "cpu.iowait": "I/O wait",
     "net.rx": "network, received",
     "net.tx": "network, sent",
 }
 _PERCENTILES = ("min", "p50", "p90", "p95", "p99", "max")
 _MOST = 8
 _COLORS = ("c6", "c0", "c7")
-"""Of the phases of a job: none that a part of a step has."""
+"""Colors of the phases of a job; no part of a step has one of them."""
 
 
-def progress(found: Mapping[str, Any]) -> str:
-    """Say how far a job is; `found` is what `holter.views.document.progress` returns."""
+def progress(found: Mapping[str, Any]) -> Markup:
+    """Describe the progress of a job; `found` is what `holter.views.document.progress` returns."""
     if found["step"] is None:
-        return "<p>No steps have been seen so far.</p>"
+        return tag("p", "No steps recorded so far.")
     said = [f"step {found['step']:,}"]
     if found["share_pct"] is not None:
         said.append(f"{percent(found['share_pct'])} of {found['total']:,}")
     if found["per_second"]:
-        said.append(f"{found['per_second']:.3g} steps a second")
+        said.append(f"{found['per_second']:.3g} steps/s")
     if found["epoch"] is not None:
         left = f", about {duration(found['epoch_left_s'])} left in it" if found["epoch_left_s"] else ""
         said.append(f"epoch {found['epoch']}{left}")
     if found["left_s"] is not None:
         done = time.strftime("%Y-%m-%d %H:%M", time.localtime(time.time() + found["left_s"]))
-        said.append(f"done in about {duration(found['left_s'])}, at {done}")
-    bar = (
-        ""
-        if found["share_pct"] is None
-        else f'<progress max="100" value="{found["share_pct"]:.1f}"></progress>'
+        said.append(f"ends in about {duration(found['left_s'])}, at {done}")
+    bar = "" if found["share_pct"] is None else tag("progress", max="100", value=f"{found['share_pct']:.1f}")
+    read = (
+        html(tag("br"), tag("span", "Total steps: ", found["total_from"], class_="dim"))
+        if found["total"]
+        else ""
     )
-    read = f"<br><span class=dim>All steps: {escape(found['total_from'])}</span>" if found["total"] else ""
-    return f"<p>{' · '.join(said)} {bar}{read}</p>"
+    return tag("p", " · ".join(said), " ", bar, read)
 
 
-def phases(told: Description) -> str:
+def phases(told: Mapping[str, Any]) -> Markup:
     """Draw how the job's time divides into its phases."""
-    parts = [(words(phase), seconds, duration(seconds)) for phase, seconds, _ in _phases(told)]
+    parts = list(_phases(told))
     if not parts:
-        return '<p class="note">Without steps nobody can tell where initialization ends.</p>'
-    return pie("phases of the job", parts, _COLORS)
+        return tag("p", "Initialization and training cannot be separated without steps.", class_="note")
+    whole = sum(seconds for _, seconds, _ in parts) or 1.0
+    sectors = [
+        Sector(words(phase), 100 * seconds / whole, duration(seconds), color)
+        for (phase, seconds, _), color in zip(parts, _COLORS, strict=False)
+    ]
+    return ring("phases of the job", sectors)
 
 
-def details(told: Mapping[str, Any]) -> str:
+def details(told: Mapping[str, Any]) -> Markup:
     """Give the job's times."""
     job, known = told["job"], told["phases"] or {}
     runs = job["status"] in RUNNING
@@ -95,13 +100,13 @@ def _phases(told: Mapping[str, Any]) -> Iterator[tuple[str, float, float | None]
             yield phase, seconds, share
 
 
-def summary(told: Description) -> str:
+def summary(told: Mapping[str, Any]) -> Markup:
     """Give the spread of the main metrics, a block for each node."""
     blocks = list(_blocks(told))
-    return "".join(blocks) or '<p class="note">No samples of the machine were taken.</p>'
+    return html(*blocks) or tag("p", "No machine samples were taken.", class_="note")
 
 
-def _blocks(told: Mapping[str, Any]) -> Iterator[str]:
+def _blocks(told: Mapping[str, Any]) -> Iterator[Markup]:
     several = len(told["nodes"]) > 1
     for node in dict.fromkeys(row["node"] for row in told["utilization"]):
         known = {row["metric"]: row for row in told["utilization"] if row["node"] == node}
@@ -111,36 +116,45 @@ def _blocks(told: Mapping[str, Any]) -> Iterator[str]:
             if metric in known
         ]
         if rows:
-            title = f"<h3>{escape(str(node))}</h3>" if several else ""
+            title = tag("h3", node) if several else ""
             yield title + table(("", *_PERCENTILES), rows, numbers=range(1, 7))
 
 
-def operations(told: Mapping[str, Any]) -> str:
+def operations(told: Mapping[str, Any]) -> Markup:
     """Name what took most time, on the host and on the devices."""
     found = told["operators"] or {}
-    drawn = "".join(
-        f"<h3>{title}</h3>"
-        + table(
-            ("operator", "share", "time", "calls"),
-            [
-                (row["name"], percent(row["pct"]), milliseconds(row["total_ms"]), f"{row['count']:,}")
-                for row in found[where][:_MOST]
-            ],
-            numbers=(1, 2, 3),
+    drawn = html(
+        *(
+            tag("h3", title)
+            + table(
+                ("operator", "share", "time", "calls"),
+                [
+                    (row["name"], percent(row["pct"]), milliseconds(row["total_ms"]), f"{row['count']:,}")
+                    for row in found[where][:_MOST]
+                ],
+                numbers=(1, 2, 3),
+            )
+            for where, title in (("gpu", "On the GPU"), ("cpu", "On the CPU"))
+            if found.get(where)
         )
-        for where, title in (("gpu", "On the GPU"), ("cpu", "On the CPU"))
-        if found.get(where)
     )
     if drawn:
         return drawn
-    name = escape(str(told["job"]["name"]))
+    name = told["job"]["name"]
     how = (
-        f"While the job runs, a window of one or two steps does: <code>holter profile {name} --steps 2</code>"
-        ", or Settings."
+        html(
+            "To record one or two steps now: ",
+            tag("code", "holter profile ", name, " --steps 2"),
+            ", or Settings.",
+        )
         if told["job"]["status"] in RUNNING
-        else "<code>holter run --profile-steps 100:101 -- …</code> records those of the steps that it names."
+        else html(
+            "To record those of some steps: ",
+            tag("code", "holter run --profile-steps 100:101 -- …"),
+            ".",
+        )
     )
-    return f'<p class="note">No operators were recorded. {how}</p>'
+    return tag("p", "No operators were recorded. ", how, class_="note")
 
 
 def _clock(at: int | None) -> str:

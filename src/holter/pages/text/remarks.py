@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from holter.drawing.markup import html, tag
 from holter.pages.text import measured_charts as charts
 from holter.pages.text.sections import bullets
 from holter.views.wording import percent, words
@@ -11,7 +12,8 @@ from holter.views.wording import percent, words
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from holter.views.document.types import Description
+    from markupsafe import Markup
+
     from holter.views.figure import Figure
 
 _BUSY_PCT = 70.0
@@ -20,8 +22,8 @@ _MUCH_OUTSIDE_PCT = 25.0
 _MOST_NODES = 32
 
 
-def load(told: Description) -> str:
-    """Say of each node how well it was used; nothing of what was not read."""
+def load(told: Mapping[str, Any]) -> Markup:
+    """Describe how well each node was used; nodes without readings are left out."""
     of: dict[str, dict[str, Mapping[str, Any]]] = {}
     for row in told["utilization"]:
         if row["metric"] in ("cpu.util", "gpu.util") and row["p95"] is not None and not row.get("device"):
@@ -50,7 +52,7 @@ def _used(node: str, rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
         yield f"The GPUs of {node} are {percent(gpu['p50'])} busy in the median{also}."
 
 
-def division(told: Description, draw: Callable[[Figure], str]) -> str:
+def division(told: Mapping[str, Any], draw: Callable[[Figure], str]) -> Markup:
     """Draw how training divides into modes and passes, into work of CPU and GPUs and of Horovod."""
     ran = (
         rule.get("details") or {} for rule in told["rules"] if rule.get("rule") == "OverallFrameworkMetrics"
@@ -69,5 +71,5 @@ def division(told: Description, draw: Callable[[Figure], str]) -> str:
     if horovod := found.get("horovod"):
         most = max(horovod, key=lambda name: horovod[name])
         said.append(f"Of what Horovod did, {words(most)} took most: {percent(horovod[most])}.")
-    drawn = "".join(draw(one) for one in charts.shares("", {**found, "general": {}, "CPU": {}, "GPU": {}}))
-    return bullets(said) + (f'<div class="charts">{drawn}</div>' if drawn else "")
+    drawn = html(*(draw(one) for one in charts.shares("", {**found, "general": {}, "CPU": {}, "GPU": {}})))
+    return bullets(said) + (tag("div", drawn, class_="charts") if drawn else "")

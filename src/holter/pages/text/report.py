@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from holter.drawing.figure import figure
+from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
 from holter.pages.text import overview, remarks, sections
 from holter.pages.text.measured import measured, most_fired
@@ -14,6 +15,8 @@ from holter.views.figures import draw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from markupsafe import Markup
 
     from holter.views.figure import Figure
     from holter.views.reading import Reading
@@ -26,7 +29,7 @@ _OF_ACCELERATORS = (
 
 def body(
     reading: Reading, frame: Callable[[str, Figure], str] = lambda _, drawn: figure(drawn)
-) -> Iterator[str]:
+) -> Iterator[Markup]:
     """Yield what the report says, section by section.
 
     Args:
@@ -36,36 +39,40 @@ def body(
     told = reading.description
     charts = partial(_charts, reading, frame, set())
     yield sections.head(told)
-    yield from sections.verdict(told)
-    yield f"<h2>The job</h2>{sections.job(told)}{overview.details(told)}"
+    yield sections.verdict(told)
+    yield html(tag("h2", "The job"), sections.job(told), overview.details(told))
     yield from charts("job_phases", "phases_over_time", "losses")
     if told["breakdown"]:
-        yield "<h2>Where a step's time goes</h2>" + sections.breakdown(told) + remarks.division(told, figure)
+        yield (
+            tag("h2", "Where a step's time goes") + sections.breakdown(told) + remarks.division(told, figure)
+        )
     else:
-        yield "<h2>Steps</h2>"
+        yield tag("h2", "Steps")
     yield sections.steps(told)
     yield from charts("breakdown_over_steps", "step_times", "step_histogram", "data_loading")
     if reading.profiled.ran:
-        yield "<h2>On the accelerators</h2>"
+        yield tag("h2", "On the accelerators")
         yield from charts(*_OF_ACCELERATORS)
-    yield "<h2>The machine</h2>" + remarks.load(told) + sections.machine(told)
+    yield (tag("h2", "The machine") + remarks.load(told) + sections.machine(told))
     yield from charts("utilization", "devices", "gpu_boxes")
     if told["operators"]:
-        yield f"<h2>Operations that took most time</h2>{overview.operations(told)}"
-    yield "<h2>What the rules found</h2>" + sections.issues(told) + most_fired(told) + sections.rules(told)
+        yield html(tag("h2", "Operations that took most time"), overview.operations(told))
+    yield (
+        tag("h2", "What the rules found") + sections.issues(told) + most_fired(told) + sections.rules(told)
+    )
     yield from measured(told, reading.trial, figure)
-    yield "<h2>Numbers of the training</h2>"
+    yield tag("h2", "Training metrics")
     yield from charts("gradient_norm", "learning_rate", "layer_map")
     if told["bill"]:
-        yield "<h2>What the job cost</h2>" + sections.bullets(bill_lines(told["bill"]))
-    yield "<h2>What holter cost</h2>" + sections.cost(told)
+        yield (tag("h2", "Cost of the job") + sections.bullets(bill_lines(told["bill"])))
+    yield (tag("h2", "Overhead") + sections.cost(told))
     if told["skipped"]:
-        yield "<h2>Files that could not be read</h2>" + sections.skipped(told)
+        yield (tag("h2", "Files that could not be read") + sections.skipped(told))
 
 
 def _charts(
     reading: Reading, frame: Callable[[str, Figure], str], said: set[str], *names: str
-) -> Iterator[str]:
+) -> Iterator[Markup]:
     """Draw some charts; of what cannot be drawn say why, unless that was `said` before."""
     drawn, absent = [], []
     for name in names:
@@ -75,8 +82,8 @@ def _charts(
         else:
             drawn.append(frame(name, one))
     if drawn:
-        yield f'<div class="charts">{"".join(drawn)}</div>'
+        yield tag("div", *drawn, class_="charts")
     for why in dict.fromkeys(absent):
         if why not in said:
-            yield f'<p class="note">{prose(why)}</p>'
+            yield tag("p", prose(why), class_="note")
     said.update(absent)

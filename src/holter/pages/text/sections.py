@@ -1,14 +1,16 @@
-"""The report's text and tables: what the description says, and no sentence that it does not support."""
+"""Text and tables of the report and of the pages, from the description of a job."""
 
 from __future__ import annotations
 
 import json
 import shlex
 import time
-from html import escape
 from typing import TYPE_CHECKING, Any
 
+from markupsafe import Markup
+
 from holter.analysis.verdict.evidence import counted
+from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
 from holter.rules import catalogue
 from holter.views.document.cost import unwritten
@@ -29,73 +31,87 @@ from holter.views.wording import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from holter.views.document.types import Description
     from holter.views.issues import IssueGroup
+
 
 _MOST_ROWS = 400
 _MOST_ISSUES = 200
 _MOST_LETTERS = 240
-"""Of a command, before the rest of it has to be asked for."""
+"""Letters of a command that are shown; a click opens the rest."""
 
 
-def head(told: Mapping[str, Any]) -> str:
-    """Name the job, say how it is, and by which command it runs."""
+def head(told: Mapping[str, Any]) -> Markup:
+    """Return the name, status, start, duration and command of a job."""
     of = told["job"]
     began = (
         time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(of["start"] / 1e9)) if of["start"] else "unknown"
     )
     status = of["status"] or "status unknown"
     took = "running for" if of["status"] in RUNNING else "took"
-    return (
-        f"<h1>{escape(of['name'])}</h1>"
-        f'<p class="dim">{escape(status)} · began {began} · {took} {duration(of["duration_s"])}<br>'
-        f"{_command(shlex.join(map(str, of['command'])))}</p>"
+    return html(
+        tag("h1", of["name"]),
+        tag(
+            "p",
+            status,
+            " · began ",
+            began,
+            " · ",
+            took,
+            " ",
+            duration(of["duration_s"]),
+            tag("br"),
+            _command(shlex.join(map(str, of["command"]))),
+            class_="dim",
+        ),
     )
 
 
-def _command(text: str) -> str:
+def _command(text: str) -> Markup:
     """Write a command; what is longer than a line or two can be opened."""
     if len(text) <= _MOST_LETTERS:
-        return f"<code>{escape(text)}</code>"
-    short = escape(text[: _MOST_LETTERS - 1])
-    return f"<details><summary><code>{short}…</code></summary><code>{escape(text)}</code></details>"
+        return tag("code", text)
+    short = text[: _MOST_LETTERS - 1]
+    return tag("details", tag("summary", tag("code", short, "…")), tag("code", text))
 
 
-def verdict(told: Description) -> Iterator[str]:
-    """Say what is wrong, why, what to do, what was ruled out and what was not seen."""
+def verdict(told: Mapping[str, Any]) -> Markup:
+    """Return the verdict: what is wrong, why, advice, what was ruled out and what was not measured."""
     found = told["verdict"]
     mood = {"healthy": "", "inconclusive": "unsure"}.get(found["suspect"], "sick")
     # A job that broke is not well, however fast it was.
     mood = "sick" if told["job"]["headline"] or told["job"]["status"] == "Failed" else mood
-    yield f'<section class="verdict {mood}">'
+    return tag("section", *_verdict_parts(told), class_=f"verdict {mood}")
+
+
+def _verdict_parts(told: Mapping[str, Any]) -> Iterator[Markup]:
+    found = told["verdict"]
     if told["job"]["headline"]:
-        yield f'<p class="headline">{escape(told["job"]["headline"])}</p>'
+        yield tag("p", told["job"]["headline"], class_="headline")
     if lost := unwritten(told):
-        yield f'<p class="headline">{escape(lost)}</p>'
-    yield f'<p class="said">{escape(found["sentence"])}</p>'
+        yield tag("p", lost, class_="headline")
+    yield tag("p", found["sentence"], class_="said")
     yield bullets(fact["text"] for fact in found["evidence"])
     if found["advice"]:
-        yield "<h3>Advice</h3>"
-        yield f"<ul>{''.join(map(_advice, found['advice']))}</ul>"
+        yield tag("h3", "Advice")
+        yield tag("ul", *map(_advice, found["advice"]))
     if found["ruled_out"]:
-        yield "<h3>Ruled out</h3>"
+        yield tag("h3", "Ruled out")
         yield bullets(f"{words(one['suspect'])}: {one['because']}" for one in found["ruled_out"])
     if found["missing"]:
-        yield "<h3>Not seen</h3>"
+        yield tag("h3", "Not seen")
         yield bullets(found["missing"])
-    yield "</section>"
 
 
-def _advice(one: Mapping[str, Any]) -> str:
-    """Say what to do, before it the step time that it promises, after it how that was computed."""
+def _advice(one: Mapping[str, Any]) -> Markup:
+    """Return one advice: the step time that it promises, what to do, and how the time was computed."""
     expected = one.get("expected_step_ms")
-    promised = "" if expected is None else f"<b>{milliseconds(expected)} a step</b>: "
-    why = f' <span class="dim">({prose(str(one["why"]))})</span>' if one.get("why") else ""
-    return f"<li>{promised}{prose(str(one['text']))}{why}</li>"
+    promised = "" if expected is None else html(tag("b", f"{milliseconds(expected)} a step"), ": ")
+    why = html(" ", tag("span", "(", prose(str(one["why"])), ")", class_="dim")) if one.get("why") else ""
+    return tag("li", promised, prose(str(one["text"])), why)
 
 
-def job(told: Description) -> str:
-    """Tell what ran, where, and how it ended."""
+def job(told: Mapping[str, Any]) -> Markup:
+    """Return what ran, where, and how it ended."""
     of = told["job"]
     framework = of["framework"] or {}
     rows = [
@@ -119,32 +135,38 @@ def job(told: Description) -> str:
     return table(("", ""), [(name, value) for name, value in rows if value not in (None, "")])
 
 
-def breakdown(told: Mapping[str, Any]) -> str:
+def breakdown(told: Mapping[str, Any]) -> Markup:
     """Draw the split of a step as one bar, and name its parts."""
     parts = [(part, share) for part, share in told["breakdown"].items() if share]
-    bar = "".join(
-        f'<span class="p-{part}" style="width:{share:.3f}%" title="{words(part)} {percent(share)}"></span>'
-        for part, share in parts
+    bar = html(
+        *(
+            tag(
+                "span",
+                class_=f"p-{part}",
+                style=f"width:{share:.3f}%",
+                title=f"{words(part)} {percent(share)}",
+            )
+            for part, share in parts
+        )
     )
-    listed = "".join(
-        f'<li><i class="p-{part}"></i>{words(part)} {percent(share)}</li>' for part, share in parts
-    ) + "".join(f"<li>{words(part)}: not seen</li>" for part in told.get("not_seen", ()))
+    listed = html(
+        *(tag("li", tag("i", class_=f"p-{part}"), f"{words(part)} {percent(share)}") for part, share in parts)
+    ) + html(*(tag("li", f"{words(part)}: not seen") for part in told.get("not_seen", ())))
     trace = "idle" in told["breakdown"]
-    whole = "the accelerators' time" if trace else "the training loop's wall time after warm-up"
+    whole = "GPU time" if trace else "the training loop's wall time after warm-up"
     inside = stages_text(told["dataloading"])
-    return (
-        f'<div class="bar-of-parts" role="img" aria-label="split of a step">{bar}</div>'
-        f'<ul class="legend">{listed}</ul>'
-        f'<p class="note">Of {whole}; each moment counts once.</p>'
-        + (f"<p>Data loading: {escape(inside)}.</p>" if inside else "")
-    )
+    return html(
+        tag("div", bar, class_="bar-of-parts", role="img", aria_label="split of a step"),
+        tag("ul", listed, class_="legend"),
+        tag("p", f"Share of {whole}; overlaps counted once.", class_="note"),
+    ) + (tag("p", "Data loading: ", inside, ".") if inside else "")
 
 
-def steps(told: Mapping[str, Any]) -> str:
+def steps(told: Mapping[str, Any]) -> Markup:
     """Give the statistics of step times, and the longest outliers."""
     found = told["steps"]
     if not found:
-        return '<p class="note">No steps were seen.</p>'
+        return tag("p", "No steps were recorded.", class_="note")
     heads = ("steps", "warm-up", "mean", "p50", "p90", "p95", "p99", "max", "per second")
     times = [milliseconds(found[f"{key}_ms"]) for key in ("mean", "p50", "p90", "p95", "p99", "max")]
     pace = f"{found['per_second']:.3g}" if found["per_second"] else ""
@@ -161,18 +183,18 @@ def steps(told: Mapping[str, Any]) -> str:
         )
         for one in found["outliers"]
     ]
-    drawn = table(("step", "rank", "took", "longer by", "mostly in"), longest, numbers=range(4))
+    drawn = table(("step", "rank", "duration", "longer by", "mostly in"), longest, numbers=range(4))
     count = found["outlier_count"]
-    said = f"{counted(count, 'step')} took much longer"
-    most = f", the longest {len(longest)} of them" if count > len(longest) else ""
-    return f'{text}<details class="more"><summary>{said}{most}</summary>{drawn}</details>'
+    said = counted(count, "slow step")
+    most = f" (slowest {len(longest)})" if count > len(longest) else ""
+    return html(text, tag("details", tag("summary", said, most), drawn, class_="more"))
 
 
-def machine(told: Mapping[str, Any]) -> str:
+def machine(told: Mapping[str, Any]) -> Markup:
     """Give the statistics of each metric, as a table to open."""
     rows = told["utilization"]
     if not rows:
-        return '<p class="note">No samples of the machine were taken.</p>'
+        return tag("p", "No machine samples were taken.", class_="note")
     keys = ("min", "p50", "p90", "p95", "p99", "max")
     cells = [
         (
@@ -184,26 +206,31 @@ def machine(told: Mapping[str, Any]) -> str:
         for row in rows[:_MOST_ROWS]
     ]
     drawn = table(("node", "metric", *keys, "unit"), cells, numbers=range(2, 8))
-    return f"<details><summary>{len(rows)} metrics</summary>{drawn}</details>"
+    return tag("details", tag("summary", f"{len(rows)} metrics"), drawn)
 
 
-def issues(told: Mapping[str, Any]) -> str:
-    """Tell every issue, the worst first, with its evidence and advice, and what follows from it."""
+def issues(told: Mapping[str, Any]) -> Markup:
+    """Return every issue, the worst first, with evidence, advice and related issues."""
     found = ordered(told["rules"])
     if not told["rules"]:
-        name = escape(told["job"]["name"])
-        return (
-            f'<p class="note">No rule judged this job as it ran: <code>holter rules run {name}</code> does; '
-            f"<code>holter report {name} --format sagemaker</code> tells what the profiler's rules see.</p>"
+        name = told["job"]["name"]
+        return tag(
+            "p",
+            "No rule checked this job while it ran. ",
+            tag("code", "holter rules run ", name),
+            " checks it now; ",
+            tag("code", "holter report ", name, " --format sagemaker"),
+            " shows what the profiler's rules find.",
+            class_="note",
         )
     if not found:
-        return "<p>No rule found an issue.</p>"
+        return tag("p", "No rule found an issue.")
     more = len(found) - _MOST_ISSUES
-    told_of = "".join(_issue(one) for one in found[:_MOST_ISSUES])
-    return told_of + (f'<p class="note">and {more:,} more</p>' if more > 0 else "")
+    told_of = html(*(_issue(one) for one in found[:_MOST_ISSUES]))
+    return told_of + (tag("p", f"and {more:,} more", class_="note") if more > 0 else "")
 
 
-def _issue(found: IssueGroup) -> str:
+def _issue(found: IssueGroup) -> Markup:
     issue = found.issue
     severity = issue["severity"]
     whose = ("node", "rank", "device", "tensor")
@@ -213,17 +240,17 @@ def _issue(found: IssueGroup) -> str:
         place.append(f"step {first}" if last in (first, None) else f"steps {first} to {last}")
     evidence = json.dumps(issue.get("evidence") or {}, default=str, ensure_ascii=False)[:4000]
     parts = [
-        f'<span class="severity">{severity}</span> {escape(issue_text(found))}',
-        f'<p class="note">{escape(", ".join(place))}</p>' if place else "",
-        f"<p>→ {prose(issue['advice'])}</p>" if issue.get("advice") else "",
-        f"<details><summary>evidence</summary><code>{escape(evidence)}</code></details>",
-        "<p>From the same cause:</p>" if found.symptoms else "",
+        html(tag("span", severity, class_="severity"), " ", issue_text(found)),
+        tag("p", ", ".join(place), class_="note") if place else "",
+        tag("p", "→ ", prose(issue["advice"])) if issue.get("advice") else "",
+        tag("details", tag("summary", "evidence"), tag("code", evidence)),
+        tag("p", "Related:") if found.symptoms else "",
         *(_issue(one) for one in found.symptoms),
     ]
-    return f'<div class="issue {"" if found.over else severity}">{"".join(parts)}</div>'
+    return tag("div", *parts, class_=f"issue {('' if found.over else severity)}")
 
 
-def rules(told: Mapping[str, Any]) -> str:
+def rules(told: Mapping[str, Any]) -> Markup:
     """List every rule: what it looks for and advises, its status, how often it fired, its parameters."""
     unseen = set(not_judged(told["rules"]))
     known = catalogue()
@@ -242,20 +269,20 @@ def rules(told: Mapping[str, Any]) -> str:
                 ", ".join(f"{name}={value}" for name, value in (rule.get("parameters") or {}).items()),
             )
         )
-    heads = ("rule", "status", "fired", "looked", "judged", "looks for", "advice", "parameters")
+    heads = ("rule", "status", "fired", "checks", "values", "looks for", "advice", "parameters")
     if not rows:
-        return ""
-    return f"<details><summary>{len(rows)} rules</summary>{table(heads, rows, numbers=(2, 3, 4))}</details>"
+        return Markup()
+    return tag("details", tag("summary", f"{len(rows)} rules"), table(heads, rows, numbers=(2, 3, 4)))
 
 
-def cost(told: Description) -> str:
-    """Say what recording cost."""
+def cost(told: Mapping[str, Any]) -> Markup:
+    """Return the overhead of recording."""
     found = told["cost"]
     rows = [
-        ("recorder, of the training loop", percent(found["recorder_pct"])),
-        ("agent and evaluator, of one core", percent(found["agent_cpu_pct"])),
+        ("recorder (% of the training loop)", percent(found["recorder_pct"])),
+        ("agent and evaluator (% of one core)", percent(found["agent_cpu_pct"])),
         ("stored", size(found["bytes"])),
-        ("stored for a step", size(found["bytes_per_step"])),
+        ("stored per step", size(found["bytes_per_step"])),
         ("spans", f"{found['spans']:,}"),
         ("records dropped", "unknown" if found["dropped"] is None else f"{found['dropped']:,}"),
         *((f"own fault in {fault.get('where', '')}", fault.get("error", "")) for fault in found["faults"]),
@@ -263,27 +290,24 @@ def cost(told: Description) -> str:
     return table(("", ""), rows)
 
 
-def skipped(told: Description) -> str:
+def skipped(told: Mapping[str, Any]) -> Markup:
     """Name the files that could not be read, and why."""
     return table(("file", "why"), [(entry["file"], entry["why"]) for entry in told["skipped"]])
 
 
-def bullets(lines: Iterable[str]) -> str:
-    """Return a list of lines; nothing when there are none."""
-    listed = "".join(f"<li>{prose(line)}</li>" for line in lines)
-    return f"<ul>{listed}</ul>" if listed else ""
+def bullets(lines: Iterable[str]) -> Markup:
+    """Return lines as a list; nothing without lines."""
+    listed = html(*(tag("li", prose(line)) for line in lines))
+    return tag("ul", listed) if listed else Markup()
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], numbers: Iterable[int] = ()) -> str:
+def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], numbers: Iterable[int] = ()) -> Markup:
     """Return a table; `numbers` are the columns that are set to the right."""
     right = set(numbers)
 
-    def cells(values: Sequence[Any], tag: str) -> str:
-        return "".join(
-            f"<{tag}{' class=n' if at in right else ''}>{escape('' if value is None else str(value))}</{tag}>"
-            for at, value in enumerate(values)
-        )
+    def cells(name: str, values: Sequence[Any]) -> Markup:
+        return html(*(tag(name, one, class_="n" if at in right else None) for at, one in enumerate(values)))
 
-    head = f"<thead><tr>{cells(heads, 'th')}</tr></thead>" if any(heads) else ""
-    body = "".join(f"<tr>{cells(row, 'td')}</tr>" for row in rows)
-    return f'<div class="scroll"><table>{head}<tbody>{body}</tbody></table></div>'
+    head = tag("thead", tag("tr", cells("th", heads))) if any(heads) else None
+    body = tag("tbody", *(tag("tr", cells("td", row)) for row in rows))
+    return tag("div", tag("table", head, body), class_="scroll")

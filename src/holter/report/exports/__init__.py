@@ -1,19 +1,18 @@
-"""Formats in which a job is exported: one format, one file of this folder, named as the format.
+"""Export formats: one module per format, named after it. The folder is the registry.
 
 A format is a module with
 
-* `ABOUT`: what it is, in a few words, for the help;
-* `SUFFIX`: how the name of the file ends that it writes, as in `.json`; empty when it writes a folder;
-  text is written compressed where the name that the user chose ends in `.gz` (`opened`);
-* `SHOW`: how to look at what was written; `{output}` in it stands for its path;
-* `NEEDS`: what a job must have to be exported so, in words: "no scalars" is told when there are none;
-* `write(trial, chosen, output)`: writes what was chosen of a job, and returns how many events, rows or
-  values it wrote. `output` is a path on which nothing is yet, or for a folder an empty folder. It is a
-  draft: the command puts it in place in one piece when all is written, and removes it when anything fails,
-  or when there was nothing to write. Memory must not grow with the job: read it stretch by stretch
-  (`holter.report.exports._stretches`).
+* `ABOUT`: a short description for the help;
+* `SUFFIX`: the suffix of its file, such as `.json`; empty for a folder. Text is compressed if the name that
+  the user chose ends in `.gz` (`opened`);
+* `SHOW`: how to open the result; `{output}` stands for its path;
+* `NEEDS`: the data that a job must have for this format; the message "no scalars" names what is missing;
+* `write(trial, chosen, output)`: writes the chosen part of a job, and returns the number of events, rows or
+  values. `output` is a path that does not exist, or an empty folder. It is a draft: the command moves it into
+  place when it is complete, and removes it after an error or when there was nothing to write. Memory must
+  not grow with the job: read it in time ranges (`holter.report.exports._stretches`).
 
-Modules whose names begin with `_` are shared pieces, not formats.
+Modules whose names begin with `_` are shared by formats.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen:
-    """Which part of a job: rows that begin in a range of time, of some ranks."""
+class ExportSelection:
+    """The part of a job to export: rows of some ranks that begin in a time range."""
 
     start_ns: int | None = None
     """Rows at or after it, nanoseconds since the epoch; None for no limit."""
@@ -43,7 +42,7 @@ class Chosen:
     """Rows of these ranks; None for all. Tables without ranks, as samples, are not narrowed by it."""
 
     low_gpu_pct: float | None = None
-    """Timelines mark readings of `gpu.util` below this, with all that was read within 20 ms of them."""
+    """Timelines mark readings of `gpu.util` below this, with all readings within 20 ms of them."""
 
     def where(self, table: str) -> str | None:
         """Return the SQL condition for the rows of a table by rank; time is asked for by `Trial.table`."""
@@ -59,14 +58,14 @@ def opened(output: Path) -> IO[bytes]:
 
 
 class Format(Protocol):
-    """What a module of this folder offers; see above."""
+    """The interface of a module of this folder; see above."""
 
     ABOUT: str
     SUFFIX: str
     SHOW: str
     NEEDS: str
 
-    def write(self, trial: Trial, chosen: Chosen, output: Path) -> int:
+    def write(self, trial: Trial, chosen: ExportSelection, output: Path) -> int:
         """Write a job, and return how much of it was written."""
 
 

@@ -1,4 +1,4 @@
-"""What PyTorch's profiler calls things in Chrome's trace events: categories, copies, arguments of kernels."""
+"""Names that PyTorch's profiler uses in Chrome's trace events: categories, copies, arguments of kernels."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CATEGORIES = {
 _COPIES = {"h": "Host", "d": "Device"}
 _MEMORIES = {"pageable": "Pageable", "pinned": "Pinned"}
 _SNAPSHOT_NS = 20_000_000
-"""Readings that are no further apart belong together."""
+"""Readings that are closer than this belong together."""
 _KERNEL = (
     "device",
     "stream",
@@ -41,7 +41,7 @@ _KERNEL = (
 
 
 def kernel_args(table: Table, quoted: Callable[[str], str]) -> list[str]:
-    """Return what kernels say besides: the inside of a JSON object each. `quoted` writes text as JSON."""
+    """Return the arguments of kernels, each as the inside of a JSON object. `quoted` writes text as JSON."""
     args = []
     for row in zip(*(table[column].tolist() for column in _KERNEL), strict=True):
         device, stream, correlation, collective, group, size, moved, detail = row
@@ -60,7 +60,7 @@ def kernel_args(table: Table, quoted: Callable[[str], str]) -> list[str]:
 
 
 def copies(table: Table) -> tuple[list[str], list[str], list[str]]:
-    """Return names, categories, and what they say besides, of copies and fills."""
+    """Return names, categories and arguments of copies and fills."""
     names, categories, args = [], [], []
     columns = ("kind", "memory", "device", "stream", "correlation", "bytes")
     for row in zip(*(table[column].tolist() for column in columns), strict=True):
@@ -94,7 +94,7 @@ def bottlenecks(samples: Table, below: float, quoted: Callable[[str], str]) -> I
 
 
 def _copy_name(kind: str, memory: str) -> str:
-    """Call a copy or fill as PyTorch's profiler does."""
+    """Return the name of a copy or fill in PyTorch's profiler."""
     if kind == "memset":
         return "Memset (Device)"
     ends = [_COPIES.get(kind[:1], "Device"), _COPIES.get(kind[-1:], "Device")]

@@ -13,7 +13,7 @@ from holter.report.exports import _stretches
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holter.report.exports import Chosen
+    from holter.report.exports import ExportSelection
     from holter.schema.table import Table
     from holter.store.trial import Trial
 
@@ -30,13 +30,13 @@ TABLES: dict[str, str | None] = {
     "counters": None,
     "flows": None,
 }
-"""The tables, each with what of its rows is shown."""
+"""The tables, each with the condition for its rows."""
 
 NEEDS = "samples, spans or events of a trace"
 
 
-def read(trial: Trial, chosen: Chosen) -> Iterator[dict[str, Table]]:
-    """Read the tables together, stretch by stretch; a call that launched and waited is only a launch."""
+def read(trial: Trial, chosen: ExportSelection) -> Iterator[dict[str, Table]]:
+    """Read the tables together in time ranges; a call that launched and waited counts as a launch."""
     for tables in _stretches.read(trial, chosen, TABLES):
         launches, syncs = tables["launches"], tables["syncs"]
         if launches.rows and syncs.rows:
@@ -47,14 +47,14 @@ def read(trial: Trial, chosen: Chosen) -> Iterator[dict[str, Table]]:
         yield tables
 
 
-def first_ns(trial: Trial, chosen: Chosen) -> int:
-    """Return when the first row is, as far as files say, ns since the epoch; 0 when there are none."""
+def first_ns(trial: Trial, chosen: ExportSelection) -> int:
+    """Return the time of the first row according to the files, ns since the epoch; 0 without rows."""
     first = min((group[0] for table in TABLES for group in trial.groups(table)), default=0)
     return max(first, chosen.start_ns or first)
 
 
 def span_names(spans: Table) -> list[str]:
-    """Return what spans are called: the phase, and which one."""
+    """Return the names of spans: the phase and its number."""
     return [
         f"{phase}: {name}" if name else phase
         for phase, name in zip(spans["phase"].tolist(), spans["name"].tolist(), strict=True)
@@ -63,7 +63,7 @@ def span_names(spans: Table) -> list[str]:
 
 @lru_cache(maxsize=65536)
 def details(text: str) -> str:
-    """Return the inside of the JSON object that a detail is: `"a": 1, "b": 2`."""
+    """Return a detail as the inside of a JSON object: `"a": 1, "b": 2`."""
     if not text:
         return ""
     try:

@@ -1,4 +1,4 @@
-"""A job's tables read stretch by stretch of time, so that memory does not grow with the job."""
+"""Reads the tables of a job in time ranges, so that memory does not grow with the job."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from holter.store.stretches import stretches
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from holter.report.exports import Chosen
+    from holter.report.exports import ExportSelection
     from holter.schema.table import Table
     from holter.store.trial import Trial
 
 ROWS = 100_000
-"""Rows of all tables together that are in memory at once, about."""
+"""Approximate number of rows in memory, all tables together."""
 
 
-def read(trial: Trial, chosen: Chosen, tables: Mapping[str, str | None]) -> Iterator[dict[str, Table]]:
+def read(
+    trial: Trial, chosen: ExportSelection, tables: Mapping[str, str | None]
+) -> Iterator[dict[str, Table]]:
     """Read tables together, one stretch of time after another.
 
     Args:

@@ -11,17 +11,17 @@ from holter.store.parquet import queries as parquet
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from holter.report.exports import Chosen
+    from holter.report.exports import ExportSelection
     from holter.store.trial import Trial
 
 EXPORTED = tuple(name for name in TABLES if name != "tiles")
-"""All tables but those that only serve to draw others."""
+"""All tables except those that only serve drawing."""
 NEEDS = "rows"
 _MEMORY = "512MB"
 
 
 def write(
-    trial: Trial, chosen: Chosen, output: Path, ending: str, options: str, *, text: str = "{column}"
+    trial: Trial, chosen: ExportSelection, output: Path, ending: str, options: str, *, text: str = "{column}"
 ) -> int:
     """Write each table that has rows to `<table>.<ending>`; returns how many rows were written.
 
@@ -59,7 +59,7 @@ def write(
 
 
 def _again(
-    connection: object, trial: Trial, chosen: Chosen, name: str, path: Path, options: str, text: str
+    connection: object, trial: Trial, chosen: ExportSelection, name: str, path: Path, options: str, text: str
 ) -> int:
     try:
         return _copy(connection, trial, chosen, name, path, options, text)
@@ -68,7 +68,7 @@ def _again(
 
 
 def _copy(
-    connection: object, trial: Trial, chosen: Chosen, name: str, path: Path, options: str, text: str
+    connection: object, trial: Trial, chosen: ExportSelection, name: str, path: Path, options: str, text: str
 ) -> int:
     limits = [f"time >= {chosen.start_ns}"] if chosen.start_ns is not None else []
     limits += [f"time < {chosen.end_ns}"] if chosen.end_ns is not None else []

@@ -1,4 +1,4 @@
-"""Numbers and names of what a merged timeline shows: processes, threads, devices, streams of all ranks."""
+"""Assigns numbers and names to the processes, threads, devices and streams of a merged timeline."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 _FIRST_OWN = 1 << 22
-"""Processes whose own number is not known, or another's too, get one from here on: no system uses them."""
+"""First number for processes without a unique number of their own; no system uses such numbers."""
 _SHELVES = ("samples", "phases", "host", "device")
 
 
-class Row(NamedTuple):
+class TrackRow(NamedTuple):
     """One row of the timeline."""
 
     process: int
@@ -20,7 +20,7 @@ class Row(NamedTuple):
 
 
 class Named(NamedTuple):
-    """What a process, or a row of it, is called, and where it stands among its like."""
+    """Name and position of a process or of one of its rows."""
 
     process: int
     thread: int | None
@@ -32,14 +32,14 @@ class Named(NamedTuple):
 class Tracks:
     """Gives out numbers: those that the trace has, as long as no two processes of the job share them.
 
-    `fresh` collects what came up since it was emptied last, for who has to write names before rows.
+    `fresh` collects new names since it was emptied last, because a writer needs names before rows.
     """
 
     def __init__(self, tracks: Table) -> None:
         self.fresh: list[Named] = []
         self._processes: dict[tuple[object, ...], int] = {}
         self._taken: set[int] = set()
-        self._rows: dict[tuple[object, ...], Row] = {}
+        self._rows: dict[tuple[object, ...], TrackRow] = {}
         self._names: dict[tuple[object, ...], tuple[str, int]] = {}
         self._homes: dict[tuple[str, int, int], int] = {}
         self._main: dict[tuple[str, int], int] = {}
@@ -58,17 +58,17 @@ class Tracks:
                 self._homes[(*where, row["thread"])] = process
             self._main.setdefault(where, process)
 
-    def thread(self, node: str, rank: int, thread: int) -> Row:
+    def thread(self, node: str, rank: int, thread: int) -> TrackRow:
         """Return the row of a thread's operators."""
         process = self._homes.get((node, rank, thread), self._main.get((node, rank), -1))
         return self._row(node, rank, "host", process, thread)
 
-    def stream(self, node: str, rank: int, device: int, stream: int) -> Row:
+    def stream(self, node: str, rank: int, device: int, stream: int) -> TrackRow:
         """Return the row of a stream of an accelerator."""
         return self._row(node, rank, "device", device, stream)
 
-    def phases(self, node: str, rank: int, worker: int, thread: int) -> Row:
-        """Return the row of what the recorder saw a thread do, or a data-loader worker."""
+    def phases(self, node: str, rank: int, worker: int, thread: int) -> TrackRow:
+        """Return the row of the recorded phases of a thread or of a data-loader worker."""
         return self._row(node, rank, "phases", -1, (worker + 1) * 1000 + thread)
 
     def counters(self, node: str, rank: int, process: int) -> int:
@@ -80,11 +80,11 @@ class Tracks:
         """Return the process that the readings of a node belong to."""
         return self._process(node, -1, "samples", -1)
 
-    def _row(self, node: str, rank: int, shelf: str, number: int, thread: int) -> Row:
+    def _row(self, node: str, rank: int, shelf: str, number: int, thread: int) -> TrackRow:
         key = (node, rank, shelf, number, thread)
         row = self._rows.get(key)
         if row is None:
-            row = self._rows[key] = Row(self._process(node, rank, shelf, number), thread)
+            row = self._rows[key] = TrackRow(self._process(node, rank, shelf, number), thread)
             name, position = self._names.get(key, ("", 0))
             self.fresh.append(Named(*row, name or _called(shelf, thread), position))
         return row

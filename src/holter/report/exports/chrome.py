@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from holter.report.exports import Chosen
+    from holter.report.exports import ExportSelection
     from holter.schema.table import Table
     from holter.store.trial import Trial
 
@@ -29,7 +29,7 @@ SHOW = "open {output} at https://ui.perfetto.dev"
 NEEDS = _merged.NEEDS
 
 
-def write(trial: Trial, chosen: Chosen, output: Path) -> int:
+def write(trial: Trial, chosen: ExportSelection, output: Path) -> int:
     """Write the merged timeline of a job to a file; returns how many events it shows.
 
     Events are in the order of time. A file of one rank says which it is, and so is read as that rank again.
@@ -77,7 +77,7 @@ _RANKS = " UNION ".join(
 
 
 class _Encoder:
-    """Turns rows into lines, stretch after stretch."""
+    """Turns rows into lines, one time range after another."""
 
     def __init__(self, tracks: Tracks, base: int, low_gpu_pct: float | None) -> None:
         self._tracks = tracks
@@ -86,7 +86,7 @@ class _Encoder:
         self._texts: dict[str, str] = {}
         self._arrows = 0
         self._ends: list[tuple[int, str]] = []
-        """Ends of arrows that come later, the next one first."""
+        """Ends of arrows in later time ranges, the next one first."""
 
     def encode(self, tables: dict[str, Table]) -> tuple[int, Iterator[str]]:
         """Return how many events the rows are, and the lines, in the order of time."""

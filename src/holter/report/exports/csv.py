@@ -9,7 +9,7 @@ from holter.report.exports import _tables
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from holter.report.exports import Chosen
+    from holter.report.exports import ExportSelection
     from holter.store.trial import Trial
 
 ABOUT = "each table as a CSV file"
@@ -24,6 +24,6 @@ _TEXT = (
 apostrophe before it makes it a text. Numbers stay numbers."""
 
 
-def write(trial: Trial, chosen: Chosen, output: Path) -> int:
+def write(trial: Trial, chosen: ExportSelection, output: Path) -> int:
     """Write each table that has rows to `<table>.csv`, with a line of names; returns how many rows."""
     return _tables.write(trial, chosen, output, "csv", "FORMAT csv, HEADER", text=_TEXT)

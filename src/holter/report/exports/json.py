@@ -1,4 +1,4 @@
-"""All that is known of a job as one JSON document, a row of a table a line."""
+"""Exports a job as one JSON document, with one line per row of a table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holter.schema.tables import SCHEMA_VERSION
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from holter.report.exports import Chosen
+    from holter.report.exports import ExportSelection
     from holter.store.trial import Trial
 
 ABOUT = "the job, its nodes and all tables as one JSON document"
@@ -21,7 +21,7 @@ SHOW = "jq .job {output}"
 NEEDS = _tables.NEEDS
 
 
-def write(trial: Trial, chosen: Chosen, output: Path) -> int:
+def write(trial: Trial, chosen: ExportSelection, output: Path) -> int:
     """Write a document `{"schema", "job", "nodes", "tables": {name: [row, …]}}`; returns how many rows.
 
     Rows are in the order of time. Numbers that are not finite are null.

@@ -1,4 +1,4 @@
-"""A job's metrics as OTLP JSON, a minute a line: what `holter run --otlp` pushes, to be read later."""
+"""Exports the metrics that `holter run --otlp` pushes as OTLP JSON, one minute per line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holter.report.otlp import LACKING, stretches
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from holter.report.exports import Chosen
+    from holter.report.exports import ExportSelection
     from holter.store.trial import Trial
 
 ABOUT = "metrics as OTLP JSON, as the collector's file receiver reads them"
@@ -22,7 +22,7 @@ NEEDS = "samples, spans or steps"
 EVERY_NS = 60_000_000_000
 
 
-def write(trial: Trial, chosen: Chosen, output: Path) -> int:
+def write(trial: Trial, chosen: ExportSelection, output: Path) -> int:
     """Write one request of OpenTelemetry's protocol a line and minute; returns how many values it wrote.
 
     Raises:

@@ -9,7 +9,7 @@ from holter.report.exports import _tables
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from holter.report.exports import Chosen
+    from holter.report.exports import ExportSelection
     from holter.store.trial import Trial
 
 ABOUT = "each table as a Parquet file"
@@ -18,6 +18,6 @@ SHOW = "ls {output}"
 NEEDS = _tables.NEEDS
 
 
-def write(trial: Trial, chosen: Chosen, output: Path) -> int:
+def write(trial: Trial, chosen: ExportSelection, output: Path) -> int:
     """Write each table that has rows to `<table>.parquet`, sorted by time; returns how many rows."""
     return _tables.write(trial, chosen, output, "parquet", "FORMAT parquet, COMPRESSION zstd")

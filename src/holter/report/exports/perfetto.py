@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from holter.report.exports import _merged, opened
 from holter.report.exports._packets import Packets, argument, arrow
-from holter.report.exports._tracks import Row, Tracks
+from holter.report.exports._tracks import TrackRow, Tracks
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from holter.report.exports import Chosen
+    from holter.report.exports import ExportSelection
     from holter.schema.table import Table
     from holter.store.trial import Trial
 
@@ -32,13 +32,13 @@ _SAID = {
     "kernels": ("correlation", "collective", "process_group", "bytes", "detail"),
     "memory_operations": ("correlation", "memory", "bytes"),
 }
-"""What slices of a table say besides their times and names, where it is not empty."""
+"""Columns that become arguments of the slices of a table."""
 
 Slice = tuple[int, int, int, str, str, bytes]
-"""Track, begin, minus the end, category, name, what more it says."""
+"""Track, begin, negative end, category, name, arguments."""
 
 
-def write(trial: Trial, chosen: Chosen, output: Path) -> int:
+def write(trial: Trial, chosen: ExportSelection, output: Path) -> int:
     """Write the merged timeline of a job to a file; returns how many events it shows.
 
     Raises:
@@ -54,13 +54,13 @@ def write(trial: Trial, chosen: Chosen, output: Path) -> int:
 
 
 class _Encoder:
-    """Turns rows into packets, stretch after stretch."""
+    """Turns rows into packets, one time range after another."""
 
     def __init__(self, packets: Packets, tracks: Tracks) -> None:
         self._packets = packets
         self._tracks = tracks
         self._track = count(1).__next__
-        self._rows: dict[Row, int] = defaultdict(self._track)
+        self._rows: dict[TrackRow, int] = defaultdict(self._track)
         self._processes: dict[int, int] = defaultdict(self._track)
         self._counters: dict[tuple[int, str], int] = {}
         self._arrows = 0
@@ -88,7 +88,7 @@ class _Encoder:
                 track = self._processes[named.process]
                 self._packets.process(track, named.process, named.name, named.position)
             else:
-                row = Row(named.process, named.thread)
+                row = TrackRow(named.process, named.thread)
                 self._packets.row(self._rows[row], self._processes[named.process], named.name, named.position)
         self._tracks.fresh.clear()
 

@@ -1,4 +1,4 @@
-"""What cProfile found, as files of Python's own `pstats`: one for each rank and timer."""
+"""Exports the functions of cProfile as `pstats` files of Python, one per rank and timer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holter.analysis.host.python_functions import place, summed
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from holter.report.exports import Chosen
+    from holter.report.exports import ExportSelection
     from holter.schema.table import Table
     from holter.store.trial import Trial
 
@@ -21,7 +21,7 @@ SHOW = "python -m pstats {output}/rank0-total_time.pstats"
 NEEDS = "Python functions (profile some steps: --python cprofile)"
 
 
-def write(trial: Trial, chosen: Chosen, output: Path) -> int:
+def write(trial: Trial, chosen: ExportSelection, output: Path) -> int:
     """Write `rank<r>-<timer>.pstats` files; returns how many functions are in them.
 
     Times of different timers are different things, so they never share a file. Functions called as the same

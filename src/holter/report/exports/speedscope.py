@@ -1,4 +1,4 @@
-"""What ran on the host as a file of speedscope: sampled stacks, and threads of traces, call by call."""
+"""Exports host activity for speedscope: sampled stacks, and the calls of threads in traces."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from holter.report.exports import Chosen
+    from holter.report.exports import ExportSelection
     from holter.schema.table import Table
     from holter.store.trial import Trial
 
@@ -97,7 +97,7 @@ class _File:
         }
 
 
-def write(trial: Trial, chosen: Chosen, output: Path) -> int:
+def write(trial: Trial, chosen: ExportSelection, output: Path) -> int:
     """Write one file with a profile for each rank, data-loader worker and thread.
 
     Returns how many stacks and calls are in it. They are in the order of time. What cProfile found has no
@@ -129,9 +129,9 @@ def write(trial: Trial, chosen: Chosen, output: Path) -> int:
 
 
 def _threads(
-    trial: Trial, chosen: Chosen
+    trial: Trial, chosen: ExportSelection
 ) -> Iterator[tuple[tuple[int, int], Iterable[tuple[int, int, str]]]]:
-    """Yield rank and thread, and what ran on it: operators, functions, ranges and calls of the runtime."""
+    """Yield each rank and thread with its operators, functions, ranges and runtime calls."""
     limits = [] if chosen.start_ns is None else [f"time >= {int(chosen.start_ns)}"]
     limits += [] if chosen.end_ns is None else [f"time < {int(chosen.end_ns)}"]
     limits += [term for term in (chosen.where("operators"),) if term]

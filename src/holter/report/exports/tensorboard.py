@@ -13,7 +13,7 @@ from holter.views.tables import steps_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from holter.report.exports import Chosen
+    from holter.report.exports import ExportSelection
     from holter.schema.table import Table
     from holter.store.trial import Trial
 
@@ -26,7 +26,7 @@ MODES = ("train", "eval", "predict", "global")
 _DISTRIBUTION = ("count", "nan", "posinf", "neginf", "min", "max", "mean", "std")
 
 
-def write(trial: Trial, chosen: Chosen, output: Path) -> int:
+def write(trial: Trial, chosen: ExportSelection, output: Path) -> int:
     """Write a job's event files below a folder, for `tensorboard --logdir FOLDER`.
 
     A run is a mode, or a mode and a rank when several ranks wrote: `train/rank1`. The horizontal axis is the

@@ -1,4 +1,4 @@
-"""Push of a job's metrics by OpenTelemetry's own client, over OTLP/HTTP: from the store, never the training.
+"""Pushes the metrics of a job from the store over OTLP/HTTP, with the client of OpenTelemetry.
 
 The store is the queue: what an endpoint did not take is read again and sent when it answers, as far back as
 `BACK_NS`. Headers, certificates and time limits are what OpenTelemetry's variables say
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from holter.views.telemetry import Point
 
 EVERY_NS = 10_000_000_000
-"""Length of the stretches of which one value each is sent."""
+"""Length of the intervals; one value is sent for each."""
 BACK_NS = 3_600_000_000_000
-"""What is older than this when the endpoint answers again is not sent any more."""
+"""Older values are dropped when the endpoint answers again."""
 AT_ONCE = 30
-"""Stretches in one request."""
+"""Intervals in one request."""
 DEFAULT = "http://localhost:4318"
-"""Where OpenTelemetry's collector listens, and where its clients send when nothing is said."""
+"""The default address of OpenTelemetry's collector."""
 LACKING = "pushing metrics needs OpenTelemetry's client; install it: pip install 'holter[otlp]'"
 _PATH = "/v1/metrics"
 
@@ -63,14 +63,14 @@ def address(given: str) -> str:
 
 
 def shown(url: str) -> str:
-    """Return an address without what may be secret in it."""
+    """Return an address without its parts that may be secret."""
     parts = urlsplit(url)
     port = f":{parts.port}" if parts.port else ""
     return f"{parts.scheme}://{parts.hostname}{port}{parts.path}"
 
 
 def stretches(trial: Trial, start: int, end: int, *, every: int = EVERY_NS) -> Iterator[ResourceMetrics]:
-    """Yield what a job did from one time to another, a stretch at a time, as OpenTelemetry's records."""
+    """Yield the metrics of a time range as OpenTelemetry's records, one per interval."""
     telemetry, began = Telemetry(trial), int(trial.manifest.get("start") or start)
     for at in range(start, end, every):
         until = min(at + every, end)
@@ -116,7 +116,7 @@ def _metric(name: str, points: list[Point], job: str, began: int, at: int) -> Me
 
 
 class Push:
-    """Sends a job to one address, from where it got to; `sent_until` says up to when all is there."""
+    """Sends the metrics of a job to one address, in order; all metrics before `sent_until` have arrived."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class Push:
 
         self.sent_until = sent_until
         self.why = ""
-        """What the client said last of why something could not be sent; empty once all was."""
+        """The client's last error; empty when all metrics were sent."""
         self._trial = Trial(folder, threads=threads)
         self._exporter = OTLPMetricExporter(endpoint=url, timeout=timeout_s)
         # The client says what is wrong by logging only; its words may hold the whole address.
@@ -142,7 +142,7 @@ class Push:
         log.addHandler(_Listener(self))
 
     def send(self, until: int) -> bool:
-        """Send what is not there yet, up to a time; returns whether all of it was taken."""
+        """Send the metrics up to a time; return whether the endpoint accepted all of them."""
         from opentelemetry.sdk.metrics.export import MetricExportResult, MetricsData
 
         self.sent_until = max(self.sent_until, until - BACK_NS)
@@ -156,7 +156,7 @@ class Push:
 
 
 class _Listener(logging.Handler):
-    """Keeps of what the client logs the HTTP status, or the kind of the fault."""
+    """Keeps the HTTP status, or the kind of error, of the client's log messages."""
 
     def __init__(self, push: Push) -> None:
         super().__init__(logging.WARNING)

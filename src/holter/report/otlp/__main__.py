@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 LOOK_S = 5.0
 REFUSED_S = 60.0
-"""After so long issues are sent again to an endpoint that did not take them."""
+"""Seconds after which refused issues are sent again."""
 
 
 def main(words: list[str]) -> int:
-    """Push until SIGTERM, or until whoever started this is gone; then note up to when all was sent."""
+    """Push until SIGTERM or until the parent process is gone; then store up to when metrics were sent."""
     if len(words) not in (1, 2):
         print("usage: python -m holter.report.otlp JOB_URL [ENDPOINT]", file=sys.stderr)
         return 64

@@ -1,4 +1,4 @@
-"""Issues of rules as log records, by OpenTelemetry's own client: when one is found, and when it is over."""
+"""Pushes issues as log records with the client of OpenTelemetry, when found and when resolved."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _PATH = "/v1/logs"
 _PLACES = ("code", "node", "rank", "device", "tensor")
-"""What tells an issue from others of its rule."""
+"""Fields that identify an issue within its rule."""
 _TOLD = ("step_start", "step_end", "count", "advice")
 _MOST_LETTERS = 4000
 
@@ -28,7 +28,7 @@ def beside(metrics: str) -> str:
 
 
 def fresh(rules: Iterable[Mapping[str, Any]], told: set[str]) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
-    """Yield issues that were not told as they are now: their mark, their rule, and the issue itself."""
+    """Yield new and changed issues: their key, their rule and the issue."""
     for rule in rules:
         for issue in rule.get("issues") or ():
             about = [rule.get("name"), *(issue.get(name) for name in _PLACES), issue.get("status")]
@@ -38,7 +38,7 @@ def fresh(rules: Iterable[Mapping[str, Any]], told: set[str]) -> Iterator[tuple[
 
 
 class IssuePush:
-    """Sends a job's issues to one address; `told` holds the marks of those that arrived."""
+    """Sends a job's issues to one address; `told` holds the keys of those that arrived."""
 
     def __init__(
         self, folder: JobFolder, url: str, *, told: Iterable[str] = (), timeout_s: int | None = None
@@ -54,7 +54,7 @@ class IssuePush:
         log.addHandler(logging.NullHandler())
 
     def send(self) -> bool:
-        """Send what is new; returns whether all of it was taken."""
+        """Send new issues; return whether the endpoint accepted all of them."""
         from opentelemetry.sdk._logs.export import LogRecordExportResult
 
         found = list(fresh(self._folder.evaluations().get("rules") or (), self.told))

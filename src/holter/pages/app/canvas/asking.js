@@ -1,4 +1,4 @@
-// Questions to the server that can be called off, and whose answers may be bytes.
+// Requests to the server that can be canceled and may return bytes.
 
 /**
  * @typedef {import("../page.js").Page} Page

@@ -1,4 +1,4 @@
-// Colors of canvases: the page's own, by name, and the scale of the heat map, which reads with any color vision.
+// Colors of canvases: the page's colors by name, and the scale of the heat map, which suits any color vision.
 
 /** Corners of cividis (Nuñez, Anderton and Renslow 2018), as in the report. */
 const CORNERS = [

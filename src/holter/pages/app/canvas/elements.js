@@ -1,4 +1,4 @@
-// Elements made in one line; text stays text, whatever it says.
+// Creates elements in one line; text is never parsed as markup.
 
 /**
  * @param {string} tag with classes, as `div.note`

@@ -1,4 +1,4 @@
-// The stretch of time that a canvas shows, in ns since the job's start; it never leaves what there is.
+// The time range that a canvas shows, in ns since the job's start; it stays within the data.
 
 export class Extent {
   /** @param {number} low @param {number} high @param {number} shortest what may be seen at least */
@@ -18,7 +18,7 @@ export class Extent {
     return this.from <= this.low && this.to >= this.high;
   }
 
-  /** There is more to see, as while a job runs; who saw all sees all. @param {number} low @param {number} high */
+  /** Extend the data, as while a job runs; a canvas that showed everything still does. @param {number} low @param {number} high */
   grow(low, high) {
     const whole = this.whole;
     this.low = low;

@@ -1,4 +1,4 @@
-// What a hand does on a canvas over time: wheel, drag, brush, click; what it means is the caller's.
+// Recognizes wheel, drag, brush and click on a canvas over time; the caller decides what they do.
 
 /**
  * @typedef {object} Meaning

@@ -1,4 +1,4 @@
-// A canvas that fills its box at the screen's own resolution, and is painted at most once a frame.
+// A canvas at the screen's resolution that fills its box and is painted at most once per frame.
 
 export class Surface {
   /**

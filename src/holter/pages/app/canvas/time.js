@@ -1,4 +1,4 @@
-// Times and sizes as people read them; all times are ns.
+// Formats times and sizes; all times are ns.
 
 import { clock as since } from "../words.js";
 

@@ -1,4 +1,4 @@
-// The readings behind a heat map, as the server sends them, and their picture of one pixel a cell.
+// The values of a heat map as the server sends them, and their image with one pixel per cell.
 
 import { HEAT } from "../canvas/colors.js";
 

@@ -1,4 +1,4 @@
-// What stands around a heat map: its scale, what of each cell is shown, and the same numbers as a table.
+// The controls around a heat map: its scale, the choice of the shown value, and the numbers as a table.
 
 import { HEAT_CSS } from "../canvas/colors.js";
 import { make } from "../canvas/elements.js";
@@ -39,7 +39,7 @@ export class Listing {
     const heads = make("tr", {}, ...HEADS.map((head) => make("th", { scope: "col" }, head)));
     const table = make("table", {}, make("thead", {}, heads), this.rows);
     this.element = /** @type {HTMLDetailsElement} */ (
-      make("details", { ontoggle: () => this.write() }, make("summary", {}, "The same as a table"), make("div.scroll", { tabindex: "0", role: "region", "aria-label": "readings of each device" }, table))
+      make("details", { ontoggle: () => this.write() }, make("summary", {}, "Show as table"), make("div.scroll", { tabindex: "0", role: "region", "aria-label": "readings of each device" }, table))
     );
     /** @type {() => {cells: Cells, from: number, to: number} | null} */
     this.source = () => null;

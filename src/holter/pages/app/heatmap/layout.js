@@ -1,4 +1,4 @@
-// Where the rows of a heat map lie: a heading for each node, rows as high as there is room for.
+// Positions of the rows of a heat map: a heading per node, rows as high as the space allows.
 
 /** @typedef {import("./cells.js").Row} Row */
 
@@ -12,7 +12,7 @@ export class Layout {
     const nodes = new Set(rows.map((row) => row.node));
     const high = Math.min(18, Math.max(4, Math.floor(420 / Math.max(rows.length, 1))));
     this.rows = rows;
-    // A row that is no percentage says what it is measured against.
+    // A row in another unit than percent names its maximum.
     this.left = width < 560 ? 76 : rows.some((row) => row.unit !== "%") ? 196 : 132;
     this.high = high;
     this.tops = new Float64Array(rows.length);
@@ -31,7 +31,7 @@ export class Layout {
     this.height = top + AXIS;
   }
 
-  /** The row at a height; -1 where there is none. @param {number} y @returns {number} */
+  /** The row at a height, or -1. @param {number} y @returns {number} */
   row(y) {
     for (let at = this.tops.length - 1; at >= 0; at--) {
       if (y >= this.tops[at]) return y < this.tops[at] + this.high ? at : -1;

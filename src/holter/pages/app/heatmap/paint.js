@@ -1,4 +1,4 @@
-// A heat map on its canvas: what the browser holds of it, coarse below and fine above, rows' names and the axis.
+// Paints a heat map: coarse cells below fine cells, the names of the rows, and the axis.
 
 import { ticks } from "../canvas/time.js";
 import { LABEL } from "./layout.js";

@@ -1,4 +1,4 @@
-// Boxes to mark devices: what is marked is drawn at once, and stands in the address.
+// Checkboxes for devices: the selection is drawn at once and kept in the address.
 
 /** @typedef {import("../page.js").Page} Page */
 

@@ -1,4 +1,4 @@
-// A chart that lives: values under the cursor, dragging chooses the window that all charts show.
+// An interactive chart: values at the cursor; dragging selects the time window of all charts.
 
 import { figure } from "../figures.js";
 import { note } from "../note.js";
@@ -91,7 +91,7 @@ export function mount(element, page) {
     { rootMargin: "200px" },
   );
   sight.observe(element);
-  // What nobody has drawn yet comes even if nobody scrolls there: the page may be printed.
+  // Charts below the fold are drawn too, because the page may be printed.
   if (!element.firstElementChild || element.querySelector(".later")) setTimeout(() => ((seen = true), late && load()), LATER_MS);
   let width = element.clientWidth;
   const size = new ResizeObserver(() => {

@@ -1,4 +1,4 @@
-// The heat map of a job's devices over time: brush, zoom, values under the hand, and a table of the same.
+// The heat map of a job's devices over time: brush, zoom, values at the cursor, and a table.
 
 import { bytes } from "../canvas/asking.js";
 import { Theme } from "../canvas/colors.js";

@@ -1,4 +1,4 @@
-// A map of layers over steps that tells each cell: under the pointer, or where the arrow keys lead.
+// A map of layers over steps that shows the value of the cell at the pointer or the keyboard cursor.
 
 import { note } from "../note.js";
 import { number } from "../words.js";
@@ -68,7 +68,7 @@ export async function mount(element, page) {
     mark();
   }
 
-  /** Frame the layer that is told of. */
+  /** Frame the layer whose value is shown. */
   function mark() {
     const picture = element.querySelector("image");
     if (!of || !picture) return;

@@ -1,4 +1,4 @@
-// A rule that somebody has read, or does not care about: its findings are folded away, in this browser only.
+// Mutes a rule: folds its findings away, in this browser only.
 
 const KEY = "holter.muted";
 

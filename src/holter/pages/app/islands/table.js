@@ -1,4 +1,4 @@
-// A table whose rows are sorted by a click on a head, and kept to those that hold the words of a search.
+// A table that sorts its rows on a click on a heading and filters them by search words.
 
 /** @typedef {import("../page.js").Page} Page */
 

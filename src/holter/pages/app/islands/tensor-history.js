@@ -43,7 +43,7 @@ export function mount(element, page) {
     event.preventDefault();
     await suggest().catch(() => {});
     const name = suggested.includes(field.value) ? field.value : suggested[0];
-    if (!name) return void (said.textContent = "no tensor is like that");
+    if (!name) return void (said.textContent = "no matching tensor");
     field.value = "";
     choose([...shown.filter((one) => one !== name), name].slice(-most));
   });

@@ -156,7 +156,7 @@ export class Timeline {
     this.element.dataset.state = "moving";
     const range = this.page.range;
     const [from, to] = range ? [range.from * 1e9, range.to * 1e9] : [this.extent.low, this.extent.high];
-    // Seconds are written with fewer digits than ns have: who moved it is not moved by the echo.
+    // Seconds have fewer digits than ns: the timeline that moved ignores its own event.
     const near = this.extent.span / 1e4 + 1;
     if (Math.abs(from - this.extent.from) > near || Math.abs(to - this.extent.to) > near) this.extent.show(from, to);
     this.draw();

@@ -1,4 +1,4 @@
-// What stands above a timeline: search, the filter of its tracks, and a button for what keys do.
+// The toolbar of a timeline: search, filter of tracks, and buttons for the keyboard commands.
 
 import { make } from "../canvas/elements.js";
 

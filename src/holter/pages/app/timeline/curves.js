@@ -1,4 +1,4 @@
-// Counters and system metrics under a timeline: for each that is seen, extremes and means of what is looked at.
+// Counters and system metrics below a timeline: extremes and means of the visible range.
 
 import { reading } from "../canvas/time.js";
 

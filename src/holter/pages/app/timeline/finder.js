@@ -1,4 +1,4 @@
-// The search of a timeline: names that hold a text, how often and how long, and the way from one event to the next.
+// The search of a timeline: names that contain a text, with counts and durations, and steps from match to match.
 
 import { make } from "../canvas/elements.js";
 import { lasting } from "../canvas/time.js";
@@ -70,7 +70,7 @@ export class Finder {
       if (signal.aborted) return;
       [this.found, this.only, this.last] = [found, null, text];
       const events = found.reduce((sum, { count }) => sum + count, 0);
-      this.said.textContent = found.length ? `${counted(events, "event")}, ${counted(found.length, "name")}` : "no event is called so";
+      this.said.textContent = found.length ? `${counted(events, "event")}, ${counted(found.length, "name")}` : "no matching event";
       this.show();
       this.acts.choose(new Set(found.map(({ code }) => code)));
       if (found.length) await this.step(false);
@@ -104,7 +104,7 @@ export class Finder {
   async step(backward) {
     if (!this.found.length) return;
     try {
-      if (!(await this.acts.step(this.codes(), backward))) this.said.textContent = backward ? "none before" : "none behind";
+      if (!(await this.acts.step(this.codes(), backward))) this.said.textContent = backward ? "no earlier match" : "no later match";
     } catch (error) {
       this.said.textContent = error instanceof Error ? error.message : String(error);
     }

@@ -1,4 +1,4 @@
-// The names of a timeline's rows, beside the canvas: what is seen of the tree, each a button where it opens.
+// The names of a timeline's rows beside the canvas: the visible part of the tree, with buttons that open it.
 
 import { make } from "../canvas/elements.js";
 import { counted } from "../words.js";

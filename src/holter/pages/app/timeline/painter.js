@@ -1,4 +1,4 @@
-// A timeline on its canvas: steps and time on top, lanes as pixels, names, curves, what is selected, arrows.
+// Paints a timeline: steps and time on top, lanes as pixels, names, curves, the selection and arrows.
 
 import { lasting, moment, ticks } from "../canvas/time.js";
 import { Inks, Raster, busy } from "./raster.js";

@@ -1,4 +1,4 @@
-// What is selected, in words: all that is known of an event, what it is connected with, how long a stretch is.
+// Describes the selection: the details of an event, its connections, or the length of a measured range.
 
 import { make } from "../canvas/elements.js";
 import { lasting, moment } from "../canvas/time.js";
@@ -59,10 +59,10 @@ export class Panel {
       ["begins", moment(event.time, Math.max(event.duration, 1e3))],
       [several ? "from first to last" : "takes", lasting(event.duration)],
     ];
-    if (several) told.push(["at work", lasting(event.busy)]);
+    if (several) told.push(["busy", lasting(event.busy)]);
     /** @type {(Node | string)[]} */
     const parts = [make("h3", {}, title)];
-    if (several) parts.push(make("p.note", {}, "Too short to be told apart here: zoom in."));
+    if (several) parts.push(make("p.note", {}, "Several events that are too short to separate here: zoom in."));
     if (typeof detail === "string") parts.push(make("p.headline", {}, detail));
     if (detail && typeof detail === "object") {
       const { name } = detail.row;

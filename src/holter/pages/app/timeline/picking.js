@@ -1,4 +1,4 @@
-// Which event lies at a place of a timeline, and which is its neighbor.
+// Finds the event at a position of a timeline, and its neighbors.
 
 /**
  * @typedef {import("./tiles.js").Tile} Tile
@@ -30,7 +30,7 @@ function picked(tile, row, lane, depth) {
 }
 
 /**
- * The event at a time on a line, or the nearest within a few pixels; null when there is none.
+ * The event at a time on a line, or the nearest within a few pixels, or null.
  * @param {Tiles} tiles @param {{from: number, to: number}} range seen @param {number} pixels its width
  * @param {number} lane @param {number} depth @param {number} time
  * @returns {Picked | null}

@@ -1,4 +1,4 @@
-// Blocks of a timeline as pixels: a line of colors for each line of a lane, then rows of them; no shape is drawn.
+// Blocks of a timeline as pixels: a row of colors per line of a lane, without drawing shapes.
 
 import { color, mixed } from "../canvas/colors.js";
 

@@ -1,4 +1,4 @@
-// The rows of a timeline, from the tree of the job's lanes: what is open, what a filter leaves, where each lies.
+// The rows of a timeline from the tree of lanes: open branches, the filter, and positions.
 
 /**
  * @typedef {object} Entry an entry of the tree, as the server sends it

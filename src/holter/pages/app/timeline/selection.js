@@ -1,4 +1,4 @@
-// What is selected on a timeline: an event and its arrows, or a stretch that is measured; and the ways to the next.
+// The selection of a timeline: an event with its arrows or a measured range, and moves to the next event.
 
 import { TOP } from "./painter.js";
 import { neighbor, pick } from "./picking.js";

@@ -1,4 +1,4 @@
-// What a timeline asks the server. Times are ns since the job's start.
+// The requests of a timeline. Times are ns since the job's start.
 
 import { ask, bytes } from "../canvas/asking.js";
 

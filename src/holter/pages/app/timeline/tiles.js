@@ -1,4 +1,4 @@
-// What is held of a timeline: pages of 1024 · 2ᵏ ns · 1 px each, for each lane, and those that are being asked for.
+// The cache of a timeline's tiles: 1024 · 2ᵏ ns per lane and tile, loaded or requested.
 
 export const PAGE_PX = 1024;
 const MOST_BYTES = 160e6;
@@ -100,7 +100,7 @@ export class Tiles {
   }
 
   /**
-   * Say what is looked at: what is missing of it is asked for, and what nobody looks at any more is not.
+   * Set the visible range: missing tiles are requested, and requests for hidden tiles are dropped.
    * @param {number} from @param {number} to @param {number} pixels @param {number[]} lanes
    */
   want(from, to, pixels, lanes) {

@@ -55,11 +55,12 @@ class Charts:
     def to_html(self) -> str:
         """Return the charts as HTML, to look at in any browser."""
         from holter.drawing.figure import figure, style
+        from holter.drawing.markup import tag
 
-        drawn = "".join(map(figure, self.figures()))
-        return (
-            style(".holter") + f'<div class="charts holter">{drawn}</div>' if drawn else escape(self.missing)
-        )
+        drawn = [figure(one) for one in self.figures()]
+        if not drawn:
+            return escape(self.missing)
+        return style(".holter") + tag("div", *drawn, class_="charts holter")
 
     def _repr_html_(self) -> str:
         return self.to_html()

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
+from markupsafe import Markup
+
 from holter.drawing.figure import figure
+from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
-from holter.pages.alone import ALONE
 from holter.pages.islands import island
 from holter.views.figures import chosen, draw
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from holter.pages.rendering import Rendering
     from holter.views.reading import Reading
 
 _KEPT = ("store", "from", "to", "axis")
@@ -34,61 +36,69 @@ def lines(text: str) -> list[str]:
     return list(dict.fromkeys(filter(None, text.replace("\r", "").split("\n"))))
 
 
-def picture(reading: Reading, name: str, asked: Mapping[str, str], *, island_name: str = "figure") -> str:
+def picture(
+    rendering: Rendering,
+    reading: Reading,
+    name: str,
+    asked: Mapping[str, str],
+    *,
+    island_name: str = "figure",
+) -> Markup:
     """Return one chart as it was asked for, in its island; where there is nothing to draw, why not."""
     options = chosen(name, asked)
 
-    def paint() -> str:
+    def paint() -> Markup:
         drawn = draw(name, reading, **options)
         return _missing(drawn) if isinstance(drawn, str) else figure(drawn)
 
-    return island(island_name, paint, figure=name, options=urlencode(options) or None)
+    return island(rendering, island_name, paint, figure=name, options=urlencode(options) or None)
 
 
-def pictures(reading: Reading, asked: Mapping[str, str], *names: str) -> str:
+def pictures(rendering: Rendering, reading: Reading, asked: Mapping[str, str], *names: str) -> Markup:
     """Return several charts side by side."""
-    return f'<div class="charts">{"".join(picture(reading, name, asked) for name in names)}</div>'
+    return tag("div", *(picture(rendering, reading, name, asked) for name in names), class_="charts")
 
 
-def _missing(text: str) -> str:
-    return f'<p class="note">{prose(text)}</p>'
+def _missing(text: str) -> Markup:
+    return tag("p", prose(text), class_="note")
 
 
-def form(asked: Mapping[str, str], label: str, inside: str, *, keep: Iterable[str] = ()) -> str:
+def form(
+    rendering: Rendering, asked: Mapping[str, str], label: str, inside: str, *, keep: Iterable[str] = ()
+) -> Markup:
     """Return a form that asks for the page anew, with what `keep` names as it is."""
-    if ALONE.get():
-        return ""
-    hidden = "".join(
-        f'<input type="hidden" name="{name}" value="{escape(asked[name], quote=True)}">'
-        for name in (*_KEPT, *keep)
-        if asked.get(name)
+    if rendering.standalone:
+        return Markup()
+    hidden = html(
+        *(
+            tag("input", type="hidden", name=name, value=asked[name])
+            for name in (*_KEPT, *keep)
+            if asked.get(name)
+        )
     )
-    return f'<form class="search" aria-label="{escape(label, quote=True)}">{hidden}{inside}</form>'
+    return tag("form", hidden, inside, class_="search", aria_label=label)
 
 
 def choice(
     asked: Mapping[str, str], name: str, label: str, options: Iterable[tuple[str, str]], *, default: str = ""
-) -> str:
+) -> Markup:
     """Return a labeled choice among `options`, values and texts."""
     given = asked.get(name, "") or default
-    listed = "".join(
-        f'<option value="{escape(value, quote=True)}"{" selected" * (value == given)}>{escape(text)}</option>'
-        for value, text in options
-    )
-    return f'<label>{escape(label)} <select name="{name}">{listed}</select></label>'
+    listed = html(*(tag("option", text, value=value, selected=value == given) for value, text in options))
+    return tag("label", label, " ", tag("select", listed, name=name))
 
 
 def entry(
-    asked: Mapping[str, str], name: str, label: str, *, kind: str = "text", more: str = "", default: str = ""
-) -> str:
+    asked: Mapping[str, str], name: str, label: str, *, kind: str = "text", default: str = "", **more: object
+) -> Markup:
     """Return a labeled field; `more` are attributes."""
-    given = escape(asked.get(name, "") or default, quote=True)
-    return f'<label>{escape(label)} <input type="{kind}" name="{name}" value="{given}" {more}></label>'
+    given = asked.get(name, "") or default
+    return tag("label", label, " ", tag("input", type=kind, name=name, value=given, **more))
 
 
-def link(asked: Mapping[str, str], text: str, **changed: str) -> str:
+def link(rendering: Rendering, asked: Mapping[str, str], text: str, **changed: str) -> Markup:
     """Return a link to the same page that asks for something else; what is empty is left out."""
-    if ALONE.get():
-        return escape(text)
+    if rendering.standalone:
+        return html(text)
     query = {name: value for name, value in {**asked, **changed}.items() if value and name != "part"}
-    return f'<a href="?{escape(urlencode(query), quote=True)}">{escape(text)}</a>'
+    return tag("a", text, href=f"?{urlencode(query)}")

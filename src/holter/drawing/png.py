@@ -1,4 +1,4 @@
-"""A table of numbers as a picture of one pixel a cell, inside the page: a PNG of 256 colors."""
+"""Encodes a table of numbers as a PNG with 256 colors and one pixel per cell, inside the page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The charts of a comparison: what each job has for them is read once while it does not change."""
+"""Charts of several jobs on the same axes; the curves of each job are cached."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from holter.dashboard.answers import MOST_STORES, RefusalError, encoded, whole
+from holter.dashboard.answers import MOST_STORES, RefusalError, whole
+from holter.pages.data.encoding import encoded
 from holter.views.comparison.overlays import curves, overlay
 
 if TYPE_CHECKING:
@@ -18,25 +19,25 @@ if TYPE_CHECKING:
     from holter.views.reading import Reading
 
 
-class Place(NamedTuple):
-    """Where a job is, and its folder."""
+class ServedJob(NamedTuple):
+    """A job and the number of its store."""
 
     store: int
     folder: JobFolder
 
 
-def places(stores: Stores, chosen: Sequence[str]) -> list[Place]:
+def places(stores: Stores, chosen: Sequence[str]) -> list[ServedJob]:
     """Return the jobs that an address names as `store/job`, the oldest first: it is the baseline.
 
     Raises:
-        RefusalError: They are fewer than two.
-        LookupError: One is not there.
+        RefusalError: Fewer than two jobs are named.
+        LookupError: A job does not exist.
     """
     if len(chosen) < 2:
-        raise RefusalError("mark two jobs or more in the list to compare them")
+        raise RefusalError("select two or more jobs in the list to compare them")
     named = [text.partition("/") for text in chosen]
     found = [
-        Place(number, stores.folder(name, number))
+        ServedJob(number, stores.folder(name, number))
         for number, name in (
             (whole({"job": store}, "job", 0, MOST_STORES - 1), name) for store, _, name in named
         )
@@ -45,9 +46,9 @@ def places(stores: Stores, chosen: Sequence[str]) -> list[Place]:
 
 
 def overlaid(
-    stores: Stores, of: Sequence[Place], names: Iterable[str], width: int
+    stores: Stores, of: Sequence[ServedJob], names: Iterable[str], width: int
 ) -> dict[str, Figure | None]:
-    """Return charts by name; None for one that no job has anything for. Raises `KeyError`: no such chart."""
+    """Return charts by name, None for a chart without data; raises `KeyError` for an unknown name."""
 
     def made(reading: Reading) -> bytes:
         return encoded(curves(reading.at(None, width)))

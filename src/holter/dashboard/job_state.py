@@ -1,4 +1,4 @@
-"""One job as it was when it was last looked at, and the answers about it: each is made once."""
+"""Caches one state of a job and the answers about it."""
 
 from __future__ import annotations
 
@@ -22,31 +22,31 @@ if TYPE_CHECKING:
 
 _MOST_ANSWERS = 64
 _SHARE = 0.015
-"""The share of a core that is spent on describing a running job anew; its charts are always new."""
+"""Share of a core that is spent on describing a running job again; its charts are always new."""
 
 
 def _trial(folder: JobFolder) -> Trial:
-    # What runs is asked about little and often, beside the training; threads would cost more than they save.
+    # Queries about a running job are small and frequent; threads would cost the training more than they save.
     return Trial(folder, threads=1 if folder.manifest().get("status") in RUNNING else None)
 
 
 class _Last:
-    """What was described last of a job, whatever has changed since."""
+    """The newest description of a job; it may be older than the state."""
 
     description: Description | None = None
     with_it: dict[str, Any] = {}  # noqa: RUF012 - replaced, never changed
-    """What else is looked for as often."""
+    """Other results that are computed together with the description."""
     at = 0.0
     took_s = 0.0
     later = 0
-    """How often something was described that nobody waited for."""
+    """Number of descriptions that were made in the background."""
     begun = False
 
 
-class Known:
-    """A job in one state; `lock` is held by who reads it, and is the same for its later states."""
+class JobState:
+    """A job in one state; later states of the job share its `lock`, which readers hold."""
 
-    def __init__(self, folder: JobFolder, stamp: int, before: Known | None = None) -> None:
+    def __init__(self, folder: JobFolder, stamp: int, before: JobState | None = None) -> None:
         self.stamp = stamp
         self.good_until = 0.0
         self.lock: threading.Lock = threading.Lock() if before is None else before.lock
@@ -54,30 +54,30 @@ class Known:
         self.created = folder.manifest().get("created")
         self.reading: Reading = Reading(_trial(folder)) if before is None else self._next(before)
         self.cost_s = 0.0
-        """CPU seconds spent on answers about this state of the job, without describing it."""
+        """CPU seconds spent on answers about this state, without the description."""
         self.cost_before_s: float = 0.0 if before is None else before.cost_s or before.cost_before_s
-        """The same of the newest state before it that was asked about."""
+        """The same for the newest earlier state with answers."""
         self._answers: dict[str, bytes] = {}
         self._last: _Last = _Last() if before is None else before._last
 
-    def _next(self, before: Known) -> Reading:
-        """Return a later reading of a job; of one that runs, only what came since is read of its steps."""
+    def _next(self, before: JobState) -> Reading:
+        """Return a reading of the new state; for a running job it continues the steps of the last one."""
         last = before.reading
         follows = before.created == self.created and last.trial.manifest.get("status") in RUNNING
         return Reading(last.trial, before=vars(last).get("steps", last.before) if follows else None)
 
     @property
     def later(self) -> int:
-        """A number that changes when the job is described for who did not wait for it."""
+        """A number that changes when a background description is done."""
         return self._last.later
 
     @property
     def described(self) -> bool:
-        """Whether the job was described in any state."""
+        """Whether any state of the job was described."""
         return self._last.description is not None
 
     def at_hand(self) -> bool:
-        """Whether the job is described, or that takes no time; else it is begun now, and nobody waits."""
+        """Return whether a description exists or is quick; otherwise start it in the background."""
         if self.described:
             return True
         if not self.lock.acquire(blocking=False):
@@ -97,7 +97,7 @@ class Known:
             try:
                 self.ready()
             except (OSError, LookupError, ValueError):
-                pass  # whoever looks again finds out
+                pass  # the next request reports it
             else:
                 self._last.later += 1
             self._last.begun = False
@@ -114,7 +114,7 @@ class Known:
                 vars(self.reading).update(last.with_it)
             else:
                 began = time.thread_time()
-                self.reading = replace(self.reading, before=None)  # a rank may have been late
+                self.reading = replace(self.reading, before=None)  # rows of a late rank
                 last.description = self.reading.description
                 last.with_it = {name: getattr(self.reading, name) for name in ("main_loader", "planned")}
                 last.at, last.took_s = now, time.thread_time() - began
@@ -135,7 +135,7 @@ class Known:
             return self._answers[name]
 
     def at_once(self, key: str, *, packed: bool) -> bytes | None:
-        """Return an answer that was made already; None else."""
+        """Return a cached answer, or None."""
         return self._answers.get(f"{key} packed" if packed else key)
 
     def _keep(self, key: str, answer: bytes) -> None:

@@ -1,10 +1,11 @@
-"""What is shown of a long job at once, while all of it is read: what its documents say."""
+"""The first page of a long job, from its documents, while its tables are still being read."""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Any
 
+from holter.drawing.markup import html, tag
 from holter.pages.job.overview import insights
 from holter.pages.text import sections
 from holter.views.jobs import RUNNING, said, summary
@@ -12,11 +13,13 @@ from holter.views.jobs import RUNNING, said, summary
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from markupsafe import Markup
+
     from holter.store.job import JobFolder
 
 
 def document(folder: JobFolder) -> dict[str, Any]:
-    """Return of a job's description what is known without reading its tables."""
+    """Return the part of a job's description that needs no table."""
     manifest, now = folder.manifest(), time.time_ns()
     listed = summary(folder, now)
     status = manifest.get("status")
@@ -31,11 +34,18 @@ def document(folder: JobFolder) -> dict[str, Any]:
     return {"job": {**job, "headline": headline}, "rules": folder.evaluations().get("rules") or []}
 
 
-def page(told: Mapping[str, Any], asked: Mapping[str, str]) -> str:
-    """Draw it, whichever of the job's pages was asked for."""
+def page(told: Mapping[str, Any], asked: Mapping[str, str]) -> Markup:
+    """Draw the page; it is the same for every page of the job."""
     headline = sections.bullets([told["job"]["headline"]]) if told["job"]["headline"] else ""
-    return (
-        f'{sections.head(told)}<p role="status">This is a long job: its tables are being read, and the page '
-        "fills itself in a moment.</p><noscript><p>Without scripts, load it again then.</p></noscript>"
-        f"{headline}<h2>Insights</h2>{insights(told, told['job']['name'], asked)}"
+    return html(
+        sections.head(told),
+        tag(
+            "p",
+            "This is a long job. Its tables are being read; the page updates itself in a moment.",
+            role="status",
+        ),
+        tag("noscript", tag("p", "Without JavaScript, load the page again then.")),
+        headline,
+        tag("h2", "Insights"),
+        insights(told, told["job"]["name"], asked),
     )

@@ -1,0 +1,92 @@
+"""The page that compares jobs: changes, a table, charts, and what the change saves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holter.dashboard.answers import amount, whole
+from holter.drawing.markup import html, tag
+from holter.pages.text.sections import breakdown, bullets, table
+from holter.views.comparison.changes import changes, comparison_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from markupsafe import Markup
+
+ASKED = {
+    "price": "price of a machine an hour",
+    "epochs": "epochs of a whole run",
+    "nodes": "machines",
+    "epoch_steps": "steps of an epoch",
+}
+"""Parameters of the saving that a comparison computes, with their labels."""
+
+_MOST = 10**12
+
+
+def saving_parameters(asked: Mapping[str, str]) -> dict[str, Any]:
+    """Return the parameters of the saving; raises `RefusalError` for invalid numbers."""
+    found: dict[str, Any] = {}
+    for name in ASKED:
+        if name == "epoch_steps" and asked.get(name):
+            found[name] = whole(asked, name, 1, _MOST)
+        elif (given := amount(asked, name, 0, _MOST)) is not None:
+            found[name] = given
+    return found
+
+
+def side_by_side(
+    document: dict[str, Any], places: Sequence[str], asked: Mapping[str, str], charts: str = ""
+) -> Markup:
+    """Draw what `holter compare` prints, and `charts`; `places` are the jobs as the address names them."""
+    jobs = document["jobs"]
+    heads = ("", *(job["name"] for job in jobs))
+    rows = [(name, *(tell(job) for job in jobs)) for name, tell in comparison_rows(jobs)]
+    changed = html(
+        *(
+            html(tag("h2", change["job"], " against ", document["baseline"]), bullets(changes(change)))
+            for change in document["changes"]
+        )
+    )
+    bars = html(
+        *(
+            tag("section", tag("h3", job["name"]), breakdown({**job, "dataloading": None}))
+            for job in jobs
+            if job["breakdown"]
+        )
+    )
+    split = html(tag("h2", "Where a step's time goes"), tag("div", bars, class_="columns")) if bars else ""
+    return html(
+        tag("h1", "Comparison"),
+        changed,
+        tag("h2", "Side by side"),
+        table(heads, rows, numbers=range(1, len(heads))),
+        charts,
+        split,
+        tag("h2", "What the change saves"),
+        _form(places, asked),
+    )
+
+
+def _form(places: Sequence[str], asked: Mapping[str, str]) -> Markup:
+    jobs = html(*(tag("input", type="hidden", name="job", value=one) for one in places))
+    fields = html(
+        *(
+            tag(
+                "label",
+                said,
+                " ",
+                tag("input", type="number", step="any", min="0", name=name, value=asked.get(name, "")),
+            )
+            for name, said in ASKED.items()
+        )
+    )
+    return html(
+        tag("form", jobs, fields, tag("button", "Compute"), class_="search", action="/compare"),
+        tag(
+            "p",
+            "With a price and a number of epochs, the comparison shows what a whole run saves.",
+            class_="note",
+        ),
+    )

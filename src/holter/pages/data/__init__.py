@@ -1,0 +1,1 @@
+"""Charts, heat maps and timelines as the bytes that the browser's scripts read."""
