@@ -43,7 +43,7 @@ def test_a_command_that_does_not_train(tmp_path):
     assert lines[0].startswith("holter: recording job python")
     assert "holter describe python" in lines[1]
     assert 2 <= len(lines[2:]) <= 3, done.stderr
-    assert "no training was seen" in done.stderr
+    assert "no training step was recorded" in done.stderr
     assert max(map(len, lines)) <= 100
     document = described()
     assert document["job"]["exit_code"] == 7
@@ -132,7 +132,7 @@ def test_interrupt_reaches_the_command_and_the_card_still_comes(tmp_path):
     run.send_signal(signal.SIGINT)
     _, err = run.communicate(timeout=180)
     assert run.returncode == 5, err
-    assert "no training was seen" in err
+    assert "no training step was recorded" in err
 
 
 def test_stop_ends_a_running_job(tmp_path):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holter.cli.commands.run import plan
+from holter.cli.run.plan import plan
 
 TOUCH = ("--", "touch", "started")
 

@@ -10,7 +10,7 @@ from tests.cli.conftest import job
 
 from holter.agent import python_samples
 from holter.agent.python_samples import VARIABLE
-from holter.cli.commands.run import plan
+from holter.cli.run.plan import plan
 from holter.schema.windows import ENV_PROFILE, Order
 
 TOUCH = ("--", "touch", "started")
@@ -198,7 +198,7 @@ def test_sagemakers_profiler_configuration_becomes_windows(own_folder):
         " {\"PythonProfilingConfig\": \"{'StartStep': '1000', 'NumSteps': 500}\"}}"
     )
     made = plan(["--config", "p.json", "--profile-steps", "7:9", "--", "true"])
-    assert made.interval_ms == 200
+    assert made.options.interval == 200
     order = Order.from_text(made.variables[ENV_PROFILE])
     assert [(one.profiler, one.start_step, one.steps) for one in order.requests] == [
         ("python", 1000, 500),

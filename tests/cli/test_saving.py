@@ -7,7 +7,7 @@ import json
 import pytest
 
 from holter.cli.options import Refusal
-from holter.cli.saving import read_hook
+from holter.cli.run.saving import read_hook
 from holter.recorder.tensors.requests import requests
 
 

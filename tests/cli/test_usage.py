@@ -13,7 +13,7 @@ import pytest
 from tests.cli.conftest import SOURCE, command
 
 from holter.cli import COMMANDS
-from holter.cli.options import wrapped
+from holter.cli.output import wrapped
 
 
 def test_no_arguments_shows_every_command(holter):

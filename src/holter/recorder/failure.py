@@ -13,6 +13,7 @@ import traceback  # now, not when a process fails: importing it then undoes that
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.guard import tell
+from holter.recorder.imports import not_recorded
 from holter.recorder.spool.files import open_apart
 from holter.recorder.spool.marks import PHASES
 
@@ -106,10 +107,16 @@ def note(session: Session, error: BaseException, thread: str | None = None) -> N
 
 
 def note_last(session: Session) -> None:
-    """Journal the exception that ends the process, when somebody replaced our hook without chaining."""
+    """Journal the exception that ends the process, when somebody replaced our hook without chaining.
+
+    A process that recorded no training also journals the versions of other frameworks that it imported.
+    """
     error = getattr(sys, "last_value", None)
     if error is not None and not hasattr(sys, "ps1"):
         note(session, error)
+    if not session.identity.recording and session.identity.worker is None and (found := not_recorded()):
+        session.open()
+        session.journal("imported", found)
 
 
 class Stacks:
