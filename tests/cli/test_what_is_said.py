@@ -35,10 +35,10 @@ def test_an_error_in_a_library_names_the_place_in_the_users_own_code():
 
 
 def test_a_framework_that_is_not_recorded_is_named_with_the_way_out():
-    Path("xgboost.py").write_text("__version__ = '3.2.0'\n")
-    Path("train.py").write_text("import xgboost\n")
-    card = command("run", "--", PYTHON, "train.py").stderr
-    assert "XGBoost 3.2.0 was imported; holter does not record it; mark steps with holter.step()" in card
+    Path("train.py").write_text("import xgboost\nprint(xgboost.__version__)\n")
+    done = command("run", "--", PYTHON, "train.py")
+    card, found = done.stderr, f"XGBoost {done.stdout.strip()} was imported"
+    assert f"{found}; holter does not record it; mark steps with holter.step()" in card
     assert "PyTorch" not in card
     marked = "import xgboost, holter\nfor _ in range(5):\n    with holter.step():\n        pass\n"
     Path("train.py").write_text(marked)

@@ -88,7 +88,9 @@ def main(words: list[str]) -> int:
         about = {"job": folder.name, "format": given.format, "path": shown, "rows": written, "show": show}
         output.write_json({"schema": 1, **about, "skipped": trial.skipped})
     else:
-        output.say(f"job {folder.name}: {counted(written, 'row')}; show them: {show}")
+        output.say(
+            f"job {folder.name}: {counted(written, 'row or value', 'rows or values')}; show them: {show}"
+        )
     return 0
 
 
