@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import struct
 import subprocess
@@ -91,10 +92,14 @@ def test_doctor_always_ends_well(holter):
     assert max(map(len, answer.out.splitlines())) <= 100
 
 
+def test_doctor_finds_the_compiled_recorder_of_the_trainings_python(holter):
+    answer = holter("doctor", "--json", "--python", sys.executable)
+    findings = {finding["what"]: finding["why"] for finding in json.loads(answer.out)["findings"]}
+    assert (findings["marks"], findings["sums of tensors"]) == ("compiled", "compiled")
+
+
 def test_doctor_names_a_store_that_cannot_be_written(holter, tmp_path):
     (tmp_path / "file").write_text("")
-    import json
-
     findings = {
         f["what"]: f for f in json.loads(holter("doctor", "--json", "--store", "file/jobs").out)["findings"]
     }

@@ -112,9 +112,9 @@ def _training(given: str | None) -> Iterator[Capability]:
         "print(m.version('torch') if u.find_spec('torch') else '')\n"
         f"sys.path.append({str(Path(__file__).parents[3])!r})\n"
         "try:\n"
-        "    from holter.recorder import hotpath\n"
+        "    from holter.recorder.spool import hotpath\n"
         "    print('compiled' if hotpath.compiled() else '')\n"
-        "    from holter.recorder.tensors import sums\n"
+        "    from holter.recorder.native import sums\n"
         "    print('compiled' if sums.compiled() else '')\n"
         "except Exception: pass\n"
     )

@@ -72,7 +72,7 @@ def push_rest(folder: JobFolder, given: str | None, node: str) -> None:
         return
     if not done:
         left = (end - push.sent_until) / 1e9
-        fault = f"{shown(url)} does not accept metrics" + (f" ({push.why})" if push.why else "")
+        fault = f"{shown(url)} does not take metrics" + (f" ({push.why})" if push.why else "")
         warn(f"{fault}: the metrics of the last {left:.0f} s were not sent")
         if not told:
             _note(folder, node, fault)
