@@ -26,7 +26,7 @@ def modules(package: str, *folders: str) -> dict[str, ModuleType]:
     return dict(sorted(found.items()))
 
 
-def strangers(package: str) -> dict[str, Any]:
+def external(package: str) -> dict[str, Any]:
     """Load the plug-ins of other packages for `package`; raises `ImportError` that names a broken one."""
     found: dict[str, Any] = {}
     for point in entry_points(group=package):

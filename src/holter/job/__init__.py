@@ -32,8 +32,8 @@ def open(url: str) -> Job:
     held = (entry.key for entry in folder.place.files()) if folder.fault else ()
     if folder.fault and not any(parse_part(key) for key in held):
         raise JobNotFound(
-            f"{url!r} is a folder without a job: {folder.fault}, and it holds no table; `holter run` records a "
-            "job, `holter import` makes one of traces"
+            f"{url!r} is a folder without a job: {folder.fault}, and it holds no table; `holter run` records "
+            "a job, `holter import` makes one of traces"
         )
     return Job(folder)
 

@@ -21,7 +21,7 @@ from holter.parameters import (
     plain,
     resolved,
 )
-from holter.plugins import modules, strangers
+from holter.plugins import external, modules
 from holter.rules.engine.coverage import Coverage, Reason
 from holter.rules.engine.job import Job
 from holter.rules.engine.lookback import Lookback, Series
@@ -185,7 +185,7 @@ def catalogue() -> dict[str, type[Rule]]:
         if len(rules) != 1 or _folded(rules[0].__name__) != _folded(name):
             raise BadRule(f"{module.__name__} must hold one rule, called as the file is")
         found[rules[0].__name__] = rules[0]
-    for name, value in strangers(__name__).items():
+    for name, value in external(__name__).items():
         if not _is_rule(value):
             raise BadRule(f"plug-in {name!r} of {__name__} is no rule: {value!r}")
         found.setdefault(value.__name__, value)
