@@ -1,17 +1,14 @@
-"""The card and the description as people see them: width, colors, encodings, what leads, what is left out."""
+"""The card and the description: width, colors, encodings, order, and what a full card drops."""
 
 from __future__ import annotations
 
 import io
-import json
 import re
-from pathlib import Path
 
 import jsonschema
 import pytest
-from tests.cli.conftest import told
+from tests.cli.conftest import PUBLISHED, told
 
-import holter.views
 from holter.agent.supervision.outcome import Outcome
 from holter.analysis.verdict.device_facts import PARTS
 from holter.cli.bar import bar, legend
@@ -22,8 +19,6 @@ from holter.cli.run.finish import finish
 from holter.schema.phases import BREAKDOWN
 from holter.store.trial import Trial
 from holter.views.document.description import describe
-
-PUBLISHED = json.loads(Path(holter.views.__file__).with_name("description.schema.json").read_text())
 
 
 @pytest.fixture(scope="module")

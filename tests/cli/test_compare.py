@@ -1,4 +1,4 @@
-"""`holter compare` and `holter check`: what changed between jobs, told in words, as JSON, as an exit code."""
+"""`holter compare` and `holter check`: changes between jobs as text, JSON and exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`holter profile`: what is asked for is checked, then written where the agents look."""
+"""`holter profile`: its options are checked, then written as an order for the agents."""
 
 from __future__ import annotations
 

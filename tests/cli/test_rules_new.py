@@ -1,4 +1,4 @@
-"""`holter rules new` writes what works; own rules that do not are refused before anything starts."""
+"""`holter rules new` writes a working rule; broken rules are refused before anything starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`holter run` on real commands: what passes through, what is said at the end, what it leaves behind."""
+"""`holter run` on real commands: passed streams, the card at the end, the files left behind."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import json
 import resource
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import SOURCE, command, described
+from tests.cli.conftest import PYTHON, SOURCE, TURNS_NAN, command, described
 
-PYTHON = sys.executable
 TRAINING = """
 import sys, torch
 from torch import nn
@@ -24,12 +22,6 @@ for step in range(60):
     loss.backward()
     optimizer.step()
 print("trained")
-"""
-TURNS_NAN = """
-import holter
-for step in range(60):
-    with holter.step():
-        holter.log(loss=float("nan") if step > 40 else 1.0)
 """
 
 

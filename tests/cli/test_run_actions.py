@@ -1,4 +1,4 @@
-"""What is wrong with an `--action` is said in one line before anything starts; what is right is kept."""
+"""A wrong `--action` is refused in one line before anything starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that is wrong with a `holter run` is said in one line before anything starts."""
+"""A wrong `holter run` is refused in one line before anything starts."""
 
 from __future__ import annotations
 

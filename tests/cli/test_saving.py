@@ -1,4 +1,4 @@
-"""What is read out of SageMaker's JSON for its Debugger hook, and what is said about what makes no sense."""
+"""SageMaker's JSON of its Debugger hook: what is read from it, and refusals of wrong values."""
 
 from __future__ import annotations
 

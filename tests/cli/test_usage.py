@@ -1,4 +1,4 @@
-"""What a user gets who types something wrong, or nothing."""
+"""Help, version, and refusals of wrong arguments."""
 
 from __future__ import annotations
 

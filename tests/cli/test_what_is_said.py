@@ -1,4 +1,4 @@
-"""What the commands say of a job is so, and a command that they print works where it is pasted."""
+"""Statements about a job are true, and printed commands work when pasted."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.cli.conftest import SOURCE, command, described
-from tests.cli.test_run import PYTHON, TURNS_NAN
+from tests.cli.conftest import PYTHON, SOURCE, TURNS_NAN, command, described
 
 from holter.dashboard.listing import mood
 

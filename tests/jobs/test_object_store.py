@@ -1,4 +1,4 @@
-"""Jobs that are recorded straight into an object store: a real S3 server, on loopback."""
+"""Jobs recorded directly into an object store: an S3 server on the loopback interface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tracebacks and warnings of a training look as they do without holter."""
+"""Tracebacks and warnings of a training contain no frame and no file of holter."""
 
 from __future__ import annotations
 
