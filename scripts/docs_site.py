@@ -134,25 +134,22 @@ def _help(*words):
 
 def configuration():
     """Write the options of the configuration file, which are those of `holter run`."""
-    from holter.cli.commands.run import parser
-    from holter.cli.config import _LISTS, _NOT_IN_FILE, _SWITCHES
+    from holter.cli.run.options import declared
 
+    kinds = {"list": "list of texts", "switch": "true or false", "text": "text"}
     rows = []
-    for option in parser()._actions:
-        name = next((one[2:] for one in option.option_strings if one.startswith("--")), None)
-        if name is None or name in _NOT_IN_FILE:
-            continue
-        kind = "list of texts" if name in _LISTS else "true" if name in _SWITCHES else "text"
-        told = (option.help or "").replace("%%", "%").replace("|", "\\|")
-        rows.append(f"| `{name}` | {kind} | {told} |")
+    for option in declared():
+        if option.in_file:
+            meaning = option.help.replace("%%", "%").replace("|", "\\|")
+            rows.append(f"| `{option.name}` | {kinds[option.kind]} | {meaning} |")
     return CONFIGURATION.format(rows="\n".join(rows))
 
 
 CONFIGURATION = """# Configuration
 
-`holter run --config holter.toml` reads the options of the command from a file; the command line wins, lists
-are joined. They stand at the top or in a section `[run]`; `-` and `_` are the same. An unknown name is
-refused, and the nearest one told.
+`holter run --config holter.toml` reads the options of the command from a file. The command line wins; lists
+except `fail-on` are joined. Options stand at the top or in a section `[run]`; `-` and `_` are the same. An
+unknown name is refused with the nearest valid name.
 
 ```toml
 job = "nightly"

@@ -1,4 +1,4 @@
-"""Record a training run while it lives its normal life; say why it is slow and why it is sick.
+"""Record a training run while it runs, and say why it is slow or sick.
 
 Importing this package loads the standard library only and does nothing.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any  # importing typing would be most of what `import holter` costs
+    from typing import Any  # importing typing at run time would take most of the time of `import holter`
 
 __version__ = "0.1.0"
 
@@ -24,7 +24,7 @@ _HOME = {
     "open": "holter.job",
     "Job": "holter.job",
 }
-"""Where each public name lives; it is imported on first use."""
+"""Public names and their modules, which are imported on first use."""
 
 __all__ = [*sorted(_HOME), "__version__", "rules"]
 

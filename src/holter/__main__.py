@@ -4,7 +4,7 @@ import os
 import sys
 
 if sys.path[:1] == [os.getcwd()] and not sys.flags.safe_path:
-    # What lies in the folder in which somebody looks at jobs is none of holter's modules or plug-ins.
+    # Files in the working folder must not be imported as modules or plug-ins of holter.
     del sys.path[0]
 
 from holter.cli import main

@@ -1,4 +1,4 @@
-"""Rows as a user gets them: a table that turns into pandas, Arrow, plain values or a page of a notebook."""
+"""Tables and documents for users: convert to pandas, Polars, Arrow or plain values; show in notebooks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHOWN_ROWS = 10
 
 
 def optional(name: str) -> Any:
-    """Import a package that holter works without; raises `ImportError`, which says how to get it."""
+    """Import an optional package; raises `ImportError` that says how to install it."""
     try:
         return import_module(name)
     except ImportError as missing:
@@ -25,7 +25,7 @@ def optional(name: str) -> Any:
 
 
 class Rows:
-    """A table to look at and to hand on."""
+    """A table that is already read."""
 
     def __init__(self, table: Table) -> None:
         self._table = table
@@ -50,7 +50,7 @@ class Rows:
     def to_polars(self) -> Any:
         """Return a Polars DataFrame; raises `ImportError` when polars is not installed."""
         polars = optional("polars")
-        # Texts are objects to numpy, which Polars takes for opaque.
+        # numpy keeps texts as objects, which Polars would not read as texts.
         return polars.DataFrame(
             {name: c.tolist() if c.dtype == object else c for name, c in self.table.columns.items()}
         )

@@ -1,4 +1,4 @@
-"""Find plug-ins: every module of a shelf's folders, then what installed packages add by entry point."""
+"""Find plug-ins: the modules of a plug-in folder, and those of other packages by entry point."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 
-def modules(shelf: str, *folders: str) -> dict[str, ModuleType]:
-    """Import every plug-in module of package `shelf` (`holter.rules`), by its file's name.
+def modules(package: str, *folders: str) -> dict[str, ModuleType]:
+    """Import every plug-in module of `package` (`holter.rules`); returns them by name.
 
     Args:
-        shelf: The package.
-        folders: Its sub-packages that hold the plug-ins; the package itself without any.
+        package: The package.
+        folders: Its sub-packages that hold the plug-ins; without any, the package itself does.
     """
     found: dict[str, ModuleType] = {}
-    for package in [f"{shelf}.{folder}" for folder in folders] or [shelf]:
-        for info in pkgutil.iter_modules(import_module(package).__path__):
+    for parent in [f"{package}.{folder}" for folder in folders] or [package]:
+        for info in pkgutil.iter_modules(import_module(parent).__path__):
             if not info.ispkg and not info.name.startswith("_"):
-                found[info.name] = import_module(f"{package}.{info.name}")
+                found[info.name] = import_module(f"{parent}.{info.name}")
     return dict(sorted(found.items()))
 
 
-def strangers(shelf: str) -> dict[str, Any]:
-    """Load what installed packages add to `shelf`; one that does not load raises with its own name."""
+def external(package: str) -> dict[str, Any]:
+    """Load the plug-ins of other packages for `package`; raises `ImportError` that names a broken one."""
     found: dict[str, Any] = {}
-    for point in entry_points(group=shelf):
+    for point in entry_points(group=package):
         try:
             found[point.name] = point.load()
         except Exception as error:
-            text = f"plug-in {point.name!r} ({point.value}) of {shelf} does not load: {error}"
+            text = f"plug-in {point.name!r} ({point.value}) of {package} does not load: {error}"
             raise ImportError(text) from error
     return found

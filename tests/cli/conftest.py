@@ -1,4 +1,4 @@
-"""Run holter's commands as a user does, in a folder and a store of their own."""
+"""Run holter's commands like a user, in a temporary folder with its own store."""
 
 from __future__ import annotations
 
@@ -21,6 +21,14 @@ from holter.store.job import JobFolder, create
 from holter.store.writer import Writer
 
 SOURCE = Path(__file__).parents[2] / "src"
+PUBLISHED = json.loads((SOURCE / "holter/views/description.schema.json").read_text())
+PYTHON = sys.executable
+TURNS_NAN = """
+import holter
+for step in range(60):
+    with holter.step():
+        holter.log(loss=float("nan") if step > 40 else 1.0)
+"""
 
 
 @pytest.fixture(autouse=True)

@@ -1,29 +1,24 @@
-"""The card and the description as people see them: width, colors, encodings, what leads, what is left out."""
+"""The card and the description: width, colors, encodings, order, and what a full card drops."""
 
 from __future__ import annotations
 
 import io
-import json
 import re
-from pathlib import Path
 
 import jsonschema
 import pytest
-from tests.cli.conftest import told
+from tests.cli.conftest import PUBLISHED, told
 
-import holter.views
 from holter.agent.supervision.outcome import Outcome
 from holter.analysis.verdict.device_facts import PARTS
 from holter.cli.bar import bar, legend
 from holter.cli.card import MOST_LINES, print_card
 from holter.cli.commands.describe import show
-from holter.cli.finish import finish
 from holter.cli.output import console, plain
+from holter.cli.run.finish import finish
 from holter.schema.phases import BREAKDOWN
 from holter.store.trial import Trial
 from holter.views.document.description import describe
-
-PUBLISHED = json.loads(Path(holter.views.__file__).with_name("description.schema.json").read_text())
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +163,7 @@ def test_a_cause_leads_and_its_symptoms_are_named_in_one_line(slow):
     card = drawn({**slow, "rules": rules})
     lines = [line.split(None, 1) for line in card.splitlines()]
     at = lines.index(["issues", "NonFiniteGradient: NonFiniteGradient says so"])
-    assert " ".join(lines[at + 1]) == "and from it: LossSpike"
+    assert " ".join(lines[at + 1]) == "related: LossSpike"
     assert " ".join(lines[at + 2]) == "OverSoon: OverSoon says so (over since)"
     assert "Aside" not in card
 
@@ -218,7 +213,7 @@ def test_a_store_that_is_full_at_the_end_is_told_of_on_the_card(tmp_path):
         processes=[{"steps": 30}],
     )  # fmt: skip
     card = io.StringIO()
-    finish(folder, outcome, "node-0", "holter describe before", card)
+    finish(folder, outcome, "node-0", card)
     assert "running for" not in card.getvalue()
     assert " 5.0 s " in card.getvalue().splitlines()[0]
     said = " ".join(card.getvalue().split())

@@ -1,4 +1,4 @@
-"""Documents of a job that hold anything: every command and page answers, and says what cannot be read."""
+"""Damaged documents of a job: every command and page answers, and names what it cannot read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules judge the time in which a job has rows, whatever times its manifest holds."""
+"""Rules judge the time of the rows, independent of the times in the manifest."""
 
 from __future__ import annotations
 

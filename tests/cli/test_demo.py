@@ -1,4 +1,4 @@
-"""The built-in demos: the sick one is told from its healthy twin, on a real run."""
+"""The built-in demos: the verdicts of a real run of each differ."""
 
 from __future__ import annotations
 

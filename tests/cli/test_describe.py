@@ -1,4 +1,4 @@
-"""`describe`, `diagnose` and `rules run` on real stores: complete, damaged, empty, wrong."""
+"""`describe`, `diagnose` and `rules run` on stores: complete, damaged, empty, wrong."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
-from tests.cli.conftest import job, told
-from tests.cli.test_card import PUBLISHED
+from tests.cli.conftest import PUBLISHED, job, told
 from tests.views.test_description import window
 
 

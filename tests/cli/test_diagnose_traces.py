@@ -1,4 +1,4 @@
-"""`holter diagnose TRACE`: files and folders that holter never recorded, read and judged as they are."""
+"""`holter diagnose TRACE`: files and folders of other tools, judged without a job."""
 
 from __future__ import annotations
 

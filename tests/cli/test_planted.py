@@ -1,4 +1,4 @@
-"""A store to which others write runs nothing: a payload on every route, and every command that reads."""
+"""A store that others write executes nothing: a payload on every route, for every command that reads."""
 
 from __future__ import annotations
 

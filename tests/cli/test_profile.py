@@ -1,4 +1,4 @@
-"""`holter profile`: what is asked for is checked, then written where the agents look."""
+"""`holter profile`: its options are checked, then written as an order for the agents."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 import pytest
 from tests.cli.conftest import job
 
-from holter.cli.commands.run import plan
+from holter.cli.run.plan import plan
 from holter.schema import windows
 
 
@@ -35,7 +35,7 @@ def test_a_window_is_asked_for(holter):
         (("--seconds", "2.5"), "2.5 s of operators, from the next step on"),
         (("--start-step", "1000", "--steps", "1", "--dataloader"), "1 step of dataloader, from step 1000 on"),
         (("--rank", "0", "--start-step", "0"), "5 steps of operators on rank 0, from step 0 on"),
-        (("--off",), "windows are off"),
+        (("--off",), "profiling is off"),
     ],
 )
 def test_it_says_what_will_happen(holter, words, says):

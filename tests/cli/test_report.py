@@ -1,4 +1,4 @@
-"""`holter report`: one file, written as a whole, never over another one unasked."""
+"""`holter report`: one file, replaced at once, never overwritten without `--force`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`holter rules list|show|run`: what is told of rules, and what they make of a job."""
+"""`holter rules list|show|run`: the text about rules, and their results on a job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`holter rules new` writes what works; own rules that do not are refused before anything starts."""
+"""`holter rules new` writes a working rule; broken rules are refused before anything starts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import SOURCE
 
-from holter.cli.commands.run import plan
+from holter.cli.run.plan import plan
 
 TOUCH = ("--", "touch", "started")
 
@@ -53,7 +53,7 @@ def test_names(holter):
     holter("rules", "new", "loss_jump").refused(64, "loss_jump.py exists")
     holter("rules", "new", "a b").refused(64, "'a b'", "letters, digits")
     holter("rules", "new", "class").refused(64, "'class'")
-    holter("rules", "new", "step_outlier").refused(64, "StepOutlier already")
+    holter("rules", "new", "step_outlier").refused(64, "rule StepOutlier exists")
     holter("rules", "new", "Fine", "--folder", "gone").refused(64, "no such folder")
 
 

@@ -1,4 +1,4 @@
-"""`holter run` on real commands: what passes through, what is said at the end, what it leaves behind."""
+"""`holter run` on real commands: passed streams, the card at the end, the files left behind."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ import json
 import resource
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import SOURCE, command, described
+from tests.cli.conftest import PYTHON, SOURCE, TURNS_NAN, command, described
 
-PYTHON = sys.executable
 TRAINING = """
 import sys, torch
 from torch import nn
@@ -24,12 +22,6 @@ for step in range(60):
     loss.backward()
     optimizer.step()
 print("trained")
-"""
-TURNS_NAN = """
-import holter
-for step in range(60):
-    with holter.step():
-        holter.log(loss=float("nan") if step > 40 else 1.0)
 """
 
 
@@ -43,7 +35,7 @@ def test_a_command_that_does_not_train(tmp_path):
     assert lines[0].startswith("holter: recording job python")
     assert "holter describe python" in lines[1]
     assert 2 <= len(lines[2:]) <= 3, done.stderr
-    assert "no training was seen" in done.stderr
+    assert "no training step was recorded" in done.stderr
     assert max(map(len, lines)) <= 100
     document = described()
     assert document["job"]["exit_code"] == 7
@@ -132,7 +124,7 @@ def test_interrupt_reaches_the_command_and_the_card_still_comes(tmp_path):
     run.send_signal(signal.SIGINT)
     _, err = run.communicate(timeout=180)
     assert run.returncode == 5, err
-    assert "no training was seen" in err
+    assert "no training step was recorded" in err
 
 
 def test_stop_ends_a_running_job(tmp_path):

@@ -1,4 +1,4 @@
-"""What is wrong with an `--action` is said in one line before anything starts; what is right is kept."""
+"""A wrong `--action` is refused in one line before anything starts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holter.cli.commands.run import plan
+from holter.cli.run.plan import plan
 
 TOUCH = ("--", "touch", "started")
 

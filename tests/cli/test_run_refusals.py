@@ -1,4 +1,4 @@
-"""Everything that is wrong with a `holter run` is said in one line before anything starts."""
+"""A wrong `holter run` is refused in one line before anything starts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.cli.conftest import job
 
 from holter.agent import python_samples
 from holter.agent.python_samples import VARIABLE
-from holter.cli.commands.run import plan
+from holter.cli.run.plan import plan
 from holter.schema.windows import ENV_PROFILE, ProfilingOrder
 
 TOUCH = ("--", "touch", "started")
@@ -200,7 +200,7 @@ def test_sagemakers_profiler_configuration_becomes_windows(own_folder):
         " {\"PythonProfilingConfig\": \"{'StartStep': '1000', 'NumSteps': 500}\"}}"
     )
     made = plan(["--config", "p.json", "--profile-steps", "7:9", "--", "true"])
-    assert made.interval_ms == 200
+    assert made.options.interval == 200
     order = ProfilingOrder.from_text(made.variables[ENV_PROFILE])
     assert [(one.profiler, one.start_step, one.steps) for one in order.requests] == [
         ("python", 1000, 500),

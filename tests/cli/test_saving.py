@@ -1,4 +1,4 @@
-"""What is read out of SageMaker's JSON for its Debugger hook, and what is said about what makes no sense."""
+"""SageMaker's JSON of its Debugger hook: what is read from it, and refusals of wrong values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 import pytest
 
 from holter.cli.options import Refusal
-from holter.cli.saving import read_hook
+from holter.cli.run.saving import read_hook
 from holter.recorder.tensors.requests import requests
 
 

@@ -1,4 +1,4 @@
-"""Standard streams that cannot be written: the command runs all the same, with what it would have alone."""
+"""Standard streams that cannot be written: the command runs as it does without holter."""
 
 from __future__ import annotations
 

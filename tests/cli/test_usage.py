@@ -1,8 +1,9 @@
-"""What a user gets who types something wrong, or nothing."""
+"""Help, version, and refusals of wrong arguments."""
 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import struct
 import subprocess
@@ -13,7 +14,7 @@ import pytest
 from tests.cli.conftest import SOURCE, command
 
 from holter.cli import COMMANDS
-from holter.cli.options import wrapped
+from holter.cli.output import wrapped
 
 
 def test_no_arguments_shows_every_command(holter):
@@ -91,10 +92,14 @@ def test_doctor_always_ends_well(holter):
     assert max(map(len, answer.out.splitlines())) <= 100
 
 
+def test_doctor_finds_the_compiled_recorder_of_the_trainings_python(holter):
+    answer = holter("doctor", "--json", "--python", sys.executable)
+    findings = {finding["what"]: finding["why"] for finding in json.loads(answer.out)["findings"]}
+    assert (findings["marks"], findings["sums of tensors"]) == ("compiled", "compiled")
+
+
 def test_doctor_names_a_store_that_cannot_be_written(holter, tmp_path):
     (tmp_path / "file").write_text("")
-    import json
-
     findings = {
         f["what"]: f for f in json.loads(holter("doctor", "--json", "--store", "file/jobs").out)["findings"]
     }

@@ -1,4 +1,4 @@
-"""What the commands say of a job is so, and a command that they print works where it is pasted."""
+"""Statements about a job are true, and printed commands work when pasted."""
 
 from __future__ import annotations
 
@@ -10,19 +10,40 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.cli.conftest import SOURCE, command
-from tests.cli.test_run import PYTHON, TURNS_NAN
+from tests.cli.conftest import PYTHON, SOURCE, TURNS_NAN, command, described
 
 from holter.dashboard.listing import mood
 
 
-def test_a_command_that_fails_before_its_first_step_is_not_said_to_use_no_torch():
-    done = command("run", "--", PYTHON, "-c", f"raise KeyError({'no such column ' * 100!r})")
+def test_a_command_that_fails_before_its_first_step_names_the_place():
+    Path("train.py").write_text("import json\ndef main():\n    {}[f\"{'no such column ' * 100}\"]\nmain()\n")
+    done = command("run", "--", PYTHON, "train.py")
     assert done.returncode == 1
-    said = done.stderr[done.stderr.rindex("KeyError") :]
-    assert "it ended before a first step" in said
-    assert "PyTorch" not in said
-    assert len(said) < 500
+    card = done.stderr[done.stderr.rindex("holter: the command failed before its first step: KeyError") :]
+    assert card.splitlines()[0].endswith("in main (train.py:3)"), card
+    assert "PyTorch" not in card
+    assert card.count("no such column") < 10, "the text is cut and printed once"
+    assert done.stderr.count("holter: the command failed") == 1
+
+
+def test_an_error_in_a_library_names_the_place_in_the_users_own_code():
+    Path("train.py").write_text("import json\njson.loads('{')\n")
+    card = command("run", "--", PYTHON, "train.py").stderr
+    assert "its first step: json.decoder.JSONDecodeError: Expecting property name" in card
+    assert "in <module> (train.py:2)" in card
+
+
+def test_a_framework_that_is_not_recorded_is_named_with_the_way_out():
+    Path("train.py").write_text("import xgboost\nprint(xgboost.__version__)\n")
+    done = command("run", "--", PYTHON, "train.py")
+    card, found = done.stderr, f"XGBoost {done.stdout.strip()} was imported"
+    assert f"{found}; holter does not record it; mark steps with holter.step()" in card
+    assert "PyTorch" not in card
+    marked = "import xgboost, holter\nfor _ in range(5):\n    with holter.step():\n        pass\n"
+    Path("train.py").write_text(marked)
+    card = command("run", "--job", "marked", "--", PYTHON, "train.py").stderr
+    assert "XGBoost" not in card
+    assert described("marked")["steps"]["count"] == 5
 
 
 def test_a_job_whose_numbers_are_lost_is_not_listed_as_a_good_one():

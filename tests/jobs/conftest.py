@@ -1,4 +1,4 @@
-"""What every test of a real job starts from."""
+"""Fixtures of the tests of real jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run real trainings through `holter run` and read what it says of them."""
+"""Run real trainings with `holter run` and read the results."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ ROOT = Path(__file__).parents[2]
 TRAININGS = Path(__file__).parent / "trainings"
 PUBLISHED = ROOT / "src" / "holter" / "views" / "description.schema.json"
 LIMIT_S = 300
+LAUNCH = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Real trainings that go wrong, and what is done about it."""
+"""Actions on issues of real trainings."""
 
 from __future__ import annotations
 

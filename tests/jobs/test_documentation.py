@@ -1,4 +1,4 @@
-"""The commands of the documentation, run as they stand there."""
+"""The commands in the documentation run as printed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from pathlib import Path
 import pytest
 from tests.actions.receivers import http, smtp
 from tests.gateway import Gateway
+from tests.jobs.code_blocks import BASH
 from tests.jobs.starting import ROOT, TRAININGS, Jobs, environment
-
-BASH = re.compile(r"^ *```bash\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
-PYTHON = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
 @pytest.fixture(scope="module")

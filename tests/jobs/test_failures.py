@@ -1,4 +1,4 @@
-"""A job that dies, raises, hangs or learns nothing: the card leads with it and the record ends with it."""
+"""A job that dies, raises an exception, hangs or learns nothing: card and record name the failure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training is not changed by being recorded: same results, same environment, nothing when switched off."""
+"""Recording changes no result and no environment of a training, and nothing happens when it is off."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""However a training is started, its ranks and steps are seen and its own output is left alone."""
+"""Every launcher: ranks and steps are recorded, and the training keeps its output."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.jobs.starting import TRAININGS, Jobs
+from tests.jobs.starting import LAUNCH, TRAININGS, Jobs
 
 PLAIN = str(TRAININGS / "plain.py")
-LAUNCH = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""One job over several nodes: an agent on each, here two on one machine, and a real torchrun of two nodes."""
+"""One job on several nodes: two agents on one machine, and torchrun with two nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs that are recorded straight into an object store: a real S3 server, on loopback."""
+"""Jobs recorded directly into an object store: an S3 server on the loopback interface."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_store_that_vanishes_for_a_while_or_for_good(
         finally:
             gateway.resume()
     assert cut.returncode == 0
-    assert "cannot be reached; what was recorded before is there" in said
+    assert "cannot be reached; what was recorded before is stored" in said
     lost = re.search(r"(\d+) rows that came after it are lost", said)
     assert lost
     assert int(lost[1]) >= progress(other_steps)

@@ -1,4 +1,4 @@
-"""A real training profiled as SageMaker's own configuration asks: those steps, and no others."""
+"""A SageMaker profiler configuration profiles the steps that it names, and no others."""
 
 from __future__ import annotations
 

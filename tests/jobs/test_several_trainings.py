@@ -1,4 +1,4 @@
-"""One job with two trainings one after the other: the second has a parent that evaluates what it trained."""
+"""One job with two trainings in sequence; the parent of the second evaluates its model."""
 
 from __future__ import annotations
 

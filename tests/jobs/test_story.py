@@ -1,4 +1,4 @@
-"""The worked case "which of four suspects?": generated jobs in a real store, diagnosed by the commands."""
+"""The worked case "which of four suspects?": generated jobs in a store, diagnosed by the commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensors of real jobs: saved as asked for, on every rank, and the training none the wiser."""
+"""Tensors of real jobs are saved as requested on every rank, without changing the training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A training loop in another thread than the main one is the same training."""
+"""A training loop outside the main thread is recorded like one in it."""
 
 from __future__ import annotations
 

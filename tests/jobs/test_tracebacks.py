@@ -1,4 +1,4 @@
-"""Tracebacks and warnings of a training look as they do without holter."""
+"""Tracebacks and warnings of a training contain no frame and no file of holter."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_what_is_said_is_the_same(jobs: Jobs, where: str, workers: int, calls: i
 def _before_the_card(text: str) -> str:
     """Leave out what holter says: two lines at the start, and all from its card or its last lines on."""
     lines = text.splitlines(keepends=True)
-    first = next(i for i, line in enumerate(lines) if "look while it runs" in line) + 1
+    first = next(i for i, line in enumerate(lines) if "watch it while it runs" in line) + 1
     last = next(
         i for i, line in enumerate(lines) if i >= first and line.startswith(("── holter", "holter: "))
     )

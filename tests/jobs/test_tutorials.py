@@ -1,4 +1,4 @@
-"""The tutorials, typed as they stand there, each in an environment that holds just what its page asks for."""
+"""The tutorials run as printed, each in an environment with only what its page installs."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from tests.jobs.code_blocks import BASH, PYTHON
 from tests.jobs.starting import ROOT
-from tests.jobs.test_documentation import BASH, PYTHON
 from tests.recorder.reading import edges, pythons
 
 import holter

@@ -1,4 +1,4 @@
-"""Real trainings with a known trouble: it is named, advice keeps its promise, a healthy one is left alone."""
+"""Real trainings with a known problem: the verdict names it, the advice helps, a healthy one is clear."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.jobs.starting import ROOT, TRAININGS, Jobs
-from tests.jobs.test_launchers import LAUNCH
+from tests.jobs.starting import LAUNCH, ROOT, TRAININGS, Jobs
 
 EXAMPLE = ROOT / "examples" / "image_training"
 

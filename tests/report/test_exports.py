@@ -237,9 +237,9 @@ def test_refusals_and_nothing_left_behind(job, tmp_path, monkeypatch, capsys):
         ("--format", "csv"): "--output is required",
         ("--format", "csv", "-o", "there.json", "--force"): "not an empty folder",
         ("--format", "chrome", "--rank", "7"): "no rank 7; it has 0, 1",
-        ("--format", "chrome", "--rank", "x"): "no list of ranks",
-        ("--format", "chrome", "--steps", "5"): "is no range",
-        ("--format", "chrome", "--steps", "900:"): "the job has 0 to 49",
+        ("--format", "chrome", "--rank", "x"): "not a list of ranks",
+        ("--format", "chrome", "--steps", "5"): "is not a range",
+        ("--format", "chrome", "--steps", "900:"): "the job has steps 0 to 49",
         ("--format", "chrome", "--seconds", "5:1"): "ends before it begins",
         ("--format", "chrome", "--seconds", "1:2", "--steps", "1:2"): "give one of them",
     }
@@ -247,7 +247,7 @@ def test_refusals_and_nothing_left_behind(job, tmp_path, monkeypatch, capsys):
         assert main(["export", job.url, *words]) == 64, words
         assert why in capsys.readouterr().err
     assert main(["export", job.url, "--format", "chrome", "--seconds", "5000:"]) == 65
-    assert "in what was chosen" in capsys.readouterr().err
+    assert "in the selected part" in capsys.readouterr().err
     assert there.read_text() == "mine"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "there.json"]
     assert main(["export", job.url, "--format", "json", "-o", "there.json", "--force"]) == 0

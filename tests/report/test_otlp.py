@@ -23,7 +23,7 @@ from tests.ports import free_port
 from tests.report.collector import collecting, points
 
 from holter.cli import main
-from holter.cli.pushing import push_rest
+from holter.cli.run.pushing import push_rest
 from holter.report.otlp import Push, address, shown
 from holter.report.otlp.issues import IssuePush, beside
 from holter.schema.companions import FAULT
@@ -157,20 +157,20 @@ def test_an_endpoint_that_is_away_is_told_once_and_harms_nothing(tmp_path, capsy
     assert line.startswith(f"{FAULT}otlp: {endpoint}/v1/metrics does not take metrics (connection refused)")
     assert beside_it.returncode == 0
     assert json.loads(folder.place.read(TOLD))["told"]
-    monkeypatch.setattr("holter.cli.pushing.LAST_S", 2)
+    monkeypatch.setattr("holter.cli.run.pushing.LAST_S", 2)
     folder.update(status="Completed", end=story.manifest["end"])
     push_rest(folder, endpoint, "node-0")
-    assert capsys.readouterr().err.count("none were sent") == 1
+    assert capsys.readouterr().err.count("were not sent") == 1
     assert not faults_of(str(tmp_path / "store"), "before"), "the agent has written what it was told"
 
 
 def test_a_job_too_short_for_a_push_is_told_at_its_end_that_nothing_was_taken(tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr("holter.cli.pushing.LAST_S", 2)
+    monkeypatch.setattr("holter.cli.run.pushing.LAST_S", 2)
     store = str(tmp_path / "store")
     folder, _ = told("before", store, ranks=1, cores=1, steps=30, samples=60)
     assert not faults_of(store, "before")
     push_rest(folder, away(), "node-0")
-    assert "none were sent" in capsys.readouterr().err
+    assert "were not sent" in capsys.readouterr().err
     (fault,) = described(store, "before")["cost"]["faults"]
     assert "does not take metrics (connection refused)" in fault["error"]
     folder.place.write(TOLD, json.dumps({"schema": 1, "sent_until": 0, "told": True}).encode())

@@ -15,7 +15,7 @@ from tests.evaluation.jobs import begin, end, finished, write
 from tests.generated.story import NODE, story
 
 from holter.cli import main
-from holter.cli.joining import companions
+from holter.cli.run.joining import companions
 from holter.drawing.figure import figure
 from holter.evaluation import choose, documents, evaluate
 from holter.pages.text.measured import measured

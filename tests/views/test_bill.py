@@ -99,7 +99,7 @@ def test_a_job_with_and_without_a_price(tmp_path, monkeypatch, capsys):
     assert main(["report", "before", "--price", "32.77", "-o", "-", "--format", "html"]) == 0
     assert "What the job cost" in capsys.readouterr().out
     assert main(["describe", "before", "--price", "much"]) == 64
-    assert "--price much is no price" in capsys.readouterr().err
+    assert "--price much is not a price" in capsys.readouterr().err
 
     folder.update(price=None)
     sides = compare([trial, trial], price=32.77, nodes=2)

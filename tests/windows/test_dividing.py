@@ -8,7 +8,7 @@ import pytest
 import torch
 from tests.windows.test_operators import rows
 
-from holter.cli.commands import profile
+from holter.cli.run.plan import profiling_variable
 from holter.compat.sagemaker import FrameworkProfile, ProfilerConfig
 from holter.schema.dividing import divided, told
 from holter.schema.windows import ProfilingOrder, Request
@@ -40,12 +40,12 @@ def test_who_gets_which_steps(requests, expected, lines):
 
 
 def test_what_a_person_is_told(capsys):
-    profile.variable(["10:15", "10:15:cprofile"])
+    profiling_variable(["10:15", "10:15:cprofile"])
     assert capsys.readouterr().err == (
         "holter: steps 10 to 14 are divided, for two profilers at once would measure each other: "
         "operators 10 to 12, python 13 to 14\n"
     )
-    profile.variable(["10:15", "14:20:cprofile"])
+    profiling_variable(["10:15", "14:20:cprofile"])
     assert "python of steps 14 to 19 begins with step 15 or later" in capsys.readouterr().err
 
 

@@ -132,7 +132,7 @@ def test_windows_are_opened_from_outside_twice_with_different_profilers(run, typ
     _, page = BASH.findall(PAGE.read_text())
     said = typed(page.replace("long", "long --store jobs"))
     assert "3 steps of operators, from the next step on" in said
-    assert said.endswith("windows are off\n")
+    assert said.endswith("profiling is off\n")
     running.enough()
     second, *others = running.windows()[1:]
     assert (second["profiler"], second["last_step"] - second["first_step"]) == ("python", 2)

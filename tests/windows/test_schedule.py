@@ -12,7 +12,7 @@ from holter.agent.drain.clock import Clock
 from holter.agent.drain.drain import Drain
 from holter.agent.drain.event_log import EventLog
 from holter.agent.drain.profiling import Profiling
-from holter.cli.commands.stop import tell
+from holter.cli.job_lookup import send_order
 from holter.schema import windows
 from holter.store.job import create
 
@@ -206,9 +206,9 @@ def test_no_order_is_lost_that_came_before_the_agent_looked(train, tmp_path):
     drain = Drain(made.spool, Clock.now())
     drain.poll()
     profiling, event_log = Profiling(drain), EventLog(drain.clock)
-    tell(job, {"profile": {"id": "1", "steps": 1, "operators": True}})
-    tell(job, {"profile": {"id": "2", "steps": 1, "python": "cprofile"}})
-    tell(job, {"monitoring": True})
+    send_order(job, {"profile": {"id": "1", "steps": 1, "operators": True}})
+    send_order(job, {"profile": {"id": "2", "steps": 1, "python": "cprofile"}})
+    send_order(job, {"monitoring": True})
     assert job.control()["profile"]["id"] == "2"
     for read in ([], *[windows.orders(job.control())] * 4, [], windows.orders(job.control())):
         profiling.obey(read, event_log)
@@ -216,7 +216,7 @@ def test_no_order_is_lost_that_came_before_the_agent_looked(train, tmp_path):
         profiling.pass_on()
     made.steps(2)
     assert [profiler for profiler, _, _ in made.ranges()] == ["operators", "python"]
-    tell(job, {"profile": {"id": "3", "steps": 1}})
+    send_order(job, {"profile": {"id": "3", "steps": 1}})
     profiling.obey(windows.orders(job.control()), event_log)
     made.steps(2)
     assert [profiler for profiler, _, _ in made.ranges()] == ["operators", "python", "operators"]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from holter.actions._grammar import BadAction, split
 from holter.actions._secrets import Secrets
 from holter.parameters import BadParameter, Parameter, by_name, checked, declared, nearest, parameter, plain
-from holter.plugins import modules, strangers
+from holter.plugins import external, modules
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -170,7 +170,7 @@ def catalogue() -> dict[str, type[Action]]:
         if len(actions) != 1 or actions[0].name() != name:
             raise BadAction(f"{module.__name__} must hold one action with the name of the file")
         found[name] = actions[0]
-    for name, value in strangers(__name__).items():
+    for name, value in external(__name__).items():
         if not _is_action(value):
             raise BadAction(f"plug-in {name!r} of {__name__} is not an action: {value!r}")
         found.setdefault(value.name(), value)

@@ -1,4 +1,4 @@
-"""The command `holter`: finds the sub-command, says in one line what is wrong, returns the exit code."""
+"""The command `holter`: dispatch to a command, print a refusal in one line, return the exit code."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "run": "record a training: holter run -- python train.py",
-    "demo": "watch holter diagnose a built-in sick training",
+    "demo": "record and diagnose a built-in slow training",
     "jobs": "list the jobs of a store",
-    "describe": "everything known of one job",
-    "diagnose": "why a job is slow or sick, with the evidence",
-    "rules": "list, show or run the rules that judge a job",
-    "profile": "look closer at a few steps of a running job",
-    "compare": "what changed between jobs, and what that is worth",
-    "check": "did steps get slower? for continuous integration",
-    "configure": "change the sampling interval of a running job",
-    "report": "everything about a job in one HTML file",
-    "ui": "the jobs as live pages on this machine",
-    "import": "read traces of torch.profiler, Nsight Systems or XPlane into a job",
+    "describe": "show everything that is known about a job",
+    "diagnose": "say why a job is slow or sick, with the evidence",
+    "rules": "list, show, run or write rules that judge a job",
+    "profile": "profile a few steps of a running job",
+    "compare": "compare jobs: what changed, and what that saves",
+    "check": "fail continuous integration if steps got slower",
+    "configure": "change how a running job is sampled",
+    "report": "write everything about a job into one HTML file",
+    "ui": "show the jobs as live pages in the browser",
+    "import": "make a job of traces of torch.profiler, Nsight Systems or XPlane",
     "export": "write a job as files for Perfetto, TensorBoard and others",
     "stop": "stop a running job gracefully",
-    "recover": "store what a killed agent left behind, and close its job",
+    "recover": "store the records of a killed agent and close its job",
     "prune": "delete old jobs (asks first)",
-    "doctor": "what can and cannot be measured on this machine, and why",
+    "doctor": "list what holter can measure on this machine",
 }
-"""Every command and what it does; the module of the same name in `cli/commands` implements it."""
+"""Every command and what it does; `cli/commands` has a module of the same name."""
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -40,15 +40,15 @@ NEEDS_NEWER_PYTHON = 69
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line and return its exit code; never raises for what a user typed."""
+    """Run one command line and return its exit code; wrong arguments never raise."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    # A log on a full disk, or a terminal that is gone, must not cost a training.
+    # A full disk or a closed terminal must not stop a training.
     streams.prepare(drops_output=words[:1] == ["run"])
     if sys.version_info < (3, 11):
         found = ".".join(map(str, sys.version_info[:2]))
         print(
-            f"holter: the commands need Python 3.11 or newer, this is {found}; the training may run on 3.10: "
-            "install holter into an environment of its own and run the training's python under it",
+            f"holter: this is Python {found}; the commands need 3.11 or newer. The training may run on 3.10: "
+            "install holter into an environment of its own and start the training's python with it",
             file=sys.stderr,
         )
         return NEEDS_NEWER_PYTHON
@@ -61,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        return BROKEN_PIPE  # whoever read our output went away
+        return BROKEN_PIPE  # the reader of the output has ended
     except OSError:
         if (lost := streams.lost()) is None:
             raise
@@ -78,17 +78,18 @@ def _dispatch(words: list[str]) -> int:
 
         print(f"holter {__version__}")
         return 0
-    from holter.cli.options import Refusal, nearest, warn, wrapped
+    from holter.cli.options import Refusal, nearest
+    from holter.cli.output import warn
 
     name = words[0]
     if name not in COMMANDS:
-        what = "option" if name.startswith("-") else "command"
-        warn(f"there is no {what} {name!r}{nearest(name, COMMANDS)}; commands: {', '.join(COMMANDS)}")
+        kind = "option" if name.startswith("-") else "command"
+        warn(f"unknown {kind} {name!r}{nearest(name, COMMANDS)}; commands: {', '.join(COMMANDS)}")
         return Refusal.WRONG_USAGE
     try:
         return int(import_module(f"holter.cli.commands.{name}").main(words[1:]))
     except Refusal as refusal:
-        print(wrapped(f"holter {name}: {refusal}", sys.stderr), file=sys.stderr)
+        warn(str(refusal), name)
         return refusal.code
 
 
@@ -97,8 +98,8 @@ def _overview() -> str:
     listed = "\n".join(f"  {name:<{width}}  {what}" for name, what in COMMANDS.items())
     return (
         "holter records a training run and says why it is slow or sick. No code change.\n\n"
-        "  holter run -- python train.py   record a training; a verdict at the end\n"
-        "  holter demo                     see it on a built-in example (needs torch)\n\n"
+        "  holter run -- python train.py   record a training, get a verdict at the end\n"
+        "  holter demo                     try it on a built-in training (needs torch)\n\n"
         f"Commands:\n{listed}\n\n"
-        "`holter COMMAND --help` shows the options of one command, with examples."
+        "`holter COMMAND --help` shows the options of a command, with examples."
     )

@@ -1,4 +1,4 @@
-"""The parts of a step as one bar, and the legend below it."""
+"""Draw the parts of a step as one bar with a legend."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 _SHADES = "█▓▒░▚▞▌▄▖≡"
-"""One for each part that a step can have."""
+"""One for each part of a step."""
 _COLORS = {
     "data_loading": "red",
     "h2d": "magenta",
@@ -28,7 +28,7 @@ _COLORS = {
 
 
 def bar(breakdown: Mapping[str, float | None], cells: int) -> Text:
-    """Draw the parts of a step as one bar of `cells` cells, which they fill."""
+    """Return the parts of a step as one bar of `cells` cells."""
     from rich.text import Text
 
     text = Text()
@@ -38,7 +38,7 @@ def bar(breakdown: Mapping[str, float | None], cells: int) -> Text:
 
 
 def legend(breakdown: Mapping[str, float | None], width: int, not_seen: Iterable[str] = ()) -> list[Text]:
-    """Name the parts of a bar of this width with their shares, in lines as wide; and those not seen."""
+    """Return the legend of a bar of this width: the parts with their shares, and those not seen."""
     from rich.text import Text
 
     lines = [Text()]
@@ -54,7 +54,7 @@ def legend(breakdown: Mapping[str, float | None], width: int, not_seen: Iterable
 
 
 def _drawn(breakdown: Mapping[str, float | None], cells: int) -> Iterator[tuple[str, str, int]]:
-    """Yield part, shade and length in the bar; no two have the same shade, for where there is no color."""
+    """Yield part, shade and length; each part has its own shade, for terminals without color."""
     parts = shown(breakdown)
     whole = sum(share for _, share in parts) or 100.0
     drawn, total, shades = 0, 0.0, 0
@@ -67,5 +67,5 @@ def _drawn(breakdown: Mapping[str, float | None], cells: int) -> Iterator[tuple[
 
 
 def shown(breakdown: Mapping[str, float | None]) -> list[tuple[str, float]]:
-    """Return the parts worth a place in the bar, in the order of a step."""
+    """Return the parts that are large enough for the bar, in the order of a step."""
     return [(name, share) for name, share in breakdown.items() if share is not None and share >= LEAST_PCT]

@@ -1,4 +1,4 @@
-"""The card at the end of a run: at most 20 lines that say what was wrong, why, and what to do."""
+"""The card at the end of a run: verdict, evidence and advice in at most 20 lines."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ if TYPE_CHECKING:
 MOST_LINES = 20
 _LABEL = 11
 _TIE = "\ue000"
-"""A sign that nobody uses, in place of a space that is not to be broken at; it is as long."""
+"""A character of the private use area, in place of a space at which a line must not break."""
 _UNIT = re.compile(r"(?<=\d) (?=%|ms\b|s\b|kB\b|MB\b|GB\b)")
 
 Block = tuple[str, "str | Text", str, int]
-"""Label, text, style, and how many lines it may take."""
+"""Label, text, style, and the most lines of the block."""
 Drawn = tuple[Block, "list[Text]"]
 
 _SEVERITY = {"critical": "bold red", "warning": "yellow"}
 _MOST_ISSUES = 3
 _MOST_BILL = 3
-_MORE = 2
-"""So many lines more may a block take on a card that has room."""
-_SPARED = (("ruled out", 0), ("not seen", 0), ("evidence", 1), ("advice", 1))
-"""What a full card leaves out first, and how many of it stay."""
+_EXTRA_LINES = 2
+"""A block may take so many more lines when the card has room."""
+_DROPPED_FIRST = (("ruled out", 0), ("not seen", 0), ("evidence", 1), ("advice", 1))
+"""Labels that a full card drops first, and the number of blocks that stay."""
 
 
 def print_card(description: Mapping[str, Any], stream: TextIO, next_: str, width: int | None = None) -> None:
-    """Print the card of a described job to `stream`, at most `MOST_LINES` lines of at most `width` columns.
+    """Print the card of a described job to `stream`, in at most `MOST_LINES` lines of `width` columns.
 
     `next_` is the command that shows more.
     """
@@ -65,11 +65,11 @@ def print_card(description: Mapping[str, Any], stream: TextIO, next_: str, width
         out,
         Text(title + "─" * max(1, width - cell_len(title) - cell_len(facts)) + facts, style="bright_black"),
     )
-    # The last two lines, what holter cost and where to look next, are always there.
+    # The last lines, the cost of holter and the next command, are always there.
     tail: list[Block] = [*_bill(description), *_cost(description), ("next", next_, "bright_black", 1)]
     room = MOST_LINES - 1 - len(tail)
     drawn = [(block, _wrap(block, out, width)) for block in _blocks(description, width)]
-    kept = _whole(_fitting(drawn, room), room, lambda block: _wrap(block, out, width, _MORE))
+    kept = _whole(_fitting(drawn, room), room, lambda block: _wrap(block, out, width, _EXTRA_LINES))
     for line in _labeled_once(kept)[:room]:
         write(out, line)
     for block in tail:
@@ -77,8 +77,8 @@ def print_card(description: Mapping[str, Any], stream: TextIO, next_: str, width
 
 
 def _fitting(drawn: list[Drawn], room: int) -> list[Drawn]:
-    """Leave out what matters least until the rest fits: of what was ruled out all, of evidence the last."""
-    for label, least in _SPARED:
+    """Drop the least important blocks until the others fit: all that is ruled out, then the last evidence."""
+    for label, least in _DROPPED_FIRST:
         while sum(len(lines) for _, lines in drawn) > room:
             at = [i for i, (block, _) in enumerate(drawn) if block[0] == label]
             if len(at) <= least:
@@ -88,7 +88,7 @@ def _fitting(drawn: list[Drawn], room: int) -> list[Drawn]:
 
 
 def _whole(drawn: list[Drawn], room: int, longer: Callable[[Block], list[Text]]) -> list[Drawn]:
-    """Give what room is left to blocks that were cut: to what to do first, then to the others in turn."""
+    """Give the free lines to blocks that were cut: first to advice, then to the others in order."""
     left, found = room - sum(len(lines) for _, lines in drawn), list(drawn)
     for at in sorted(range(len(drawn)), key=lambda at: drawn[at][0][0] != "advice"):
         block, lines = drawn[at]
@@ -99,7 +99,7 @@ def _whole(drawn: list[Drawn], room: int, longer: Callable[[Block], list[Text]])
 
 
 def _labeled_once(drawn: list[Drawn]) -> list[Text]:
-    """Join the lines of all blocks; of neighbors with the same label only the first has it."""
+    """Join the lines of all blocks; of neighbors with the same label only the first shows it."""
     said, last = [], ""
     for (label, *_), lines in drawn:
         if label and label == last:
@@ -132,11 +132,11 @@ def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
     stages = stages_text(description.get("dataloading"))
     if stages and (breakdown or {}).get("data_loading", 0.0) >= 1.0:
         yield ("data", stages, "", 2)
-    # Where nothing slows training down, what is wrong with it comes before why it is not slow.
+    # Without a bottleneck the issues come before the evidence.
     sick_only = verdict["suspect"] in ("healthy", "inconclusive")
     if sick_only:
         yield from _issues(description)
-    # What the stages have said already is not said again, nor what the sentence has.
+    # Facts that the stages or the sentence already contain are left out.
     facts = [
         fact["text"]
         for fact in verdict["evidence"]
@@ -162,7 +162,7 @@ def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
 
 
 def _wrap(block: Block, out: Console, width: int, more: int = 0) -> list[Text]:
-    """Lay a block out as lines of one label column and one text column; `more` than it may take otherwise."""
+    """Return a block as lines with a label column and a text column; `more` raises the most lines."""
     from rich.text import Text
 
     label, content, style, most = block
@@ -183,17 +183,17 @@ def _wrap(block: Block, out: Console, width: int, more: int = 0) -> list[Text]:
 
 
 def _kept_together(text: Text) -> Text:
-    """Let no line end between a number and its unit."""
+    """Prevent line breaks between a number and its unit."""
     tied = text.copy()
     tied.plain = _UNIT.sub(_TIE, text.plain)
     return tied
 
 
 def _facts(description: Mapping[str, Any], room: int) -> str:
-    """Say how long a job was, in steps and time; in `room` columns, the first facts before the others."""
+    """Return duration, steps, step time and ranks; only as many as fit into `room` columns."""
     from rich.cells import cell_len
 
-    # How it ended, if no sentence says that.
+    # The status, unless the headline says it.
     status = "" if description["job"]["headline"] else description["job"].get("status")
     ending = {"Stopped": "stopped after ", "InProgress": "running for "}.get(status, "")
     facts = [ending + duration(description["job"].get("duration_s"))]
@@ -211,13 +211,13 @@ def _facts(description: Mapping[str, Any], room: int) -> str:
 
 
 def _issues(description: Mapping[str, Any]) -> Iterator[Block]:
-    # What is only worth knowing stands in the description.
+    # Notes without severity are in the description only.
     found = [one for one in ordered(description["rules"]) if one.severity in _SEVERITY]
     for one in found[:_MOST_ISSUES]:
         yield ("issues", issue_text(one), _SEVERITY[one.severity], 2)
         if one.symptoms:
             also = ", ".join(dict.fromkeys(symptom.rule for symptom in one.symptoms))
-            yield ("issues", f"and from it: {also}", "bright_black", 1)
+            yield ("issues", f"related: {also}", "bright_black", 1)
     if len(found) > _MOST_ISSUES:
         rest = ", ".join(dict.fromkeys(one.rule for one in found[_MOST_ISSUES:]))
         yield ("issues", f"and {len(found) - _MOST_ISSUES} more: {rest}", "bright_black", 1)
@@ -248,7 +248,8 @@ def _cost(description: Mapping[str, Any]) -> Iterator[Block]:
         yield ("holter", ", ".join(said), "yellow" if dropped else "bright_black", 1)
     faults = cost.get("faults") or []
     if faults:
-        text = f"own fault, training not touched: {faults[0].get('where', '')}: {faults[0].get('error', '')}"
+        where, error = faults[0].get("where", ""), faults[0].get("error", "")
+        text = f"internal error, training not touched: {where}: {error}"
         yield ("" if said else "holter", text + _more(len(faults) - 1), "yellow", 1)
     skipped = description.get("skipped") or []
     if skipped:

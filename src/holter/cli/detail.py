@@ -1,4 +1,4 @@
-"""What lies behind a card, as sections of text: operators, kernels, and what else a trace tells."""
+"""Print the details of a verdict: evidence, operators, kernels, and the sections of a trace."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _LONGEST_NAME = 80
 
 
 def operators(d: Mapping[str, Any]) -> Section:
-    """Name the operators and kernels of a description that take most."""
+    """Return the section of the operators and kernels with the most time."""
     lines = []
-    for side, what in (("cpu", "own time on the host"), ("gpu", "time on the accelerator")):
+    for side, what in (("cpu", "self time on the host"), ("gpu", "time on the accelerator")):
         listed = d["operators"].get(side) or []
         if listed:
             lines.append(f"{what}:")
@@ -39,7 +39,7 @@ def operators(d: Mapping[str, Any]) -> Section:
 
 
 def show(description: Mapping[str, Any], out: Console) -> None:
-    """Print what lies behind a card, section by section; what is not known is left out."""
+    """Print the details, section by section; a section without data is left out."""
     from rich.text import Text
 
     for title, lines in _sections(description):

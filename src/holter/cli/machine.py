@@ -1,4 +1,4 @@
-"""What the machine was used for, as a table of a terminal."""
+"""Print the utilization of machines as a table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MOST_ROWS = 40
 
 
 def utilization(rows: list[Mapping[str, Any]]) -> Table:
-    """Lay a description's `utilization` out, a metric of a device a row."""
+    """Return a table of a description's `utilization`, with one row per metric and device."""
     from rich.table import Table
 
     nodes = {row["node"] for row in rows}

@@ -1,8 +1,10 @@
-"""Names that nobody chose: of a job, of this machine."""
+"""Names of jobs, stores and machines, as users write them and as commands show them."""
 
 from __future__ import annotations
 
+import os
 import re
+import shlex
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,12 +14,14 @@ from holter.cli.options import Refusal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from holter.store.job import JobFolder
+
 _SCRIPT = re.compile(r".*\.(py|pyc|sh|bash)", re.IGNORECASE)
 
 
 def default_name(command: Sequence[str], now: time.struct_time, label: str = "") -> str:
-    """Return the name of a job nobody named: that of the script, and the time, or the launch's own label."""
-    script = next((word for word in command[0:] if _SCRIPT.fullmatch(word)), None)
+    """Return a job's default name: the script's name, then the launch's label or else the time."""
+    script = next((word for word in command if _SCRIPT.fullmatch(word)), None)
     if script is None and "-m" in command[:-1]:
         script = command[command.index("-m") + 1].rpartition(".")[2]
     stem = Path(script or command[0]).stem
@@ -26,10 +30,29 @@ def default_name(command: Sequence[str], now: time.struct_time, label: str = "")
     return f"{stem[:96]}-{last or time.strftime('%Y%m%d-%H%M%S', now)}"
 
 
-def node(given: str | None) -> str:
-    """Return what this machine is called, or check what it is to be called; raises `Refusal`."""
-    from holter.agent.machine.node import node_name
-
-    if given is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", given):
+def check_node(given: str) -> str:
+    """Return a machine's name, checked; raises `Refusal`."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}", given):
         raise Refusal(f"node name {given!r} is not valid; it takes letters, digits, '.', '_' and '-'")
-    return given or node_name()
+    return given
+
+
+def command_for(folder: JobFolder, command: str = "describe") -> str:
+    """Return the command line that shows a job from this folder and with this environment."""
+    from holter.store.job import store_url
+
+    url = folder.url
+    if "://" not in url:
+        local = os.path.dirname(os.path.abspath(url)) == os.path.abspath(store_url())
+        near = os.path.relpath(url)
+        # A bare name would be looked up in the default store.
+        inside = near if "/" in near else f"./{near}"
+        url = folder.name if local else url if near.startswith("..") else inside
+    return f"holter {command} {shlex.quote(url)}"
+
+
+def store_of(folder: JobFolder) -> str:
+    """Return the store that holds this job, relative to this folder where it lies below it."""
+    store = os.path.dirname(folder.url)
+    near = store if "://" in store else os.path.relpath(store)
+    return store if near.startswith("..") else near

@@ -1,10 +1,11 @@
-"""How things look in a terminal: width, color, plain ASCII where needed, numbers with units, JSON."""
+"""Print messages, colored lines and JSON; in ASCII where the stream's encoding lacks a character."""
 
 from __future__ import annotations
 
 import os
 import shutil
 import sys
+import textwrap
 from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ _ASCII = str.maketrans(
 
 
 def columns(stream: TextIO) -> int:
-    """Return how wide lines on `stream` may be: the terminal's width, never more than 100."""
+    """Return the width of lines on `stream`: the terminal's width, at most 100."""
     try:
         found = os.get_terminal_size(stream.fileno()).columns
     except (OSError, ValueError, AttributeError):
@@ -44,12 +45,12 @@ def columns(stream: TextIO) -> int:
 
 
 def console(stream: TextIO, width: int | None = None) -> Console:
-    """Return a console on `stream`: color only on a terminal and without NO_COLOR, never wider than 100."""
+    """Return a console on `stream`: colored on a terminal without NO_COLOR, at most 100 columns wide."""
     from rich.console import Console
 
     class Quiet(Console):
         def on_broken_pipe(self) -> None:
-            # rich would end the interpreter; whoever called knows better what to do.
+            # rich would end the interpreter; the caller handles the error.
             raise BrokenPipeError
 
     return Quiet(
@@ -65,7 +66,7 @@ def console(stream: TextIO, width: int | None = None) -> Console:
 
 
 def plain(text: str, stream: TextIO) -> str:
-    """Return `text` as `stream` can write it: other signs for what its encoding lacks."""
+    """Return `text` with ASCII replacements for characters that the encoding of `stream` lacks."""
     encoding = getattr(stream, "encoding", None) or "ascii"
     try:
         text.encode(encoding)
@@ -75,13 +76,13 @@ def plain(text: str, stream: TextIO) -> str:
 
 
 class _Plain:
-    """A stream that can write everything, as well as its encoding allows."""
+    """A stream that replaces characters that its encoding lacks."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write text, with other signs for what the encoding lacks."""
+        """Write text, with replacements."""
         return self._stream.write(plain(text, self._stream))
 
     def __getattr__(self, name: str) -> Any:
@@ -89,18 +90,41 @@ class _Plain:
 
 
 def clean(text: str) -> str:
-    """Return text that came from a job without control characters: it must not steer the terminal."""
+    """Return text from a job without control characters, which would control the terminal."""
     return "".join(c if c.isprintable() else " " for c in " ".join(text.split()))
 
 
 def write(console_: Console, text: Text) -> None:
-    """Print one prepared line."""
+    """Print one line, cut at the width of the console."""
     console_.print(text, no_wrap=True, overflow="ellipsis", crop=True)
 
 
 def write_json(document: Any) -> None:
-    """Print one JSON document on standard output; what is not a number is null."""
+    """Print one JSON document on standard output; NaN and infinite numbers are null."""
     import msgspec
 
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
     sys.stdout.write("\n")
+
+
+def say(line: str) -> None:
+    """Print one line to standard output, wrapped to the terminal."""
+    print(wrapped(line, sys.stdout))
+
+
+def warn(text: str, command: str = "") -> None:
+    """Print one line to standard error, after `holter` and the command's name, wrapped to the terminal."""
+    print(wrapped(f"{f'holter {command}'.rstrip()}: {text}", sys.stderr), file=sys.stderr)
+
+
+def wrapped(line: str, stream: TextIO) -> str:
+    """Return a line, broken between words if `stream` is a narrower terminal."""
+    try:
+        width = os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
+    except (OSError, ValueError):
+        width = 0
+    if not 0 < width < len(line):
+        return line
+    return textwrap.fill(
+        line, width, subsequent_indent="        ", break_long_words=False, break_on_hyphens=False
+    )

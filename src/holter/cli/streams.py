@@ -1,4 +1,4 @@
-"""Standard streams that may be closed, full, or without a reader: what cannot be said is dropped."""
+"""Standard streams that survive a full disk, a closed terminal and a reader that ended."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 
-class _Outlet(io.FileIO):
-    """Writes to a descriptor; after the first failure, which it may raise, it drops what is written."""
+class _LossyFile(io.FileIO):
+    """Writes to a descriptor; after the first failure, which it may raise, it drops all data."""
 
     def __init__(self, descriptor: int, *, raises: bool) -> None:
         super().__init__(descriptor, "w", closefd=False)
@@ -20,7 +20,7 @@ class _Outlet(io.FileIO):
         self._raises = raises
 
     def write(self, data: ReadableBuffer, /) -> int:
-        """Write, or drop; returns how many bytes are dealt with."""
+        """Write or drop the data; returns the number of bytes handled."""
         size = memoryview(data).nbytes
         if self.lost is not None:
             return size
@@ -31,21 +31,21 @@ class _Outlet(io.FileIO):
             if self._raises:
                 raise
             return size
-        return size if written is None else written  # None: nobody reads, and the pipe does not block
+        return size if written is None else written  # None: a non-blocking pipe without a reader
 
 
-_outlets: dict[str, _Outlet] = {}
+_files: dict[str, _LossyFile] = {}
 
 
 def prepare(*, drops_output: bool) -> None:
-    """Make the standard streams ones that end no command, unless somebody has replaced them.
+    """Replace the standard streams, unless the caller has replaced them, so that errors end no command.
 
-    What cannot be written to standard error is dropped. So is what cannot be written to standard output
-    where that is not what the command is for; otherwise the first such write raises its `OSError`.
+    Standard error drops text that cannot be written. So does standard output with `drops_output`; otherwise
+    the first write that fails raises its `OSError`.
     """
     for descriptor in (0, 1, 2):
-        # Else a file that we open next would be the standard stream of whatever we start. This is not
-        # inherited, so a command that we start finds the stream closed, as it would without us.
+        # Otherwise the next file that holter opens would become a standard stream of the command. This
+        # descriptor is not inherited, so the command finds the stream closed, as without holter.
         try:
             os.fstat(descriptor)
         except OSError:
@@ -57,15 +57,15 @@ def prepare(*, drops_output: bool) -> None:
 
 
 def lost() -> OSError | None:
-    """Return why standard output could not be written."""
-    outlet = _outlets.get("stdout")
-    return None if outlet is None else outlet.lost
+    """Return the error of writing standard output; None without one."""
+    file = _files.get("stdout")
+    return None if file is None else file.lost
 
 
 def _stream(name: str, descriptor: int, before: TextIO | None, *, raises: bool) -> TextIO:
-    outlet = _outlets[name] = _Outlet(descriptor, raises=raises)
+    file = _files[name] = _LossyFile(descriptor, raises=raises)
     return io.TextIOWrapper(
-        io.BufferedWriter(outlet),
+        io.BufferedWriter(file),
         encoding=getattr(before, "encoding", None) or "utf-8",
         errors=getattr(before, "errors", None) or "backslashreplace",
         line_buffering=not raises or os.isatty(descriptor),

@@ -1,4 +1,4 @@
-"""What the analyses of a trace tell, in sections of text: title and lines."""
+"""The analyses of a trace as sections of text."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     Row = Mapping[str, Any]
 
 _MOST = 10
-_OF_HOST = "by the time on the host; what its CPU could do at most is not known"
+_OF_HOST = "times are of the host; the peak of its CPU is not known"
 _NO_SHAPES = (
-    "no shapes of products, convolutions or attention; `holter profile JOB --shapes` while it runs, or "
-    "`holter run --profile-steps 100:103:shapes`, records them"
+    "no shapes of matrix products, convolutions or attention were recorded; `holter profile JOB --shapes` "
+    "or `holter run --profile-steps 100:103:shapes` records them"
 )
 _LONGEST_NAME = 80
 
 
 def trace_sections(trace: Row) -> Iterator[tuple[str, list[str]]]:
-    """Yield the sections of a description's `trace` or `window`; those without lines have nothing to tell."""
+    """Yield title and lines of each section of a description's `trace` or `window`; lines may be empty."""
     yield "Critical path", _shares(trace["critical_path"] or {})
     yield "Kernels by precision", _shares(trace["precision"] or {})
     yield "As others define it", [_breakdown(part) for part in trace.get("breakdowns", ())[: 3 * _MOST]]

@@ -24,7 +24,7 @@ def open(url: str) -> Job:
     """Open the job at a URL or path, as in `holter.open("holter-jobs/my-job")`.
 
     Raises:
-        LookupError: There is no such job, and the text names near ones; or the folder is none.
+        LookupError: The job does not exist, and the text names near ones; or the folder holds no job.
     """
     from holter.store.job import JobNotFound, at
     from holter.store.layout import parse_part
@@ -33,8 +33,8 @@ def open(url: str) -> Job:
     held = (entry.key for entry in folder.place.files()) if folder.fault else ()
     if folder.fault and not any(parse_part(key) for key in held):
         raise JobNotFound(
-            f"{url!r} is a folder, but no job: {folder.fault}, and it holds no table; `holter run` records a "
-            "job, `holter import` makes one of traces"
+            f"{url!r} is a folder without a job: {folder.fault}, and it holds no table; `holter run` records "
+            "a job, `holter import` makes one of traces"
         )
     return Job(folder)
 
@@ -51,17 +51,17 @@ def run_rules(
     Args:
         job: The job, or its URL.
         rules: Rules, their names, or `pack:NAME`; by default those of the job, or those of `holter run`. A
-            job's rule that comes from a file is left out: name it here to run it.
-        baselines: Other jobs that rules compare with.
-        strict_coverage: A rule that never could judge has failed.
+            job's rule from a file runs only if it is named here.
+        baselines: Other jobs, for rules that compare jobs.
+        strict_coverage: Count a rule without data to judge as failed.
 
     Returns:
-        `job`, `exit_code` (0 no issue, 3 issues found, 1 a rule failed) and `rules`: a document a rule, as
-        `holter rules run --json` prints them; `left_out` says which rules of the job did not run.
+        `job`, `exit_code` (0 no issue, 3 issues found, 1 a rule failed) and `rules`: one document per rule,
+        as `holter rules run --json` prints them; `left_out` names rules of the job that did not run.
 
     Raises:
-        ValueError: A rule or parameter that there is not, or a value out of range.
-        LookupError: There is no such job.
+        ValueError: An unknown rule or parameter, or a value out of range.
+        LookupError: The job does not exist.
     """
     from holter.evaluation import evaluate
 
@@ -81,7 +81,7 @@ def run_rules(
 
 
 class Job(JobPart):
-    """One job of a store. Nothing is read before it is asked for, and a running job may have grown since."""
+    """One job of a store. Every access reads the store, so the results of a running job grow."""
 
     def __init__(self, folder: JobFolder) -> None:
         super().__init__(folder, Part())
@@ -90,12 +90,12 @@ class Job(JobPart):
         self._source: Source | None = None
 
     def tensors(self, *patterns: str, collection: str | None = None, role: str | None = None) -> Tensors:
-        """Choose tensors by patterns found in their names, by collection, by role; all when nothing is given.
+        """Select tensors by patterns found in their names, by collection or by role; by default all.
 
         As in `job.tensors("gradient/.*").at(step=100)` or `job.tensors(role="weight").reduction("l2")`.
 
         Raises:
-            ValueError: A pattern is none, or there is no such collection; the text names near ones.
+            ValueError: A pattern is not valid, or the collection does not exist; the text names near ones.
         """
         from holter.tensors import Source, Tensors
 
@@ -104,10 +104,10 @@ class Job(JobPart):
         return Tensors(self._source, *patterns, collection=collection, role=role)
 
     def summary(self, *, price: float | None = None) -> Document:
-        """Return everything known of the job: the document that `holter describe --json` prints.
+        """Return everything that is known about the job: the document that `holter describe --json` prints.
 
         Args:
-            price: What one machine costs an hour, for the bill; by default what `holter run --price` said.
+            price: Price of one machine per hour, for the bill; by default that of `holter run --price`.
 
         Raises:
             ValueError: The price is negative or not finite.
@@ -117,7 +117,7 @@ class Job(JobPart):
         return Document(describe(self.trial, price=price))
 
     def diagnose(self) -> Document:
-        """Return the verdict and the breakdown it stands on: what `holter diagnose --json` prints."""
+        """Return the verdict and the parts of a step, as `holter diagnose --json` prints them."""
         from holter.views.document.description import diagnosis
 
         return Document(diagnosis(cast("Description", self.summary())))
@@ -126,7 +126,7 @@ class Job(JobPart):
         """Return one chart of the report; a notebook shows it. `holter.views.figures.names()` lists them.
 
         Raises:
-            KeyError: There is no such chart; the text names those there are.
+            KeyError: The chart does not exist; the text names all charts.
         """
         from holter.views.figures import draw
         from holter.views.reading import Reading
@@ -150,10 +150,7 @@ class Job(JobPart):
         return Document(compare([job.trial for job in jobs], **how))
 
     def python_profile(self, **chosen: Any) -> list[Document]:
-        """Return what profilers of Python found.
-
-        `holter.views.document.python_profile` says what can be chosen.
-        """
+        """Return the results of Python profilers; for `chosen` see `holter.views.document.python_profile`."""
         from holter.views.document.python_profile import python_profile
 
         return [Document(one) for one in python_profile(self.trial, **chosen)]

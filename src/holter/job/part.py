@@ -1,4 +1,4 @@
-"""A job or a part of it: its tables, and statistics of them."""
+"""A job or a part of it: its tables and their statistics."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 class JobPart:
-    """The tables of a job, as far as their rows lie in the part; nothing is read before it is asked for."""
+    """The rows of a job's tables that lie in one part of it; every access reads the store."""
 
     def __init__(self, folder: JobFolder, chosen: Part) -> None:
         self.folder = folder
         self.chosen = chosen
-        """Which part it is."""
+        """The part."""
 
     def part(
         self,
@@ -32,14 +32,14 @@ class JobPart:
         nodes: Iterable[str] | None = None,
         ranks: Iterable[int] | None = None,
     ) -> JobPart:
-        """Return a part, with the same tables and statistics; a part of it may be taken again.
+        """Return a part with the same tables and statistics; parts can be narrowed down again.
 
         Args:
-            start_ns: Only what begins at or after it, nanoseconds since the epoch.
-            end_ns: Only what begins before it.
-            steps: Only from the begin of one step to the end of another, both included, instead.
+            start_ns: Only rows that begin at or after this time, nanoseconds since the epoch.
+            end_ns: Only rows that begin before this time.
+            steps: Instead of times: from the first step to the last step, both included.
             nodes: Only these nodes.
-            ranks: Only these ranks; samples of the machine have none and all count.
+            ranks: Only these ranks; samples of the machine have no rank and are always included.
 
         Raises:
             LookupError: None of the steps was recorded.
@@ -60,7 +60,7 @@ class JobPart:
 
     @property
     def trial(self) -> Trial:
-        """The job's tables, opened to read now; `trial.sql("SELECT …")` answers any question."""
+        """The job's tables, opened now; `trial.sql("SELECT …")` queries them."""
         from holter.store.trial import Trial
 
         return Trial(self.folder)
@@ -72,39 +72,39 @@ class JobPart:
 
     @property
     def spans(self) -> Frame:
-        """Timed stretches of work: phases of steps, batches being built, annotations."""
+        """Timed spans: phases of steps, batches in preparation, annotations."""
         return self.table("spans")
 
     @property
     def scalars(self) -> Frame:
-        """Numbers that training produced."""
+        """Numbers that the training produced, such as losses."""
         return self.table("scalars")
 
     @property
     def steps(self) -> Rows:
-        """One row for each step of each rank, its time split into exclusive parts; nanoseconds."""
+        """One row per step and rank, its time split into exclusive parts; nanoseconds."""
         return Frame(self.trial, "steps") if self.chosen.whole else Rows(self.chosen.steps(self.trial))
 
     @property
     def events(self) -> Frame:
-        """Rare facts: processes, loaders, exceptions, faults."""
+        """Events: processes, loaders, exceptions, faults."""
         return self.table("events")
 
     @property
     def operators(self) -> Frame:
-        """Operators of the framework and functions of Python on the host, as profiling windows saw them."""
+        """Operators of the framework and Python functions on the host, from profiling windows."""
         return self.table("operators")
 
     @property
     def kernels(self) -> Frame:
-        """Kernels on accelerators, as profiling windows saw them."""
+        """Kernels on accelerators, from profiling windows."""
         return self.table("kernels")
 
     def table(self, name: str) -> Frame:
-        """Return a table by its name, as `launches` or `memory_operations`; `holter.schema.tables` has all.
+        """Return a table by its name, such as `launches`; `holter.schema.tables` lists all.
 
         Raises:
-            KeyError: There is no such table; the text names those there are.
+            KeyError: The table does not exist; the text names all tables.
         """
         from holter.schema.tables import TABLES
         from holter.views.wording import meant
@@ -120,7 +120,7 @@ class JobPart:
 
         Args:
             by_device: Keep devices apart.
-            by_phase: One row for each mode of steps, and for what lies before, between and after them.
+            by_phase: One row per mode of steps, and one each for the time before, between and after them.
         """
         from holter.views.document import measures
 
@@ -130,26 +130,26 @@ class JobPart:
         """Return statistics of durations, ms: of steps by `mode`; of spans by `phase` or `name`.
 
         Raises:
-            ValueError: `by` is none of these.
+            ValueError: `by` has another value.
         """
         from holter.views.document import measures
 
         return _rows(measures.step_statistics(self.trial, self.chosen, by))
 
     def device_usage(self, ranges: Sequence[tuple[float, float]] = ((90, 100), (10, 90), (0, 10))) -> Rows:
-        """Return how often cores and GPUs were full, in between and idle: readings in each range, percent."""
+        """Return the share of readings of cores and GPUs in each range of utilization, percent."""
         from holter.views.document import measures
 
         return _rows(measures.device_usage(self.trial, self.chosen, ranges))
 
     def phase_intervals(self) -> Rows:
-        """Return the job cut into modes of steps and what lies around them: `start`, `end`, `phase`; ns."""
+        """Return the modes of steps and the time around them as intervals: `start`, `end`, `phase`; ns."""
         from holter.views.document import measures
 
         return Rows(measures.phase_intervals(self.trial, self.chosen))
 
     def find_bottlenecks(self, **limits: float) -> Rows:
-        """Return when GPUs idled while cores were full or waited, and too long steps; and what ran then.
+        """Return times at which GPUs idled while cores were busy or waited, and slow steps, with their work.
 
         Args:
             limits: `gpu_below`, `core_above`, `iowait_above` and `sigmas`, as for
@@ -160,29 +160,29 @@ class JobPart:
         return _rows(find_bottlenecks(self.trial, self.chosen, **limits))
 
     def running_at(self, moments: Sequence[int]) -> Document:
-        """Return what ran at moments, ns since the epoch: `phases`, `names` of operators, `modes`."""
+        """Return phases, operators and modes at given times, ns since the epoch."""
         from holter.views.document import measures
 
         return Document(measures.running_at(self.trial, self.chosen, moments))
 
     def running_during(self, stretches: Sequence[tuple[int, int]]) -> Document:
-        """Return what ran during stretches from one time to another, ns since the epoch; see `running_at`."""
+        """Return phases, operators and modes during intervals, ns since the epoch; see `running_at`."""
         from holter.views.document import measures
 
         return Document(measures.running_during(self.trial, self.chosen, stretches))
 
     def series(self, metric: str, buckets: int = 2000) -> Rows:
-        """Return mean, min and max of a metric in so many equal stretches of time, for each device.
+        """Return mean, min and max of a metric in `buckets` equal intervals, for each device.
 
         Raises:
-            KeyError: There is no such metric.
+            KeyError: The metric does not exist.
         """
         from holter.views.document import measures
 
         return Rows(measures.downsampled(self.trial, self.chosen, metric, buckets))
 
     def loaders(self) -> Document:
-        """Return what the data loaders did: waits, workers, queues; see `holter.views.document.loaders`."""
+        """Return waits, workers and queues of the data loaders; see `holter.views.document.loaders`."""
         from holter.views.document.loaders import loaders
 
         return Document(loaders(self.trial, start_ns=self.chosen.start_ns, end_ns=self.chosen.end_ns))

@@ -1,4 +1,4 @@
-"""What a job hands out: tables read when they are asked for, charts, documents; a notebook shows them all."""
+"""Results of a job that notebooks show: tables that are read on access, and charts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Picture:
-    """One chart: `data` holds its rows and marks, or is the reason why there is nothing to draw."""
+    """One chart: `data` holds its rows and marks, or the reason why it is empty."""
 
     def __init__(self, data: Figure | str) -> None:
         self.data = data
@@ -29,7 +29,7 @@ class Picture:
 
 
 class Frame(Rows):
-    """A table of a job that is read when it is asked for, whole or in part."""
+    """A table of a job, whole or in part; every access reads the store."""
 
     def __init__(self, trial: Trial, name: str, **chosen: Any) -> None:
         self._trial = trial
@@ -44,17 +44,17 @@ class Frame(Rows):
         where: str | None = None,
         **equal: str | int,
     ) -> Frame:
-        """Narrow the frame down; only what is left is read.
+        """Return a smaller frame; only its rows are read.
 
         Args:
-            columns: Names of columns; all when none is given.
+            columns: Names of columns; by default all.
             start_ns: Only rows at or after this time, nanoseconds since the epoch.
             end_ns: Only rows before this time.
             where: An SQL condition, as in `"phase = 'forward' AND step > 100"`.
             equal: Values of columns, as in `job.scalars.select(name="loss", mode="train", rank=0)`.
 
         Raises:
-            KeyError: There is no column that `equal` names.
+            KeyError: A column in `equal` does not exist.
         """
         conditions = [f"({given})" for given in (self._chosen.get("where"), where) if given]
         conditions += [_condition(self._name, column, value) for column, value in equal.items()]
@@ -66,12 +66,12 @@ class Frame(Rows):
 
     @property
     def table(self) -> Table:
-        """The rows as named numpy columns, read now. The frame keeps nothing."""
+        """The rows as named numpy columns, read now and not kept."""
         found = self._steps() if self._name == "steps" else None
         return found if found is not None else self._trial.table(self._name, **self._chosen)
 
     def _steps(self) -> Table | None:
-        """Compute steps from spans when none are stored, as for a job that was not judged."""
+        """Compute steps from spans for a job without stored steps, which was not judged; else None."""
         if self._chosen or self._trial.table("steps", columns=("time",)).rows:
             return None
         from holter.views.tables import steps_of

@@ -13,12 +13,15 @@ import traceback  # now, not when a process fails: importing it then undoes that
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holter.recorder.guard import tell
+from holter.recorder.imports import not_recorded
 from holter.recorder.spool.files import open_apart
 from holter.recorder.spool.thread_spool import PHASES, ThreadSpool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
+
+    from holter.recorder.identity import Identity
 
 MAX_MESSAGE = 4_000
 MAX_TRACEBACK = 32_000
@@ -30,6 +33,7 @@ _OOM = ("out of memory", "can't allocate memory", "cannot allocate memory", "all
 class FailingSession(Protocol):
     """The session whose failure is noted."""
 
+    identity: Identity
     step: int
     failing: tuple[int, int, int] | None
     noted: int | None
@@ -139,10 +143,16 @@ def note(session: FailingSession, error: BaseException, thread: str | None = Non
 
 
 def note_last(session: FailingSession) -> None:
-    """Journal the exception that ends the process, when somebody replaced our hook without chaining."""
+    """Journal the exception that ends the process, when somebody replaced our hook without chaining.
+
+    A process that recorded no training also journals the versions of other frameworks that it imported.
+    """
     error = getattr(sys, "last_value", None)
     if error is not None and not hasattr(sys, "ps1"):
         note(session, error)
+    if not session.identity.recording and session.identity.worker is None and (found := not_recorded()):
+        session.open()
+        session.journal("imported", found)
 
 
 class Stacks:

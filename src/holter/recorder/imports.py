@@ -7,7 +7,10 @@ anyway; the rest of the recorder is loaded only in processes that import a frame
 from __future__ import annotations
 
 import atexit
+import os
 import sys
+
+from holter.recorder import PID, STARTED_NS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,6 +25,21 @@ TRIGGERS = {
     "pytorch_lightning.loops.fit_loop": "lightning",
 }
 """Module of a framework → file of `frameworks/` that knows it."""
+
+NOT_RECORDED = {
+    "catboost": "CatBoost",
+    "flax": "Flax",
+    "jax": "JAX",
+    "keras": "Keras",
+    "lightfm": "LightFM",
+    "lightgbm": "LightGBM",
+    "mxnet": "MXNet",
+    "paddle": "PaddlePaddle",
+    "sklearn": "scikit-learn",
+    "tensorflow": "TensorFlow",
+    "xgboost": "XGBoost",
+}
+"""Modules of frameworks without an adapter → name; a process without training notes which it imported."""
 
 
 class ImportWatch:
@@ -113,17 +131,40 @@ def attach(module: str) -> None:
         sys.stderr.write(f"holter: {module} is not recorded: {type(error).__name__}: {error}\n")
 
 
+def not_recorded() -> dict[str, str | None]:
+    """Return the versions of the frameworks that this process imported and that have no adapter."""
+    return {name: vars(sys.modules[name]).get("__version__") for name in NOT_RECORDED if name in sys.modules}
+
+
 def _at_exit() -> None:
-    """Note what ended a process that never trained; one with a session has noted it already."""
+    """Note what ended a process that never trained, and what it imported; a session has done so already."""
     last = getattr(sys, "last_value", None)
     # After Ctrl-C the interpreter ends itself with SIGINT, unless code is compiled from text until then.
-    if last is None or isinstance(last, KeyboardInterrupt) or hasattr(sys, "ps1"):
+    if isinstance(last, KeyboardInterrupt) or hasattr(sys, "ps1"):
         return
     try:
-        from holter.recorder import failure, session
+        if last is not None:
+            from holter.recorder import failure, session
 
-        current = session.activate()
-        if current is not None:
-            failure.note_last(current)
+            current = session.activate()
+            if current is not None:
+                failure.note_last(current)
+        elif "holter.recorder.session" not in sys.modules and (found := not_recorded()):
+            _journal_alone({"imported": found})
     except Exception as error:
-        sys.stderr.write(f"holter: the exception was not noted: {type(error).__name__}: {error}\n")
+        sys.stderr.write(f"holter: the end was not noted: {type(error).__name__}: {error}\n")
+
+
+def _journal_alone(fact: dict[str, object]) -> None:
+    """Write the journal of a process that has no session; loading one would take its exit 30 ms."""
+    import json
+
+    from holter.schema.record import ENV_DISABLE, ENV_SPOOL, journal_name
+
+    directory = os.environ.get(ENV_SPOOL)
+    if directory and os.environ.get(ENV_DISABLE) != "1" and os.getpid() == PID:
+        lines = json.dumps({"process": {"pid": PID, "role": "other"}}) + "\n" + json.dumps(fact, default=str)
+        with open(
+            os.path.join(directory, journal_name(f"{PID}-{STARTED_NS}")), "x", encoding="utf-8"
+        ) as file:
+            file.write(lines + "\n")

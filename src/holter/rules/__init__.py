@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from holter.parameters import Parameter, nearest, parameter
-from holter.plugins import modules, strangers
+from holter.plugins import external, modules
 from holter.rules.engine.check_rule import check_rule
 from holter.rules.engine.coverage import Coverage, Reason
 from holter.rules.engine.job_facts import JobFacts
@@ -76,7 +76,7 @@ def catalogue() -> dict[str, type[Rule]]:
         if len(rules) != 1 or _folded(rules[0].__name__) != _folded(name):
             raise BadRule(f"{module.__name__} must hold one rule with the name of the file")
         found[rules[0].__name__] = rules[0]
-    for name, value in strangers(__name__).items():
+    for name, value in external(__name__).items():
         if not _is_rule(value):
             raise BadRule(f"plug-in {name!r} of {__name__} is not a rule: {value!r}")
         found.setdefault(value.__name__, value)

@@ -243,7 +243,7 @@ def test_a_store_that_was_away_at_the_end_gets_the_records_and_the_end_that_the_
     shutil.move(away, job.store)
     code, _, told = said("jobs", "--store", job.store)
     assert code == 0
-    assert "could not store all of it" in told
+    assert "could not store all records" in told
     assert job.steps() == list(range(1500))
     manifest = job.run.folder.manifest()
     assert (manifest["status"], manifest["exit_code"]) == ("Completed", 0)

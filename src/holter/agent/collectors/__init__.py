@@ -97,7 +97,7 @@ def collectors(machine: Machine) -> tuple[list[Collector], list[tuple[str, str]]
             ):
                 classes[name] = value
     try:
-        classes |= plugins.strangers("holter.collectors")
+        classes |= plugins.external("holter.collectors")
     except ImportError as error:
         missing.append(("collectors of other packages", str(error)))
     for name, kind in classes.items():

@@ -1,4 +1,4 @@
-"""`holter compare A B`: what changed between jobs, how sure that is, and what it is worth."""
+"""`holter compare A B`: what changed between jobs, how certain that is, and what it saves."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from holter.cli import options, output
+from holter.cli.comparing import compare_jobs
 from holter.cli.options import Refusal
 from holter.cli.output import clean
 from holter.views.comparison.changes import changes, comparison_rows
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-ABOUT = "Compare jobs with the first one: step and epoch time, where the time goes, hours and money."
+ABOUT = "Compare jobs with a baseline: step and epoch time, parts of a step, hours and money."
 EXAMPLES = """  holter compare before after
   holter compare before after --price 32.77 --epochs 30
   holter compare baseline try-1 try-2 --json
@@ -27,26 +28,26 @@ def main(words_: list[str]) -> int:
     parser = options.Parser("compare", ABOUT, EXAMPLES)
     parser.add_argument("jobs", metavar="JOB", nargs="+", help="two jobs or more; the first is the baseline")
     options.add_store(parser)
-    parser.add_argument("--price", metavar="MONEY", type=float, help="what one machine costs an hour")
-    parser.add_argument("--epochs", metavar="N", type=float, help="epochs of a whole run")
-    parser.add_argument("--nodes", metavar="N", type=float, help="machines; by default those of the job")
+    options.add_price(parser)
+    parser.add_argument("--epochs", metavar="N", type=float, help="epochs of a full training")
     parser.add_argument(
-        "--epoch-steps", metavar="N", type=int, help="steps of an epoch, where epochs cannot be seen"
+        "--nodes", metavar="N", type=float, help="machines of a full training; default: those of the job"
     )
-    parser.add_argument("--mean", action="store_true", help="compare mean step times, not medians")
     parser.add_argument(
-        "--markdown", action="store_true", help="Markdown as GitHub shows it, for a pull request"
+        "--epoch-steps", metavar="N", type=int, help="steps per epoch, if the job recorded no epochs"
     )
+    parser.add_argument("--mean", action="store_true", help="compare means of step times instead of medians")
+    parser.add_argument("--markdown", action="store_true", help="print Markdown for a pull request")
     options.add_json(parser)
     given = parser.read(words_)
     if given.epoch_steps is not None and given.epoch_steps < 1:
         raise Refusal(f"--epoch-steps must be at least 1, not {given.epoch_steps}")
     if given.json and given.markdown:
         raise Refusal("give --json or --markdown, not both")
-    document = compared(
+    document = compare_jobs(
         given.jobs,
         given.store,
-        price=given.price,
+        price=options.price(given.price),
         epochs=given.epochs,
         nodes=given.nodes,
         epoch_steps=given.epoch_steps,
@@ -59,26 +60,12 @@ def main(words_: list[str]) -> int:
 
         sys.stdout.write(markdown(document))
     else:
-        show(document, output.console(sys.stdout))
+        _show(document, output.console(sys.stdout))
     return 0
 
 
-def compared(names: list[str], store: str | None, **how: Any) -> dict[str, Any]:
-    """Compare jobs by what a user calls them; raises `Refusal`."""
-    from holter.store.trial import Trial
-    from holter.views.comparison.document import compare
-
-    folders = [options.find_job(name, store) for name in names]
-    for folder in folders:
-        options.check_readable(folder)
-    try:
-        return compare([Trial(folder) for folder in folders], **how)
-    except ValueError as error:
-        raise Refusal(str(error)) from None
-
-
-def show(document: Mapping[str, Any], out: Console) -> None:
-    """Print a comparison: a table of all jobs, then what is to be said of each but the first."""
+def _show(document: Mapping[str, Any], out: Console) -> None:
+    """Print a comparison: a table of all jobs, then the changes of each job against the baseline."""
     from rich.padding import Padding
     from rich.table import Table
     from rich.text import Text

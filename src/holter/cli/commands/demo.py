@@ -1,4 +1,4 @@
-"""`holter demo [NAME]`: a built-in training, sick or healthy, run and diagnosed like one's own."""
+"""`holter demo [NAME]`: record and diagnose a built-in training."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-from holter.cli import options
-from holter.cli.commands.run import execute, plan
+from holter.cli import options, output
 from holter.cli.options import Refusal
+from holter.cli.run.execution import execute
+from holter.cli.run.plan import plan
 
 ABOUT = (
-    "Run a built-in training under holter: what it says, before you touch your own code. Needs torch, no GPU."
+    "Record a built-in training and print its verdict, to see holter before you use it on your own code. "
+    "Needs torch, no GPU."
 )
 EXAMPLES = """  holter demo
   holter demo healthy
@@ -27,15 +29,13 @@ def main(words: list[str]) -> int:
     """Run `holter demo`."""
     parser = options.Parser("demo", ABOUT, EXAMPLES)
     parser.add_argument(
-        "name", metavar="NAME", nargs="?", default=DEFAULT, help=f"which one; default: {DEFAULT}"
+        "name", metavar="NAME", nargs="?", default=DEFAULT, help=f"the demo; default: {DEFAULT}"
     )
-    parser.add_argument("--list", action="store_true", help="name the demos and say what is wrong with each")
+    parser.add_argument("--list", action="store_true", help="list the demos and the problem of each")
     parser.add_argument(
-        "--seconds", type=float, default=25.0, metavar="S", help="how long to train; default 25"
+        "--seconds", type=float, default=25.0, metavar="S", help="how long to train; default: 25"
     )
-    parser.add_argument(
-        "--python", metavar="PATH", help="a Python that has torch; default: the first one found"
-    )
+    parser.add_argument("--python", metavar="PATH", help="a Python with torch; default: the first one found")
     options.add_store(parser)
     given = parser.read(words)
     listed = demos()
@@ -52,14 +52,14 @@ def main(words: list[str]) -> int:
     chosen = ["--store", given.store] if given.store else []
     command = [given.python or _python(), str(script), "--seconds", f"{given.seconds:g}"]
     checked = plan([*chosen, "--", *command])
-    options.warn(f"demo {given.name}: {listed[given.name]}")
+    output.warn(f"demo {given.name}: {listed[given.name]}")
     code = execute(checked)
-    options.warn("now your own training: holter run -- python train.py")
+    output.warn("now record your own training: holter run -- python train.py")
     return code
 
 
 def demos() -> dict[str, str]:
-    """Return the demos and the first sentence of each."""
+    """Return the demos, each with its first sentence."""
     found = {}
     for path in sorted(FOLDER.glob("[a-z]*.py"), key=lambda path: path.stem != DEFAULT):
         about = ast.get_docstring(ast.parse(path.read_text())) or ""
@@ -68,7 +68,7 @@ def demos() -> dict[str, str]:
 
 
 def _python() -> str:
-    """Return the first Python that has torch: ours, then those on PATH."""
+    """Return the first Python that has torch: the one that runs holter, then those on PATH."""
     tried = []
     for python in (sys.executable, shutil.which("python"), shutil.which("python3")):
         if python and python not in tried:
@@ -81,6 +81,6 @@ def _python() -> str:
             if subprocess.run(asked, capture_output=True, check=False).returncode == 0:
                 return python
     raise Refusal(
-        f"the demo needs torch, which is not in {' or '.join(tried)}; "
+        f"the demo needs torch, which {' and '.join(tried)} cannot import; "
         "install it (pip install torch) or name a Python that has it: holter demo --python PATH",
     )

@@ -1,4 +1,4 @@
-"""`holter describe JOB`: everything known of one job, in more depth than the card."""
+"""`holter describe JOB`: show everything that is known about one job."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from holter.analysis.verdict.evidence import counted
 from holter.cli import options, output
 from holter.cli.bar import bar, legend
 from holter.cli.detail import operators
+from holter.cli.job_lookup import check_readable, find_job
 from holter.cli.machine import utilization
 from holter.cli.output import clean
 from holter.schema.phases import JOB_PHASES
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from holter.views.document.types.rules import RuleResult
     from holter.views.issues import IssueGroup
 
-ABOUT = "Show everything known of one job, finished or running."
+ABOUT = "Show everything that is known about a job, finished or running."
 EXAMPLES = """  holter describe latest
   holter describe train-20260131-120000 --json | jq .verdict.sentence
   holter describe holter-jobs/train-20260131-120000"""
@@ -59,7 +60,7 @@ def main(words_: list[str]) -> int:
     options.add_price(parser)
     options.add_json(parser)
     given = parser.read(words_)
-    description = described(options.find_job(given.job, given.store), options.price(given.price))
+    description = described(find_job(given.job, given.store), options.price(given.price))
     if given.json:
         output.write_json(description)
     else:
@@ -68,16 +69,16 @@ def main(words_: list[str]) -> int:
 
 
 def described(folder: JobFolder, price: float | None = None) -> Description:
-    """Describe a job; raises `Refusal` with code 65 when its manifest cannot be read, saying why."""
+    """Describe a job; raises `Refusal` with code 65 when its manifest cannot be read."""
     from holter.store.trial import Trial
     from holter.views.document.description import describe
 
-    options.check_readable(folder)
+    check_readable(folder)
     return describe(Trial(folder), price=price)
 
 
 def show(description: Mapping[str, Any], out: Console) -> None:
-    """Print a description, section by section; what is not known is left out or said in words."""
+    """Print a description, section by section; a section without data is left out."""
     from rich.text import Text
 
     for title, lines in _sections(description, out.width):
@@ -98,8 +99,8 @@ def _sections(d: Mapping[str, Any], width: int) -> Iterator[tuple[str, list[Any]
     yield ("Verdict", list(_verdict(d)))
     if d["breakdown"]:
         lines: list[Any] = [bar(d["breakdown"], width - 2), *legend(d["breakdown"], width - 2, d["not_seen"])]
-        whole = "the accelerators' time" if "trace" in d else "the training loop's wall time after warm-up"
-        lines.append(f"of {whole}")
+        whole = "the accelerators' time" if "trace" in d else "the training loop's time after warm-up"
+        lines.append(f"share of {whole}")
         yield ("Where a step's time goes", lines)
     if d["steps"]:
         yield ("Steps", list(_steps(d)))
@@ -146,11 +147,11 @@ def _job(d: Mapping[str, Any]) -> Iterator[str]:
         memory = f"{size(node['memory_bytes'])} memory"
         yield f"node {node['node']}: {cpus}, {memory}, {gpus_text(node['gpus'])}{part}"
     if (expected := job.get("nodes_expected") or 0) > len(d["nodes"]):
-        yield f"of {expected} nodes {len(d['nodes'])} recorded"
+        yield f"{len(d['nodes'])} of {expected} nodes recorded"
 
 
 def _part(node: Mapping[str, Any]) -> str:
-    """Say what one node of several did, and how its clock differs."""
+    """Return status, ranks and clock skew of one node of several."""
     said = [str(node["status"])] if node.get("status") else []
     if ranks := node.get("ranks"):
         said.append(f"rank {', '.join(map(str, ranks[:8]))}{' ...' if len(ranks) > 8 else ''}")
@@ -164,7 +165,7 @@ def _part(node: Mapping[str, Any]) -> str:
                 f"{against}: {apart:+.3f} ms, spread {spread:.3f} ms of "
                 f"{counted(clock['collectives'], 'collective')}"
             )
-    return "; ".join(said) or "nothing else is known of it"
+    return "; ".join(said) or "no other facts"
 
 
 def _verdict(d: Mapping[str, Any]) -> Iterator[Any]:
@@ -212,12 +213,12 @@ def _loading(d: Mapping[str, Any]) -> Iterator[str]:
     if stages:
         yield f"{stages} (percent of the loop)"
     known = {"workers": "workers", "pin_memory": "pinned memory", "prefetch_factor": "prefetch factor"}
-    said = [f"{text} {_said(loading[key])}" for key, text in known.items() if loading.get(key) is not None]
-    if said:
-        yield ", ".join(said)
+    values = [f"{text} {_value(loading[key])}" for key, text in known.items() if loading.get(key) is not None]
+    if values:
+        yield ", ".join(values)
 
 
-def _said(value: Any) -> str:
+def _value(value: Any) -> str:
     return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
 
 
@@ -233,7 +234,7 @@ def _rules(rules: list[RuleResult]) -> Iterator[Any]:
     from rich.text import Text
 
     if not rules:
-        yield "No rule has judged this job; judge it now: holter rules run JOB"
+        yield "No rule has judged this job. Judge it now: holter rules run JOB"
         return
     for found in ordered(rules):
         yield from _issue(found)
@@ -246,7 +247,7 @@ def _rules(rules: list[RuleResult]) -> Iterator[Any]:
         if rule["status"] not in ("NoIssuesFound", "IssuesFound"):
             yield f"{rule['name']}: {rule['status']}{': ' + str(rule['error']) if rule.get('error') else ''}"
         if rule.get("more_issues"):
-            yield f"{rule['name']}: {counted(rule['more_issues'], 'more issue')}, only counted"
+            yield f"{rule['name']}: {counted(rule['more_issues'], 'more issue')}, not listed"
     unseen = not_judged(rules)
     quiet = [r["name"] for r in rules if r["status"] == "NoIssuesFound" and r["name"] not in unseen]
     if quiet:
@@ -279,4 +280,4 @@ def _cost(cost: Mapping[str, Any]) -> Iterator[str]:
     said = [text.format(form(cost[key])) for key, text, form in known if cost.get(key) is not None]
     yield "; ".join(said) or "unknown"
     for fault in cost["faults"]:
-        yield f"own fault in {fault.get('where', '')}: {fault.get('error', '')}"
+        yield f"internal error in {fault.get('where', '')}: {fault.get('error', '')}"

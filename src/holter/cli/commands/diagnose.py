@@ -1,14 +1,16 @@
-"""`holter diagnose JOB|TRACE…`: the verdict with its evidence, and the breakdown it stands on."""
+"""`holter diagnose JOB|TRACE…`: the verdict, its evidence, and the parts of a step."""
 
 from __future__ import annotations
 
 import sys
 
-from holter.cli import options, output, traces
+from holter.cli import foreign_traces, options, output
+from holter.cli.job_lookup import check_readable, find_job
+from holter.cli.naming import command_for
 
 ABOUT = (
-    "Say why a job is slow or sick, with the evidence. Works on finished and on running jobs, and on "
-    "traces that holter did not record: files of torch.profiler, and folders with one a rank."
+    "Say why a job is slow or sick, with the evidence. Reads finished and running jobs, and traces that "
+    "other tools recorded, such as files of torch.profiler and folders with one file per rank."
 )
 EXAMPLES = """  holter diagnose latest
   holter diagnose holter-jobs/train-20260131-120000 --json
@@ -23,30 +25,30 @@ def main(words: list[str]) -> int:
         "jobs",
         metavar="JOB|TRACE",
         nargs="+",
-        help="a job's name, the start of one, `latest`, or a job's folder; or files and folders of traces",
+        help="a job's name, the start of its name, `latest`, a job's folder; or files and folders of traces",
     )
     options.add_store(parser)
     options.add_json(parser)
     parser.add_argument(
         "--detail",
         action="store_true",
-        help="also what lies behind the card: operators, kernels, modules, launches, collectives, MFU",
+        help="also list operators, kernels, modules, launches, collectives and MFU",
     )
     given = parser.read(words)
     from holter.cli.card import print_card
     from holter.cli.detail import show
     from holter.views.document.description import diagnosis
 
-    if traces.is_trace(given.jobs):
-        description = traces.described(given.jobs, in_detail=given.json or given.detail)
-        more = "the same with --detail: operators, kernels, modules, launches; with --json for programs"
+    if foreign_traces.is_trace(given.jobs):
+        description = foreign_traces.describe_paths(given.jobs, in_detail=given.json or given.detail)
+        more = "add --detail for operators, kernels, modules and launches; --json for programs"
     else:
         from holter.store.trial import Trial
 
-        folder = options.find_job(given.jobs[0], given.store)
-        options.check_readable(folder)
-        description = traces.judged(Trial(folder), in_detail=given.json or given.detail)
-        more = options.look(folder)
+        folder = find_job(given.jobs[0], given.store)
+        check_readable(folder)
+        description = foreign_traces.describe_job(Trial(folder), in_detail=given.json or given.detail)
+        more = command_for(folder)
     if given.json:
         output.write_json(diagnosis(description))
     else:

@@ -1,4 +1,4 @@
-"""`holter doctor`: what can and cannot be measured on this machine, and why."""
+"""`holter doctor`: list what holter can and cannot measure on this machine, and why."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from holter.views.wording import size
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-ABOUT = "Say what can and cannot be measured on this machine, and why. Changes nothing; always ends with 0."
+ABOUT = (
+    "List what holter can and cannot measure on this machine, and why. Changes nothing; the exit code is 0."
+)
 EXAMPLES = """  holter doctor
   holter doctor --python .venv/bin/python --store s3://bucket/jobs
   holter doctor --json"""
@@ -40,12 +42,12 @@ _COLLECTORS = {
     "amd": "AMD GPUs",
     "overhead": "holter's own cost",
 }
-_LITTLE_SHARED = 1 << 30
-_NEEDS_SPACE = 256 * 1024 * 1024
+_SMALL_SHARED_MEMORY = 1 << 30
+_NEEDED_BYTES = 256 * 1024 * 1024
 
 
-class Finding(NamedTuple):
-    """One thing that can be measured (`yes`), in part (`partly`), or not (`no`); `none`: it is not there."""
+class Capability(NamedTuple):
+    """One subject, measurable (`yes`), in part (`partly`), not (`no`), or absent on this machine (`none`)."""
 
     what: str
     state: str
@@ -61,7 +63,7 @@ def main(words: list[str]) -> int:
     given = parser.read(words)
     from holter.store.job import store_url
 
-    checks: list[Callable[[], Iterator[Finding]]] = [
+    checks: list[Callable[[], Iterator[Capability]]] = [
         _holter,
         lambda: _training(given.python),
         lambda: _store(store_url(given.store)),
@@ -78,29 +80,31 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def _safely(check: Callable[[], Iterator[Finding]]) -> list[Finding]:
+def _safely(check: Callable[[], Iterator[Capability]]) -> list[Capability]:
     try:
         return list(check())
     except Exception as error:
         return [
-            Finding(
+            Capability(
                 getattr(check, "__name__", "check").strip("_<>"), "no", f"{type(error).__name__}: {error}"
             )
         ]
 
 
-def _holter() -> Iterator[Finding]:
+def _holter() -> Iterator[Capability]:
     from holter import __version__
 
-    yield Finding("holter", "yes", f"{__version__} on Python {platform.python_version()}, {sys.executable}")
+    yield Capability(
+        "holter", "yes", f"{__version__} on Python {platform.python_version()}, {sys.executable}"
+    )
     if sys.platform != "linux":
-        yield Finding(
-            "system", "partly", f"{sys.platform}: made for Linux; much of what is below reads /proc"
+        yield Capability(
+            "system", "partly", f"{sys.platform}: holter is made for Linux and reads most metrics from /proc"
         )
 
 
-def _training(given: str | None) -> Iterator[Finding]:
-    """Ask the training's own Python, which need not be ours."""
+def _training(given: str | None) -> Iterator[Capability]:
+    """Ask the training's Python, which may be another one than holter's."""
     python = given or shutil.which("python") or shutil.which("python3") or sys.executable
     program = (
         "import sys, importlib.util as u, importlib.metadata as m\n"
@@ -119,33 +123,33 @@ def _training(given: str | None) -> Iterator[Finding]:
             [python, "-c", program], capture_output=True, text=True, timeout=20, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        yield Finding("training's Python", "no", f"{python}: {error}")
+        yield Capability("training's Python", "no", f"{python}: {error}")
         return
     lines = done.stdout.splitlines()
     if done.returncode or len(lines) < 1:
-        yield Finding("training's Python", "no", f"{python}: {done.stderr.strip().splitlines()[-1:]}")
+        yield Capability("training's Python", "no", f"{python}: {done.stderr.strip().splitlines()[-1:]}")
         return
     version = tuple(map(int, lines[0].split(".")))
     old = "" if version >= (3, 10) else "; the recorder needs 3.10 or newer"
-    yield Finding("training's Python", "no" if old else "yes", f"{lines[0]}, {python}{old}")
+    yield Capability("training's Python", "no" if old else "yes", f"{lines[0]}, {python}{old}")
     if not old:
-        for what, line, dear in (
-            ("marks", 2, "written by Python: right, but dear for steps of about 1 ms"),
-            ("sums of tensors", 3, "made by torch: right, but dear where they are saved at every step"),
+        for what, line, costly in (
+            ("marks", 2, "written in Python: correct, but costly for steps of about 1 ms"),
+            ("sums of tensors", 3, "computed by torch: correct, but costly when saved at every step"),
         ):
             yes = len(lines) > line and bool(lines[line])
-            text = "compiled" if yes else f"{dear}; see docs/explanation/cost.md"
-            yield Finding(what, "yes" if yes else "partly", text)
+            text = "compiled" if yes else f"{costly}; see docs/explanation/cost.md"
+            yield Capability(what, "yes" if yes else "partly", text)
     torch = lines[1] if len(lines) > 1 else ""
-    missing = f"{python} has no torch: only the machine is recorded; name another one with --python"
-    yield Finding(
+    missing = f"{python} has no torch: holter records the machine only; name another Python with --python"
+    yield Capability(
         "PyTorch",
         "yes" if torch else "none",
         f"{torch}: steps and their phases are recorded" if torch else missing,
     )
 
 
-def _store(url: str) -> Iterator[Finding]:
+def _store(url: str) -> Iterator[Capability]:
     if "://" in url and not url.startswith("file://"):
         yield _object_store(url)
         return
@@ -154,8 +158,8 @@ def _store(url: str) -> Iterator[Finding]:
     yield _writable("store", there, str(url))
 
 
-def _object_store(url: str) -> Finding:
-    """Write and delete a small object in the store, where no job can be, and list the jobs."""
+def _object_store(url: str) -> Capability:
+    """Write and delete a small object in the store under a name that no job can have; count the jobs."""
     from holter.store.urls import place
 
     try:
@@ -165,11 +169,11 @@ def _object_store(url: str) -> Finding:
         here.delete(key)
         jobs = len(here.folders())
     except (OSError, ValueError) as error:
-        return Finding("store", "no", str(error))
-    return Finding("store", "yes", f"{url}: writable, {counted(jobs, 'job')}")
+        return Capability("store", "no", str(error))
+    return Capability("store", "yes", f"{url}: writable, {counted(jobs, 'job')}")
 
 
-def _spool() -> Iterator[Finding]:
+def _spool() -> Iterator[Capability]:
     folder = Path(tempfile.gettempdir())
     found = _writable("spool", folder, str(folder))
     kind = _file_system(folder)
@@ -180,15 +184,15 @@ def _spool() -> Iterator[Finding]:
     yield found
 
 
-def _writable(what: str, folder: Path, name: str) -> Finding:
+def _writable(what: str, folder: Path, name: str) -> Capability:
     try:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".holter-"):
             free = shutil.disk_usage(folder).free
     except OSError as error:
-        return Finding(what, "no", f"{name}: {error.strerror}")
-    if free < _NEEDS_SPACE:
-        return Finding(what, "partly", f"{name}: only {size(free)} free")
-    return Finding(what, "yes", f"{name}: writable, {size(free)} free")
+        return Capability(what, "no", f"{name}: {error.strerror}")
+    if free < _NEEDED_BYTES:
+        return Capability(what, "partly", f"{name}: only {size(free)} free")
+    return Capability(what, "yes", f"{name}: writable, {size(free)} free")
 
 
 def _file_system(folder: Path) -> str:
@@ -200,7 +204,7 @@ def _file_system(folder: Path) -> str:
     return kind
 
 
-def _limits() -> Iterator[Finding]:
+def _limits() -> Iterator[Capability]:
     from holter.agent.machine.cgroups import ControlGroup
 
     cores = len(os.sched_getaffinity(0))
@@ -208,40 +212,40 @@ def _limits() -> Iterator[Finding]:
     quota, limit = group.cpus(), group.memory_limit()
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limited = f"limited to {quota:g} by the cgroup" if quota else "no cgroup limit"
-    yield Finding("CPUs", "yes", f"{counted(cores, 'core')}, {limited}")
+    yield Capability("CPUs", "yes", f"{counted(cores, 'core')}, {limited}")
     limited = f"limited to {size(limit)} by the cgroup" if limit else "no cgroup limit"
-    yield Finding("memory", "yes", f"{size(total)}, {limited}")
+    yield Capability("memory", "yes", f"{size(total)}, {limited}")
     shared = Path("/dev/shm")  # noqa: S108
     if shared.is_dir():
         room = shutil.disk_usage(shared)
-        small = room.total < _LITTLE_SHARED
+        small = room.total < _SMALL_SHARED_MEMORY
         why = f"{size(room.free)} of {size(room.total)} free"
-        why += "; little for data-loader workers" if small else ""
-        yield Finding(str(shared), "partly" if small else "yes", why)
+        why += "; small for data-loader workers" if small else ""
+        yield Capability(str(shared), "partly" if small else "yes", why)
 
 
-def _collectors() -> Iterator[Finding]:
-    """Try every collector as the agent would."""
+def _collectors() -> Iterator[Capability]:
+    """Try every collector as the agent does."""
     from holter.agent.machine.node import capabilities
 
     for found in capabilities():
-        if "." in found["what"]:  # a single metric, of what is shown elsewhere
+        if "." in found["what"]:  # a single metric of a collector that has its own line
             continue
         what = _COLLECTORS.get(found["what"], found["what"])
         absent = "none" if found["what"] in ("nvidia", "amd", "cgroup") else "no"
-        yield Finding(what, "yes" if found["available"] else absent, found["why"] or "can be read")
+        yield Capability(what, "yes" if found["available"] else absent, found["why"] or "can be read")
 
 
-def _python_samples() -> Iterator[Finding]:
+def _python_samples() -> Iterator[Capability]:
     from holter.agent.python_samples import missing
 
     why = missing()
-    yield Finding(
-        "Python sampled", "no" if why else "yes", why or "from outside, with holter run --python-hz 5"
+    yield Capability(
+        "Python sampled", "no" if why else "yes", why or "from outside, by holter run --python-hz 5"
     )
 
 
-def _print(findings: list[Finding]) -> None:
+def _print(findings: list[Capability]) -> None:
     from rich.table import Table
     from rich.text import Text
 

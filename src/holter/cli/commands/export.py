@@ -1,4 +1,4 @@
-"""`holter export JOB --format FORMAT`: a job, or a part of it, as files that other programs show."""
+"""`holter export JOB --format FORMAT`: write a job, or a part of it, as files for other programs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holter.analysis.verdict.evidence import counted
-from holter.cli import options
+from holter.cli import options, output
+from holter.cli.job_lookup import find_job
 from holter.cli.options import Refusal, nearest
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from holter.report.exports import ExportSelection
     from holter.store.trial import Trial
 
-ABOUT = "Write a job, or a part of it, as files that other programs show."
+ABOUT = "Write a job, or a part of it, as files that other programs can show."
 EXAMPLES = """  holter export latest --format tensorboard -o runs && tensorboard --logdir runs
   holter export latest --format perfetto --steps 100:120 --rank 0"""
 
@@ -39,79 +40,88 @@ def main(words: list[str]) -> int:
         "-o",
         "--output",
         metavar="PATH",
-        help="the file to write, or for formats of many files a new or empty folder; "
-        "default: the job's name, with the format's ending, in this folder",
+        help="the file to write, or a new or empty folder for formats of several files; "
+        "default: the job's name with the format's ending, in this folder",
     )
-    parser.add_argument("--force", action="store_true", help="write over a file that is there")
-    parser.add_argument("--steps", metavar="A:B", help="only from step A up to step B, which is left out")
-    parser.add_argument("--seconds", metavar="A:B", help="only this stretch, in seconds since the job began")
+    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
+    parser.add_argument("--steps", metavar="A:B", help="only steps from A to B, without B")
+    parser.add_argument("--seconds", metavar="A:B", help="only this time, in seconds since the job began")
     parser.add_argument("--rank", metavar="R,...", help="only these ranks")
     parser.add_argument(
         "--low-gpu",
         metavar="PCT",
         type=float,
-        help="chrome: mark where a GPU was less busy than this, with all that was read at that moment",
+        help="format chrome: mark times at which a GPU was less busy, with all metrics of that time",
     )
+    options.add_json(parser)
     given = parser.read(words)
     if given.format not in known:
-        raise Refusal(f"no format {given.format!r}{nearest(given.format, known)}; valid: {', '.join(known)}")
+        raise Refusal(
+            f"unknown format {given.format!r}{nearest(given.format, known)}; valid: {', '.join(known)}"
+        )
     form = known[given.format]
     if given.output is None and not form.SUFFIX:
         raise Refusal(f"--output is required: --format {given.format} writes a folder")
     from holter.store.trial import Trial
 
-    folder = options.find_job(given.job, given.store)
+    folder = find_job(given.job, given.store)
     trial = Trial(folder)
     shown = given.output or folder.name + form.SUFFIX
-    output = Path(shown).expanduser()
-    _check(output, shown, is_folder=not form.SUFFIX, force=given.force)
+    target = Path(shown).expanduser()
+    _check(target, shown, is_folder=not form.SUFFIX, force=given.force)
     chosen = _chosen(trial, given.steps, given.seconds, given.rank)
     chosen = replace(chosen, low_gpu_pct=given.low_gpu)
     try:
-        with _draft(output, is_folder=not form.SUFFIX) as draft:
+        with _draft(target, is_folder=not form.SUFFIX) as draft:
             written = form.write(trial, chosen, draft)
             if not written:
                 some = given.steps or given.seconds or given.rank
-                part = " in what was chosen of it" if some else f"; {_how(trial)}"
+                part = " in the selected part" if some else f"; {_remedy(trial)}"
                 raise Refusal(f"job {folder.name} has no {form.NEEDS}{part}", Refusal.UNREADABLE)
-            draft.replace(output)
+            draft.replace(target)
     except OSError as error:
         raise Refusal(f"{shown} cannot be written: {error}", Refusal.UNREADABLE) from error
     for skipped in trial.skipped:
-        options.warn(f"left out {skipped['file']}: {skipped['why']}")
-    rows = counted(written, "row or value", "rows or values")
-    options.say(f"job {folder.name}: {rows}; show them: {form.SHOW.format(output=shown)}")
+        output.warn(f"left out {skipped['file']}: {skipped['why']}")
+    show = form.SHOW.format(output=shown)
+    if given.json:
+        about = {"job": folder.name, "format": given.format, "path": shown, "rows": written, "show": show}
+        output.write_json({"schema": 1, **about, "skipped": trial.skipped})
+    else:
+        output.say(
+            f"job {folder.name}: {counted(written, 'row or value', 'rows or values')}; show them: {show}"
+        )
     return 0
 
 
-def _how(trial: Trial) -> str:
-    """Say what a job lacks that holds nothing of what was asked for."""
+def _remedy(trial: Trial) -> str:
+    """Say how a job comes to hold the rows that it lacks."""
     from holter.views.jobs import RUNNING
 
     if trial.manifest.get("status") in RUNNING:
-        return "it runs: they may come yet"
-    return "`holter run -- python train.py` records them, `holter run --help` says with which options"
+        return "the job still runs and may record some later"
+    return "`holter run --help` lists the options that record them"
 
 
-def _check(output: Path, shown: str, *, is_folder: bool, force: bool) -> None:
-    """Refuse to write over what is there."""
+def _check(target: Path, shown: str, *, is_folder: bool, force: bool) -> None:
+    """Refuse to overwrite files."""
     if is_folder:
-        # Two exports in one folder would be shown as one; and no option of ours deletes a folder of files.
-        if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        # Programs would show two exports in one folder as one; and no option deletes a folder of files.
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
             raise Refusal(f"{shown} is not an empty folder; give a new one to -o")
-    elif output.is_dir():
+    elif target.is_dir():
         raise Refusal(f"{shown} is a folder; give a file to -o")
-    elif os.path.lexists(output) and not force:
-        raise Refusal(f"{shown} exists; --force writes over it")
+    elif os.path.lexists(target) and not force:
+        raise Refusal(f"{shown} exists; --force overwrites it")
 
 
 @contextlib.contextmanager
-def _draft(output: Path, *, is_folder: bool) -> Iterator[Path]:
-    """Make a place next to the output to write on; what is left on it is removed."""
-    output.parent.mkdir(parents=True, exist_ok=True)
-    around = Path(tempfile.mkdtemp(prefix=f".{output.name}.", dir=output.parent))
+def _draft(target: Path, *, is_folder: bool) -> Iterator[Path]:
+    """Yield a temporary path next to the target; it is removed afterwards."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    around = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
-        draft = around / output.name
+        draft = around / target.name
         if is_folder:
             draft.mkdir()
         yield draft
@@ -123,7 +133,7 @@ def _chosen(trial: Trial, steps: str | None, seconds: str | None, ranks: str | N
     from holter.report.exports import ExportSelection
 
     if steps and seconds:
-        raise Refusal("--steps and --seconds both choose a stretch of time; give one of them")
+        raise Refusal("--steps and --seconds both select a time; give one of them")
     start, end = None, None
     if seconds:
         first, last = _pair("--seconds", seconds, float)
@@ -144,20 +154,20 @@ def _pair(option: str, text: str, number: type[float] | type[int]) -> tuple[floa
             return (number(first) if first else None), (number(last) if last else None)
     except ValueError:
         pass
-    raise Refusal(f"{option} {text!r} is no range; valid: A:B, A: or :B, as in 100:120")
+    raise Refusal(f"{option} {text!r} is not a range; valid: A:B, A: or :B, as in 100:120")
 
 
 def _time_of_steps(trial: Trial, first: float | None, last: float | None) -> tuple[int | None, int | None]:
-    """Return from where the first step begins on any rank to where the last one begins."""
+    """Return the begin of the first step and the end of the last one, over all ranks."""
     from holter.views.tables import steps_of
 
     steps = steps_of(trial)
     if not steps.rows:
-        raise Refusal("--steps: the job has no steps; --seconds chooses by time", Refusal.UNREADABLE)
+        raise Refusal("--steps: the job has no steps; --seconds selects by time", Refusal.UNREADABLE)
     known = steps["step"]
     inside = (known >= (first or 0)) & (known < (last if last is not None else known.max() + 1))
     if not inside.any():
-        raise Refusal(f"--steps: none of them is there; the job has {known.min()} to {known.max()}")
+        raise Refusal(f"--steps: the job has steps {known.min()} to {known.max()} only")
     chosen = steps.where(inside)
     ends = chosen["time"] + chosen["duration"]
     return (
@@ -170,7 +180,7 @@ def _ranks(trial: Trial, text: str) -> tuple[int, ...]:
     try:
         ranks = tuple(int(word) for word in text.split(","))
     except ValueError:
-        raise Refusal(f"--rank {text!r} is no list of ranks; valid: 0 or 0,3") from None
+        raise Refusal(f"--rank {text!r} is not a list of ranks; valid: 0 or 0,3") from None
     tables = ("spans", "operators", "kernels", "scalars")
     union = " UNION ".join(f"SELECT DISTINCT rank FROM {table}" for table in tables)  # noqa: S608
     there = sorted(int(rank) for rank in trial.sql(union)["rank"])

@@ -1,9 +1,8 @@
 # ruff: noqa: N999 (the module of a command has its name)
-"""`holter import PATH…`: traces of other tools become a job, which all commands read like a recorded one."""
+"""`holter import PATH…`: make a job of traces that other tools recorded."""
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import time
@@ -12,15 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holter.analysis.verdict.evidence import counted
-from holter.cli import options
+from holter.cli import options, output
+from holter.cli.naming import command_for
 from holter.cli.options import Refusal
 
 if TYPE_CHECKING:
     from holter.importers import Report
     from holter.store.job import JobFolder
 
-ABOUT = """Read traces of other tools into a job: torch.profiler (Kineto) and Chrome JSON, also compressed;
-SageMaker's profiler-output folders; folders of tensors that smdebug saved; Nsight Systems exported to SQLite;
+ABOUT = """Make a job of traces that other tools recorded. Reads torch.profiler (Kineto) and Chrome JSON, also
+compressed; profiler-output folders of SageMaker; tensor folders of smdebug; Nsight Systems exports to SQLite;
 XPlane of TensorFlow and JAX."""
 EXAMPLES = """  holter import worker0.pt.trace.json.gz
   holter import traces/ --job slow-run && holter diagnose slow-run
@@ -29,23 +29,23 @@ EXAMPLES = """  holter import worker0.pt.trace.json.gz
 _MOST_FAULTS = 8
 _PROGRESS_S = 0.5
 _AT_ONCE = 1_000_000
-"""A trace of more events is judged when somebody asks: that takes seconds."""
+"""A larger trace is judged on demand, because that takes seconds."""
 
 
 def main(words: list[str]) -> int:
     """Run `holter import`."""
     parser = options.Parser("import", ABOUT, EXAMPLES)
     parser.add_argument(
-        "paths", metavar="PATH", nargs="+", help="a trace, or a folder of them, as one of each rank"
+        "paths", metavar="PATH", nargs="+", help="a trace, or a folder of traces, such as one per rank"
     )
-    parser.add_argument("--job", metavar="NAME", help="what to call the job; default: after the first path")
+    parser.add_argument("--job", metavar="NAME", help="the job's name; default: made from the first path")
     options.add_store(parser)
     options.add_json(parser)
     given = parser.read(words)
     paths = [Path(path).expanduser() for path in given.paths]
     for path in paths:
         if not path.exists():
-            raise Refusal(f"there is no file or folder {str(path)!r}", Refusal.NOT_FOUND)
+            raise Refusal(f"no such file or folder: {str(path)!r}", Refusal.NOT_FOUND)
     from holter.importers import UnreadableError, import_job
     from holter.store import job
 
@@ -64,14 +64,14 @@ def main(words: list[str]) -> int:
     if report.events <= _AT_ONCE:
         _judge(folder)
     if given.json:
-        print(json.dumps({"job": folder.name, "url": folder.url, **report.document()}, indent=1))
+        output.write_json({"schema": 1, "job": folder.name, "url": folder.url, **report.document()})
     else:
-        _tell(folder, report)
+        _print(folder, report)
     return 0
 
 
 def _judge(folder: JobFolder) -> None:
-    """Leave a verdict for the lists of jobs; a store that is full now has the job without."""
+    """Store a verdict for the list of jobs; a store that is full keeps the job without one."""
     from holter.store.trial import Trial
     from holter.views.document.description import describe
     from holter.views.jobs import judged
@@ -80,15 +80,15 @@ def _judge(folder: JobFolder) -> None:
         folder.update(verdict=judged(describe(Trial(folder))))
 
 
-def _tell(folder: JobFolder, report: Report) -> None:
-    rows = ", ".join(f"{count:,} {table.replace('_', ' ')}" for table, count in report.rows.most_common())
+def _print(folder: JobFolder, report: Report) -> None:
+    rows = ", ".join(_rows(table, count) for table, count in report.rows.most_common())
     counts = (
         (len(report.files), "file"),
         (len(set(report.ranks.values())), "rank"),
         (report.events, "event"),
     )
     print(f"job {folder.name}: {', '.join(counted(*one) for one in counts)}")
-    options.say(f"  {rows or 'no events'}")
+    output.say(f"  {rows or 'no events'}")
     faults = [
         f"{file}: {times:,} x {why}" if times > 1 else f"{file}: {why}"
         for file, counts in report.skipped.items()
@@ -96,28 +96,34 @@ def _tell(folder: JobFolder, report: Report) -> None:
     ]
     faults += [f"{file}: {note}" for file, notes in report.notes.items() for note in notes]
     for fault in faults[:_MOST_FAULTS]:
-        options.warn(fault)
+        output.warn(fault)
     if len(faults) > _MOST_FAULTS:
-        options.warn(f"and {len(faults) - _MOST_FAULTS} more; --json tells all")
-    print(f"why it is slow: {options.look(folder, 'diagnose')}")
+        output.warn(f"and {len(faults) - _MOST_FAULTS} more; --json lists all")
+    print(f"why it is slow: {command_for(folder, 'diagnose')}")
+
+
+def _rows(table: str, count: int) -> str:
+    """Return a number of rows in words: `1 operator`, `2 memory operations`."""
+    words = table.replace("_", " ")
+    return f"{count:,} {words.removesuffix('s') if count == 1 else words}"
 
 
 def _name(path: Path) -> str:
-    """Return a name for the job: that of the file without its endings, and the time."""
+    """Return a name for the job: the file's name without its endings, and the time."""
     stem = re.sub(r"(\.(gz|json|pt|trace|sqlite|xplane|pb|nsys-rep))+$", "", path.resolve().name)
     stem = re.sub(r"[^A-Za-z0-9._]+", "-", stem).strip("-._")[:80].rstrip("-._")
     return f"{stem or 'import'}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
 class _Progress:
-    """One line on a terminal, that says which file is read and how far."""
+    """One line on a terminal that names the file being read and the share that is done."""
 
     def __init__(self) -> None:
         self._shown = 0.0
         self._on = sys.stderr.isatty()
 
     def __call__(self, file: str, done: int, size: int) -> None:
-        """Show how far a file was read, unless it was shown just now."""
+        """Update the line, at most every `_PROGRESS_S`."""
         now = time.monotonic()
         if self._on and now - self._shown >= _PROGRESS_S:
             self._shown = now
@@ -125,6 +131,6 @@ class _Progress:
             print(f"\r\033[Kreading {Path(file).name} {share} %", end="", file=sys.stderr, flush=True)
 
     def clear(self) -> None:
-        """Take the line away again."""
+        """Clear the line."""
         if self._on and self._shown:
             print("\r\033[K", end="", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""`holter jobs`: the store's jobs, newest first."""
+"""`holter jobs`: list the jobs of a store, newest first."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 
 from holter.analysis.verdict.evidence import counted
 from holter.cli import options, output
-from holter.cli.commands.recover import look_for_spool
+from holter.cli.job_lookup import unreadable_store
 from holter.cli.options import Refusal
+from holter.cli.recovery import recover_if_killed
 from holter.views.jobs import ended_sick, said, summary
 from holter.views.wording import duration
 
@@ -37,10 +38,10 @@ def main(words: list[str]) -> int:
     """Run `holter jobs`."""
     parser = options.Parser("jobs", ABOUT, EXAMPLES)
     options.add_store(parser)
-    parser.add_argument("--name", metavar="PATTERN", help="only names like this; * and ? stand for anything")
-    parser.add_argument("--status", metavar="STATUS", help=f"only this status: {', '.join(STATUSES)}")
+    parser.add_argument("--name", metavar="PATTERN", help="only names that match; * and ? are wildcards")
+    parser.add_argument("--status", metavar="STATUS", help=f"only jobs of this status: {', '.join(STATUSES)}")
     parser.add_argument(
-        "--since", metavar="WHEN", help="only jobs created since: 30min, 12h, 7d, or 2026-01-31"
+        "--since", metavar="WHEN", help="only jobs created since then: 30min, 12h, 7d, or 2026-01-31"
     )
     options.add_json(parser)
     given = parser.read(words)
@@ -52,10 +53,10 @@ def main(words: list[str]) -> int:
     try:
         folders = jobs(url)
         for folder in folders:
-            look_for_spool(folder)
+            recover_if_killed(folder)
         listed = [summary(folder, time.time_ns()) for folder in folders]
     except (OSError, ValueError) as error:
-        raise options.no_store(url, error) from None
+        raise unreadable_store(url, error) from None
     chosen = [
         job
         for job in listed
@@ -68,11 +69,9 @@ def main(words: list[str]) -> int:
     elif chosen:
         _print(chosen)
     elif listed:
-        options.say(
-            f"None of the {counted(len(listed), 'job')} in {url} is like that; `holter jobs` lists them all."
-        )
+        output.say(f"None of the {counted(len(listed), 'job')} in {url} matches; `holter jobs` lists all.")
     else:
-        options.say(f"No job in {url} yet. Record one: holter run -- python train.py (or try: holter demo)")
+        output.say(f"No job in {url} yet. Record one: holter run -- python train.py (or try holter demo)")
     return 0
 
 
@@ -82,7 +81,7 @@ def _status(given: str | None) -> str | None:
     for valid in STATUSES:
         if valid.lower() == given.lower():
             return valid
-    raise Refusal(f"no status {given!r}{options.nearest(given, STATUSES)}; valid: {', '.join(STATUSES)}")
+    raise Refusal(f"unknown status {given!r}{options.nearest(given, STATUSES)}; valid: {', '.join(STATUSES)}")
 
 
 def _since(given: str | None, now_ns: int) -> int | None:
@@ -97,7 +96,7 @@ def _since(given: str | None, now_ns: int) -> int | None:
         return int(datetime.fromisoformat(given).timestamp() * 1e9)
     except ValueError:
         raise Refusal(
-            f"--since {given!r} is no time; valid: 30min, 12h, 7d, 2w, or a date as 2026-01-31"
+            f"--since {given!r} is not a time; valid: 30min, 12h, 7d, 2w, or a date as 2026-01-31"
         ) from None
 
 
@@ -115,7 +114,7 @@ def _print(listed: list[dict[str, Any]]) -> None:
         )
         for job in listed
     ]
-    # The verdict is what gives way where it is narrow: the name is what the other commands ask for.
+    # On a narrow terminal the verdict is cut, not the name, which other commands take.
     width = min(max(len("job"), *(len(row[0]) for row in rows)), _NAME_WIDTH)
     heads = ("created", "status", "duration")
     taken = width + 2

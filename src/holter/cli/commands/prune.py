@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 from holter.analysis.verdict.evidence import counted
 from holter.cli import options, output
+from holter.cli.job_lookup import unreadable_store
 from holter.cli.options import Refusal
 from holter.views.wording import size
 
 if TYPE_CHECKING:
     from holter.store.prune import Pruned
 
-ABOUT = """Delete old jobs. What would go is shown first; nothing is deleted without --yes or your answer.
-Jobs that run are never deleted."""
+ABOUT = """Delete old jobs. The command lists them first, and deletes nothing without --yes or your answer.
+Running jobs are never deleted."""
 EXAMPLES = """  holter prune --older-than 30d
   holter prune --keep 20 --yes
   holter prune --max-size 50GB --dry-run"""
@@ -31,16 +32,17 @@ def main(words: list[str]) -> int:
     parser = options.Parser("prune", ABOUT, EXAMPLES)
     options.add_store(parser)
     parser.add_argument("--older-than", metavar="AGE", help="delete jobs that ended longer ago: 12h, 30d, 8w")
-    parser.add_argument("--keep", metavar="N", help="keep the N newest jobs, delete the others")
+    parser.add_argument("--keep", metavar="N", help="keep the N newest jobs and delete the others")
     parser.add_argument(
-        "--max-size", metavar="SIZE", help="delete the oldest until the store is no larger: 500MB, 50GB"
+        "--max-size", metavar="SIZE", help="delete the oldest jobs until the store is this small: 500MB, 50GB"
     )
     parser.add_argument("--yes", action="store_true", help="delete without asking")
-    parser.add_argument("--dry-run", action="store_true", help="only show what would be deleted")
+    parser.add_argument("--dry-run", action="store_true", help="only list the jobs to delete")
+    options.add_json(parser)
     given = parser.read(words)
     if given.older_than is None and given.keep is None and given.max_size is None:
         raise Refusal(
-            "say what is old: --older-than 30d, --keep 20 or --max-size 50GB; see `holter prune --help`"
+            "give a limit: --older-than 30d, --keep 20 or --max-size 50GB; see `holter prune --help`"
         )
     from holter.store.job import store_url
     from holter.store.prune import prune
@@ -53,6 +55,11 @@ def main(words: list[str]) -> int:
     }
     try:
         found = prune(url, dry_run=True, **limits)
+        if given.json:
+            deletes = given.yes and not given.dry_run
+            listed = prune(url, **limits) if deletes else found
+            output.write_json({"schema": 1, "store": url, "deleted": deletes, "jobs": listed})
+            return 0
         if not found:
             print(f"Nothing to delete in {url}.")
             return 0
@@ -62,7 +69,7 @@ def main(words: list[str]) -> int:
             return 0
         gone = prune(url, **limits)
     except (OSError, ValueError) as error:
-        raise options.no_store(url, error) from None
+        raise unreadable_store(url, error) from None
     print(f"Deleted {counted(len(gone), 'job')}, {size(sum(job.bytes for job in gone))}.")
     return 0
 
@@ -79,7 +86,7 @@ def _age(text: str | None) -> int | None:
         return None
     match = _AGE.fullmatch(text.strip())
     if not match:
-        raise Refusal(f"--older-than {text!r} is no age; valid: a number and h, d or w, as 30d")
+        raise Refusal(f"--older-than {text!r} is not an age; valid: a number and h, d or w, as 30d")
     return int(float(match[1]) * _AGE_NS[match[2]])
 
 
@@ -87,7 +94,7 @@ def _count(text: str | None) -> int | None:
     if text is None:
         return None
     if not text.isdecimal():
-        raise Refusal(f"--keep {text!r} is no number of jobs; valid: 0, 1, 2, ...")
+        raise Refusal(f"--keep {text!r} is not a number of jobs; valid: 0, 1, 2, ...")
     return int(text)
 
 
@@ -96,7 +103,7 @@ def _bytes(text: str | None) -> int | None:
         return None
     match = _SIZE.fullmatch(text.strip())
     if not match:
-        raise Refusal(f"--max-size {text!r} is no size; valid: a number and B, kB, MB, GB or TB, as 50GB")
+        raise Refusal(f"--max-size {text!r} is not a size; valid: a number and B, kB, MB, GB or TB, as 50GB")
     return int(float(match[1]) * _SIZE_BYTES[(match[2] or "B").lower()])
 
 

@@ -1,19 +1,16 @@
-"""`holter report JOB`: one file that holds everything, to send or to keep."""
+"""`holter report JOB`: write the whole report of a job into one file."""
 
 from __future__ import annotations
 
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from holter.cli import options
+from holter.cli import options, output
+from holter.cli.job_lookup import check_readable, find_job
 from holter.cli.options import Refusal, nearest
 
-if TYPE_CHECKING:
-    from holter.store.job import JobFolder
-
-ABOUT = "Write a job's report: one file, no network, nothing beside it."
+ABOUT = "Write the report of a job into one file that needs no network and no other file."
 EXAMPLES = """  holter report latest
   holter report latest -o report.html
   holter report latest --format ipynb -o report.ipynb
@@ -28,59 +25,65 @@ def main(words: list[str]) -> int:
     parser = options.Parser("report", ABOUT, EXAMPLES)
     options.add_job(parser)
     options.add_store(parser)
-    parser.add_argument("-o", "--output", metavar="FILE", help="where to; default JOB.html, - for stdout")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="the file to write, - for standard output; default: JOB.html"
+    )
     parser.add_argument(
         "--format",
         metavar="FORMAT",
-        help="html (default), ipynb (a notebook), json, or sagemaker: a folder with a page, a notebook and a "
-        "JSON file for each rule",
+        help="html (default), ipynb (a notebook), json, or sagemaker (a folder with a page, a notebook and "
+        "one JSON file per rule)",
     )
-    parser.add_argument("--force", action="store_true", help="write over a file that is there")
+    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
     options.add_price(parser)
+    options.add_json(parser)
     given = parser.read(words)
     kind = given.format or _by_ending(given.output)
     if kind not in FORMATS:
-        raise Refusal(f"no format {kind!r}{nearest(kind, FORMATS)}; valid: {', '.join(FORMATS)}")
-    folder = options.find_job(given.job, given.store)
-    options.check_readable(folder)
+        raise Refusal(f"unknown format {kind!r}{nearest(kind, FORMATS)}; valid: {', '.join(FORMATS)}")
+    if given.json and given.output == "-":
+        raise Refusal("--json names the file that was written; for the report as JSON give --format json")
+    folder = find_job(given.job, given.store)
+    check_readable(folder)
     from holter.report.formats import report
     from holter.store.trial import Trial
 
+    ending = "-profiler-output" if kind == "sagemaker" else f".{kind}"
+    path = given.output or folder.name + ending
+    _check_free(path, kind, force=given.force)
     if kind == "sagemaker":
-        return _folder(folder, given.output or f"{folder.name}-profiler-output", force=given.force)
-    output = given.output or f"{folder.name}.{kind}"
-    if output != "-" and os.path.exists(output) and not given.force:
-        raise Refusal(f"{output} is there already; --force writes over it")
-    text = report(Trial(folder), kind, price=options.price(given.price))
-    if output == "-":
-        sys.stdout.write(text)
-        return 0
+        from holter.report.profiler_report import files
+
+        written = {Path(path) / name: text for name, text in files(folder, judge=True).items()}
+    else:
+        text = report(Trial(folder), kind, price=options.price(given.price))
+        if path == "-":
+            sys.stdout.write(text)
+            return 0
+        written = {Path(path): text}
     try:
-        _write(Path(output), text)
+        for file, text in written.items():
+            if kind == "sagemaker":
+                file.parent.mkdir(parents=True, exist_ok=True)
+            _write(file, text)
     except OSError as error:
-        raise Refusal(f"{output} cannot be written: {error.strerror or error}", Refusal.UNREADABLE) from None
-    print(output)
+        raise Refusal(f"{path} cannot be written: {error.strerror or error}", Refusal.UNREADABLE) from None
+    if given.json:
+        output.write_json({"schema": 1, "job": folder.name, "format": kind, "path": path})
+    else:
+        print(path)
     return 0
 
 
-def _folder(folder: JobFolder, output: str, *, force: bool) -> int:
-    """Write the files of SageMaker's profiler report below a folder."""
-    from holter.report.profiler_report import files
-
-    if output == "-":
-        raise Refusal("--format sagemaker writes a folder; -o says which")
-    where = Path(output)
-    if where.is_dir() and any(where.iterdir()) and not force:
-        raise Refusal(f"{output} is there already; --force writes over it")
-    made = files(folder, judge=True)
-    try:
-        for name, text in made.items():
-            (where / name).parent.mkdir(parents=True, exist_ok=True)
-            _write(where / name, text)
-    except OSError as error:
-        raise Refusal(f"{output} cannot be written: {error.strerror or error}", Refusal.UNREADABLE) from None
-    print(output)
-    return 0
+def _check_free(path: str, kind: str, *, force: bool) -> None:
+    """Refuse to overwrite a file, or a folder that holds files."""
+    if kind == "sagemaker" and path == "-":
+        raise Refusal("--format sagemaker writes a folder; name it with -o")
+    taken = os.path.exists(path)
+    if kind == "sagemaker" and os.path.isdir(path):
+        taken = bool(os.listdir(path))
+    if path != "-" and taken and not force:
+        raise Refusal(f"{path} exists; --force overwrites it")
 
 
 def _by_ending(output: str | None) -> str:
@@ -89,7 +92,7 @@ def _by_ending(output: str | None) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file as a whole: who opens it meanwhile sees the old one or the new one."""
+    """Replace a file at once: a reader sees the old text or the new text."""
     partial = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         partial.write_text(text, encoding="utf-8")

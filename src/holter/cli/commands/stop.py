@@ -1,4 +1,4 @@
-"""`holter stop JOB`: ask the agent of a running job to end it, SIGTERM first, SIGKILL after a grace."""
+"""`holter stop JOB`: end a running job with SIGTERM, and with SIGKILL after a grace period."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from holter.cli import options
+from holter.cli import options, output
+from holter.cli.job_lookup import running_job, send_order
 from holter.cli.options import Refusal
-from holter.views.jobs import RUNNING, why_not_running
+from holter.views.jobs import RUNNING
 from holter.views.wording import duration
 
 if TYPE_CHECKING:
     from holter.store.job import JobFolder
 
-ABOUT = "Stop a running job gracefully: SIGTERM, and SIGKILL when it is still there after the grace."
+ABOUT = "Stop a running job: send SIGTERM, and SIGKILL if it still runs after the grace period."
 EXAMPLES = """  holter stop latest
   holter stop train-20260131-120000 --grace 60 --no-wait"""
 
 _POLL_S = 0.2
 _SLACK_S = 30.0
-"""How long after the grace the agent may take to write down the end."""
+"""How long the agent may take after the grace period to store the end of the job."""
 
 
 def main(words: list[str]) -> int:
@@ -33,46 +34,35 @@ def main(words: list[str]) -> int:
         type=float,
         default=30.0,
         metavar="SECONDS",
-        help="time between SIGTERM and SIGKILL; default 30",
+        help="time between SIGTERM and SIGKILL; default: 30",
     )
-    parser.add_argument("--no-wait", action="store_true", help="return at once")
+    parser.add_argument("--no-wait", action="store_true", help="do not wait for the end of the job")
+    options.add_json(parser)
     given = parser.read(words)
     if not 0 <= given.grace <= 86_400:
         raise Refusal(f"--grace {given.grace:g} is out of range; valid: 0 to 86400 seconds")
-    folder = running(options.find_job(given.job, given.store))
-    tell(folder, {"stop": {"grace_s": given.grace}})
-    if given.no_wait:
-        print(f"told job {folder.name} to stop")
-        return 0
-    return _wait(folder, given.grace)
+    folder = running_job(given.job, given.store)
+    send_order(folder, {"stop": {"grace_s": given.grace}})
+    began = time.monotonic()
+    status = "Stopping" if given.no_wait else _wait(folder, given.grace)
+    waited_s = time.monotonic() - began
+    if given.json:
+        output.write_json({"schema": 1, "job": folder.name, "status": status, "waited_s": waited_s})
+    elif given.no_wait:
+        print(f"job {folder.name} is asked to stop")
+    else:
+        print(f"job {folder.name}: {status} after {duration(waited_s)}")
+    return 0
 
 
-def running(folder: JobFolder) -> JobFolder:
-    """Return the job when it runs; raises `Refusal` with code 5 saying what it is instead."""
-    if folder.fault:
-        raise Refusal(f"job {folder.name} cannot be read: {folder.fault}", Refusal.UNREADABLE)
-    why = why_not_running(folder)
-    if why is not None:
-        raise Refusal(why, Refusal.NOT_RUNNING)
-    return folder
-
-
-def tell(folder: JobFolder, order: dict[str, object]) -> None:
-    """Write an order for the job's agents, which look about once a second."""
-    try:
-        folder.order(**order)
-    except OSError as error:
-        raise Refusal(f"job {folder.name} cannot be told: {error}", Refusal.UNREADABLE) from None
-
-
-def _wait(folder: JobFolder, grace_s: float) -> int:
+def _wait(folder: JobFolder, grace_s: float) -> str:
+    """Return the status of the job at its end; raises `Refusal` when it does not end."""
     began, shown = time.monotonic(), -1
     live = sys.stderr.isatty()
     while (waited := time.monotonic() - began) < grace_s + _SLACK_S:
-        manifest = folder.manifest()
-        if manifest.get("status") not in RUNNING:
-            print(f"job {folder.name}: {manifest.get('status')} after {duration(waited)}")
-            return 0
+        status = folder.manifest().get("status")
+        if status not in RUNNING:
+            return str(status)
         if live and int(waited) != shown:
             shown = int(waited)
             sys.stderr.write(
@@ -83,6 +73,6 @@ def _wait(folder: JobFolder, grace_s: float) -> int:
     if live:
         sys.stderr.write("\n")
     raise Refusal(
-        f"job {folder.name} has not ended after {duration(waited)}; is its `holter run` still alive?",
+        f"job {folder.name} still runs after {duration(waited)}; is its `holter run` alive?",
         Refusal.NOT_RUNNING,
     )

@@ -1,4 +1,4 @@
-"""`holter ui`: the jobs as live pages, on this machine, to who has the address with the token."""
+"""`holter ui`: serve the jobs as live pages on this machine; the address holds a secret token."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ import os
 import re
 import secrets
 import socket
+import sys
 
-from holter.cli import options
+from holter.cli import options, output
 from holter.cli.options import Refusal
 
-ABOUT = "Show the jobs of one store or several as live pages. Ends with Ctrl-C."
+ABOUT = "Show the jobs of one or several stores as live pages in the browser. Ctrl-C ends it."
 EXAMPLES = """  holter ui
   holter ui holter-jobs s3://bucket/jobs --port 7071
-  # from other machines; the token travels unencrypted:
+  # reachable from other machines; the token travels unencrypted:
   HOLTER_TOKEN=... holter ui --host 0.0.0.0"""
 
-_MOST_CONNECTIONS = 500
-_MOST_HEAD = 65_536
-_PATIENCE_MS = 60_000
-"""A connection ends when its other end takes nothing of what is sent for so long."""
+_MAX_CONNECTIONS = 500
+_MAX_HEAD_BYTES = 65_536
+_SEND_TIMEOUT_MS = 60_000
+"""A connection is closed when the browser reads nothing for this long."""
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -28,30 +29,42 @@ def main(words: list[str]) -> int:
     """Run `holter ui`."""
     parser = options.Parser("ui", ABOUT, EXAMPLES)
     parser.add_argument(
-        "stores", metavar="STORE", nargs="*", help="default: $HOLTER_STORE, else ./holter-jobs"
+        "stores", metavar="STORE", nargs="*", help="more folders or URLs that hold jobs, as --store"
     )
-    parser.add_argument("--host", default="127.0.0.1", help="address to listen on; default 127.0.0.1")
-    parser.add_argument("--port", type=int, default=7070, help="default 7070; 0 takes a free one")
+    options.add_store(parser)
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on; default: 127.0.0.1")
+    parser.add_argument(
+        "--port", type=int, default=7070, help="port to listen on; 0 takes a free one; default: 7070"
+    )
+    options.add_json(parser)
     given = parser.read(words)
     if not 0 <= given.port <= 65535:
         raise Refusal(f"--port {given.port} is out of range; valid: 0 to 65535")
-    from holter.cli.commands.recover import look_for_spool
+    from holter.cli.recovery import recover_if_killed
     from holter.store.job import jobs, store_url
 
-    stores = [store_url(url) for url in given.stores or [None]]
+    named = [*([given.store] if given.store else []), *given.stores]
+    stores = [store_url(url) for url in named or [None]]
     for url in stores:
-        with contextlib.suppress(OSError, ValueError):  # the pages say what is wrong with a store
+        with contextlib.suppress(OSError, ValueError):  # the pages name the problem of a store
             for folder in jobs(url):
-                look_for_spool(folder)
+                recover_if_killed(folder)
     token = os.environ.get("HOLTER_TOKEN") or secrets.token_urlsafe(16)
     if not re.fullmatch(r"[A-Za-z0-9._~-]+", token):
-        raise Refusal("HOLTER_TOKEN has signs that no address may hold; valid: letters, digits and . _ ~ -")
+        raise Refusal(
+            "HOLTER_TOKEN holds characters that an address cannot hold; valid: letters, digits, . _ ~ -"
+        )
     listening = _listen(given.host, given.port)
     host, port = listening.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else "localhost" if host == "0.0.0.0" else host  # noqa: S104
-    print(f"holter: {', '.join(stores)} at http://{shown}:{port}/?token={token}", flush=True)
+    address = f"http://{shown}:{port}/?token={token}"
+    if given.json:
+        output.write_json({"schema": 1, "stores": stores, "address": address})
+    else:
+        print(f"holter: {', '.join(stores)} at {address}")
+    sys.stdout.flush()
     if host not in LOOPBACK:
-        options.warn("whoever can reach this machine and has the token sees all jobs and can stop them")
+        output.warn("everyone who can reach this machine and has the token can see and stop all jobs")
     import uvicorn
 
     from holter.dashboard.server import application
@@ -62,9 +75,9 @@ def main(words: list[str]) -> int:
         log_level="warning",
         access_log=False,
         timeout_graceful_shutdown=1,
-        limit_concurrency=_MOST_CONNECTIONS,
-        http="h11",  # the one that bounds how long a request's head may be
-        h11_max_incomplete_event_size=_MOST_HEAD,
+        limit_concurrency=_MAX_CONNECTIONS,
+        http="h11",  # this implementation limits the size of a request's head
+        h11_max_incomplete_event_size=_MAX_HEAD_BYTES,
     )
     uvicorn.Server(config).run(sockets=[listening])
     return 0
@@ -74,8 +87,8 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         made = socket.create_server((host, port), family=family)
-        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; connections take it over from who listens
-            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _PATIENCE_MS)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux; accepted connections inherit it
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _SEND_TIMEOUT_MS)
     except OSError as error:
         hint = "; --port 0 takes a free one" if port else ""
         raise Refusal(f"cannot listen on {host}:{port}: {error.strerror or error}{hint}") from None

@@ -1,4 +1,4 @@
-"""`--otlp`: metrics of the job to a monitoring system, while it runs and at its end."""
+"""`--otlp`: push the metrics of a job to a monitoring system, while it runs and at its end."""
 
 from __future__ import annotations
 
@@ -7,36 +7,19 @@ import time
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from holter.cli import options
 from holter.cli.options import Refusal
+from holter.cli.output import warn
 from holter.schema.companions import own_command
 
 if TYPE_CHECKING:
-    from argparse import ArgumentParser
-
     from holter.store.job import JobFolder
 
 LAST_S = 5
-"""What the end of a job waits for an endpoint, at most."""
+"""How long the end of a job waits for an endpoint, at most."""
 
 
-def add_option(parser: ArgumentParser) -> None:
-    """Add `--otlp`."""
-    parser.add_argument(
-        "--otlp",
-        metavar="ENDPOINT",
-        nargs="?",
-        const="",
-        default=None,
-        help="push metrics to this OpenTelemetry endpoint, as http://localhost:4318; without one, where "
-        "OTEL_EXPORTER_OTLP_ENDPOINT says; secrets in OTEL_EXPORTER_OTLP_HEADERS only",
-    )
-
-
-def endpoint(given: str | None) -> str | None:
-    """Check `--otlp`; None when nothing is pushed. Raises `Refusal`."""
-    if given is None:
-        return None
+def check_endpoint(given: str) -> str:
+    """Return the endpoint of `--otlp`, checked; empty for the one in the environment. Raises `Refusal`."""
     from holter.report.otlp import LACKING, address
 
     try:
@@ -53,16 +36,16 @@ def endpoint(given: str | None) -> str | None:
 
 
 def companion(folder: JobFolder, given: str | None) -> list[list[str]]:
-    """Return the command that pushes while the job runs, in a list; an empty one when nothing is pushed."""
+    """Return the command of the process that pushes while the job runs, in a list; empty without `--otlp`."""
     if given is None:
         return []
     return [own_command("holter.report.otlp", folder.url, *([given] if given else []))]
 
 
 def push_rest(folder: JobFolder, given: str | None, node: str) -> None:
-    """Push what came after the last push that arrived: the end of the job, and what the rules said of it.
+    """Push the metrics since the last successful push, and the issues that the rules found.
 
-    Where that fails and nobody has told the job yet, as in one too short for a push, it is told of it now.
+    A failure becomes an event of the job, unless the companion process has already recorded one.
     """
     if given is None:
         return
@@ -82,21 +65,21 @@ def push_rest(folder: JobFolder, given: str | None, node: str) -> None:
     push = Push(folder, url, sent_until=min(max(sent_until, start), end), timeout_s=LAST_S)
     try:
         done = push.send(end)
-        if done:  # an endpoint that does not answer is not waited for twice
+        if done:  # do not wait twice for an endpoint that does not answer
             IssuePush(folder, beside(url), told=marks, timeout_s=LAST_S).send()
-    except Exception as error:  # the job is over and its verdict stands
-        options.warn(f"own fault while pushing metrics: {type(error).__name__}: {error}")
+    except Exception as error:  # the job has ended and its verdict is stored
+        warn(f"internal error while pushing metrics: {type(error).__name__}: {error}")
         return
     if not done:
         left = (end - push.sent_until) / 1e9
         fault = f"{shown(url)} does not take metrics" + (f" ({push.why})" if push.why else "")
-        options.warn(f"{fault}: of the last {left:.0f} s none were sent")
+        warn(f"{fault}: the metrics of the last {left:.0f} s were not sent")
         if not told:
             _note(folder, node, fault)
 
 
 def _note(folder: JobFolder, node: str, fault: str) -> None:
-    """Add a fault to the events of a job that is over; a store that is away now goes without."""
+    """Add a fault to the events of a job that has ended."""
     from holter.store.writer import Writer
 
     writer, now = Writer(folder, node), time.time_ns()

@@ -1,4 +1,4 @@
-"""`holter rules new NAME`: a rule of one's own that works, and its test, to start from."""
+"""`holter rules new NAME`: write a working rule and its test as a template."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 from holter.cli import options
 from holter.cli.options import Refusal
 
-ABOUT = "Write NAME's file with a rule that works, and a test beside it."
+ABOUT = "Write a file with a working rule as a template, and its test beside it."
 EXAMPLES = """  holter rules new GradientTooLarge
   holter rules new GradientTooLarge --folder rules"""
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}")
 
-RULE = '''"""{title}: a rule of our own."""
+RULE = '''"""{title}: a rule of this project."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from holter.rules import Issue, Rule, Window, parameter
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class {name}(Rule):
-    """A number that training logs is too large."""
+    """A number that the training logs is too large."""
 
     reads = ("scalars",)
     category = "training"
     severity = "warning"
     description = "a logged number is larger than it should be"
     formula = "any value of `scalar` above `threshold`"
-    advice = "Look at what training did just before that step."
+    advice = "Check what the training did just before that step."
 
     scalar: str = parameter("grad_norm")
-    """Which number."""
+    """Name of the number."""
     threshold: float = parameter(10.0, above=0)
-    """What it must not exceed."""
+    """Its highest valid value."""
 
     def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Look at the values that are new; each is seen once."""
+        """Judge the new values; each row is new once."""
         new = window.new("scalars")
         values = new.where(new["name"] == self.scalar)
         if not values.rows:
@@ -63,7 +63,7 @@ class {name}(Rule):
             )
 '''
 
-TEST = '''"""{name} finds what it should, and nothing else."""
+TEST = '''"""{name} finds large values and nothing else."""
 
 from holter.rules import check_rule
 
@@ -85,11 +85,11 @@ def test_it_finds_a_value_that_is_too_large():
     assert (issue.step_start, issue.step_end) == (1, 3)
 
 
-def test_it_finds_nothing_in_what_is_well():
+def test_it_finds_nothing_in_good_values():
     assert check_rule({name}(threshold=5), {{"scalars": grad_norms(1.0, 2.0, 5.0)}}) == []
 
 
-def test_it_finds_the_same_however_the_rows_come():
+def test_it_finds_the_same_in_rows_that_arrive_in_pieces():
     rows = {{"scalars": grad_norms(1.0, 7.0, 1.0, 9.0)}}
     assert check_rule({name}(threshold=5), rows) == check_rule({name}(threshold=5), rows, pieces=4)
 '''
@@ -98,13 +98,15 @@ def test_it_finds_the_same_however_the_rows_come():
 def main(words: list[str]) -> int:
     """Run `holter rules new`."""
     parser = options.Parser("rules new", ABOUT, EXAMPLES)
-    parser.add_argument("name", metavar="NAME", help="what to call the rule: GradientTooLarge")
-    parser.add_argument("--folder", metavar="FOLDER", default=".", help="where; default: here")
+    parser.add_argument("name", metavar="NAME", help="the name of the rule, as GradientTooLarge")
+    parser.add_argument(
+        "--folder", metavar="FOLDER", default=".", help="where to write; default: this folder"
+    )
     given = parser.read(words)
     name, module = _names(given.name)
     folder = Path(given.folder)
     if not folder.is_dir():
-        raise Refusal(f"--folder {given.folder}: there is no such folder")
+        raise Refusal(f"--folder {given.folder}: no such folder")
     wanted = {
         folder / f"{module}.py": RULE.format(name=name, title=module.replace("_", " ").capitalize()),
         folder / f"test_{module}.py": TEST.format(name=name, module=module),
@@ -126,10 +128,10 @@ def main(words: list[str]) -> int:
 
 
 def _names(given: str) -> tuple[str, str]:
-    """Return the name of the class and of its file; raises `Refusal` when it can be neither."""
+    """Return the names of the class and of its file; raises `Refusal` for a name that is not valid."""
     if not _NAME.fullmatch(given) or keyword.iskeyword(given):
         raise Refusal(
-            f"{given!r} cannot be the name of a rule; it takes letters, digits and '_', a letter first"
+            f"{given!r} is not a valid rule name; it takes letters, digits and '_', and begins with a letter"
         )
     from holter.rules import BadRule, find
 
@@ -141,4 +143,4 @@ def _names(given: str) -> tuple[str, str]:
     except BadRule:
         module = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
         return name, module
-    raise Refusal(f"there is a rule {taken} already; choose another name")
+    raise Refusal(f"rule {taken} exists; choose another name")

@@ -1,4 +1,4 @@
-"""`holter rules list` and `holter rules show`: what rules there are, and one of them in full."""
+"""`holter rules list` and `holter rules show`: all rules in short, and one rule in full."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from holter.cli import options, output
+from holter.cli.rule_selection import full_name
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,7 +21,7 @@ _ORDER = ("training", "tensors", "data", "framework", "system", "reliability", "
 def list_rules(words: list[str]) -> int:
     """Run `holter rules list`."""
     parser = options.Parser(
-        "rules list", "List every rule.", "  holter rules list\n  holter rules list --pack essentials --json"
+        "rules list", "List all rules.", "  holter rules list\n  holter rules list --pack essentials --json"
     )
     parser.add_argument("--pack", metavar="NAME", help="only the rules of this pack")
     options.add_json(parser)
@@ -31,7 +32,7 @@ def list_rules(words: list[str]) -> int:
     known = packs()
     if given.pack is not None and given.pack not in known:
         near = options.nearest(given.pack, known)
-        raise options.Refusal(f"no pack {given.pack!r}{near}; there are: {', '.join(known)}")
+        raise options.Refusal(f"unknown pack {given.pack!r}{near}; valid: {', '.join(known)}")
     rules = {
         name: rule for name, rule in catalogue().items() if given.pack is None or given.pack in rule.packs
     }
@@ -56,24 +57,28 @@ def list_rules(words: list[str]) -> int:
         out.print(Padding(table, (0, 0, 1, 2)))
     out.print(
         Text(
-            "* on in every run. Of `holter run`, --rule NAME adds a rule and --rule pack:NAME a pack: "
-            + ", ".join(f"{name} ({len(of)})" for name, of in known.items())
-            + ". One pack: holter rules list --pack NAME. All of a rule: holter rules show NAME"
+            "* on by default. `holter run --rule NAME` adds a rule, --rule pack:NAME a pack. Packs: "
+            + ", ".join(f"{name} ({len(rules_)})" for name, rules_ in known.items())
+            + ". List one pack: holter rules list --pack NAME. Show one rule: holter rules show NAME"
         )
     )
     return 0
 
 
-def show_rule(words: list[str], named: Any) -> int:
-    """Run `holter rules show`; `named` finds a rule's full name or refuses."""
-    parser = options.Parser("rules show", "Show one rule.", "  holter rules show LowGPUUtilization")
-    parser.add_argument("name", metavar="NAME")
+def show_rule(words: list[str]) -> int:
+    """Run `holter rules show`."""
+    parser = options.Parser(
+        "rules show",
+        "Show one rule: what it finds, its parameters, and when it last fired in a store.",
+        "  holter rules show LowGPUUtilization",
+    )
+    parser.add_argument("name", metavar="NAME", help="the name of the rule, in any spelling")
     options.add_store(parser)
     options.add_json(parser)
     given = parser.read(words)
     from holter.rules import find
 
-    rule = find(named(given.name))
+    rule = find(full_name(given.name))
     fired = last_fired(rule.__name__, given.store)
     if given.json:
         output.write_json({"schema": 1, **card(rule), "last_fired": fired})
@@ -111,7 +116,7 @@ def show_rule(words: list[str], named: Any) -> int:
 
 
 def card(rule: type[Rule]) -> dict[str, Any]:
-    """Return everything a rule says of itself, as JSON can hold it."""
+    """Return everything that a rule declares, as a JSON document."""
     return {
         "name": rule.__name__,
         "also_called": list(rule.also_called),
@@ -140,7 +145,7 @@ def card(rule: type[Rule]) -> dict[str, Any]:
 
 
 def last_fired(rule: str, store: str | None) -> dict[str, Any] | None:
-    """Return when a rule last found something in a store: `job`, `time` (ns) and `summary`; else nothing."""
+    """Return the last issue of a rule in a store: `job`, `time` (ns) and `summary`; None without an issue."""
     from holter.store.job import jobs, store_url
 
     try:

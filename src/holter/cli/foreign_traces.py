@@ -1,4 +1,4 @@
-"""Diagnose traces that holter did not record: imported into a store that is gone afterwards."""
+"""Describe traces of other tools, by way of a temporary store."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 def is_trace(words: Sequence[str]) -> bool:
-    """Tell whether these name files and folders that are no jobs: then they are traces, or nothing.
+    """Tell whether these arguments are traces: existing files, or folders that are not jobs.
 
     Raises:
-        Refusal: A folder that holds jobs, with code 65; of several paths one that is not there, with code 4.
+        Refusal: A folder is a store (code 65); one of several paths does not exist (code 4).
     """
     if len(words) == 1:
         path = words[0]
         if os.path.exists(path) and not os.path.isdir(path):
-            return True  # a pipe too, which the import refuses in words
+            return True  # a pipe too, which the import refuses
         if "://" in path or not os.path.isdir(path) or os.path.isfile(os.path.join(path, "job.json")):
             return False
         if any(os.path.isfile(os.path.join(path, name, "job.json")) for name in os.listdir(path)):
@@ -40,14 +40,14 @@ def is_trace(words: Sequence[str]) -> bool:
     for path in words:
         if not os.path.exists(path):
             raise Refusal(
-                f"{path} is not there; several arguments are files and folders of traces", Refusal.NOT_FOUND
+                f"no such file or folder: {path}; several arguments must be traces", Refusal.NOT_FOUND
             )
         if os.path.isfile(os.path.join(path, "job.json")):
-            raise Refusal(f"{path} is a job; jobs are diagnosed one by one: holter diagnose {path}")
+            raise Refusal(f"{path} is a job; give one job only: holter diagnose {path}")
     return True
 
 
-def described(words: Sequence[str], *, in_detail: bool = False) -> Description | TraceDescription:
+def describe_paths(words: Sequence[str], *, in_detail: bool = False) -> Description | TraceDescription:
     """Import traces and describe them as one job; raises `Refusal` with code 65, saying why."""
     from holter.importers import UnreadableError, import_job
     from holter.store.trial import Trial
@@ -59,9 +59,9 @@ def described(words: Sequence[str], *, in_detail: bool = False) -> Description |
                 paths, store, "trace", now_ns=time.time_ns(), kept=False, on_progress=_progress
             )
         except (UnreadableError, OSError) as error:
-            told = str(error)
-            where = "" if any(word in told for word in words) else f"{', '.join(words)}: "
-            raise Refusal(where + told, Refusal.UNREADABLE) from None
+            text = str(error)
+            where = "" if any(word in text for word in words) else f"{', '.join(words)}: "
+            raise Refusal(where + text, Refusal.UNREADABLE) from None
         finally:
             _progress("", 0, 0)
         folder.update(name=Path(words[0]).name + (f" and {len(words) - 1} more" if len(words) > 1 else ""))
@@ -70,24 +70,24 @@ def described(words: Sequence[str], *, in_detail: bool = False) -> Description |
             for file, reasons in report.skipped.items()
             for why, times in reasons.items()
         ]
-        return judged(Trial(folder), skipped, in_detail=in_detail)
+        return describe_job(Trial(folder), skipped, in_detail=in_detail)
 
 
-def judged(
+def describe_job(
     trial: Trial, skipped: Sequence[SkippedFile] = (), *, in_detail: bool = False
 ) -> Description | TraceDescription:
-    """Describe a job by its kernels and operators if it was imported and has some, else as a recorded one."""
+    """Describe a job from its kernels and operators if it is an imported trace, else as a recorded job."""
     from holter.views.document.description import describe
     from holter.views.document.trace_description import describe_trace, is_trace
 
     if not is_trace(trial):
-        told = describe(trial, in_detail=in_detail)
-        return {**told, "skipped": [*skipped, *told["skipped"]]}
+        description = describe(trial, in_detail=in_detail)
+        return {**description, "skipped": [*skipped, *description["skipped"]]}
     return describe_trace(trial, skipped=skipped, in_detail=in_detail)
 
 
 def _progress(file: str, done: int, size: int) -> None:
-    """Show on a terminal how far the import is; an empty name clears the line."""
+    """Show the progress of the import on a terminal; an empty name clears the line."""
     if sys.stderr.isatty():
         text = f"reading {Path(file).name} {100 * done // max(size, 1)} %" if file else ""
         print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""`--save COLLECTION[@N][:OPTION…]`: what of the tensors is saved; from SageMaker's JSON too."""
+"""`--save COLLECTION[@N][:OPTION…]`: read which tensors are saved, also from SageMaker's JSON."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ _REDUCTIONS = (
 )
 _INTERVAL = 500
 _NAMES = {"optimizer_variables": "optimizer_state"}
-"""Collections that are called differently there."""
+"""SageMaker's names of collections → holter's."""
 _NOT_TENSORS = {"metrics", "sm_metrics", "hyperparameters", "scalars"}
 
 
 def variable(given: Iterable[str | Mapping[str, Any]]) -> str:
-    """Return what children find in their environment; raises `Refusal` for what cannot be read."""
+    """Return the value of the environment variable for the recorder; raises `Refusal`."""
     try:
         return to_environment(requests(given)) if given else ""
     except (ValueError, TypeError) as error:
@@ -57,18 +57,18 @@ def is_hook(document: Mapping[str, Any]) -> bool:
 
 
 def read_hook(path: str, document: Any) -> list[dict[str, Any]]:
-    """Read SageMaker's JSON, called `path` in refusals.
+    """Read a hook configuration; `path` is its name in refusals.
 
     Returns:
         Collections as `holter.recorder.tensors.requests.requests` takes them.
 
     Raises:
-        Refusal: It cannot be read; the text names the file, the entry and what is valid.
+        Refusal: The text names the file, the entry and what is valid.
     """
     if not isinstance(document, dict) or not is_hook(document):
         raise Refusal(
-            f"config {path}: no configuration of SageMaker's: a Debugger hook's has HookParameters or"
-            " CollectionConfigurations, a profiler's has ProfilingParameters"
+            f"config {path}: not a SageMaker configuration: one of a Debugger hook has HookParameters or"
+            " CollectionConfigurations, one of the profiler has ProfilingParameters"
         )
     hook = _parameters(path, document.get("HookParameters"), "HookParameters")
     if _boolean(path, "dry_run", hook.get("dry_run", False)):
@@ -98,7 +98,7 @@ def read_hook(path: str, document: Any) -> list[dict[str, Any]]:
 
 
 def _inherited(hook: dict[str, Any], parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return the hook's parameters that those of a collection leave as they are, in all modes or in one."""
+    """Return the hook's parameters that a collection does not set itself, in all modes or in one."""
     return {key: value for key, value in hook.items() if key.rpartition(".")[2] not in parameters}
 
 
@@ -115,13 +115,13 @@ def _collection(path: str, name: str, given: dict[str, Any]) -> dict[str, Any]:
     for word in reductions:
         if word not in _REDUCTIONS:
             raise Refusal(
-                f"config {path}: no reduction {word!r}{nearest(word, _REDUCTIONS)};"
+                f"config {path}: unknown reduction {word!r}{nearest(word, _REDUCTIONS)};"
                 f" valid: {', '.join(_REDUCTIONS)}"
             )
     raw = _boolean(path, "save_raw_tensor", given.get("save_raw_tensor", False))
     shape = _boolean(path, "save_shape", given.get("save_shape", False))
     statistics = [*STATISTICS, *((EACH,) if "median" in reductions else ())]
-    # Without a word about the form the reference saves tensors whole, and so it is here.
+    # Without any form SageMaker saves whole tensors, and so does holter.
     raw = raw or not (reductions or shape or name == "losses")
     return {
         "name": name,
@@ -144,9 +144,8 @@ def _schedule(path: str, given: dict[str, Any], mode: str) -> dict[str, Any]:
             continue
         words = _listed(value)
         if not all(word.isdecimal() for word in words) or (ours != "steps" and len(words) != 1):
-            raise Refusal(
-                f"config {path}: {theirs} {value!r} is no {'list of steps' if ours == 'steps' else 'number'}"
-            )
+            kind = "list of steps" if ours == "steps" else "number"
+            raise Refusal(f"config {path}: {theirs} {value!r} is not a {kind}")
         found[ours] = [int(word) for word in words] if ours == "steps" else int(words[0])
     return found
 

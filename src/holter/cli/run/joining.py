@@ -1,4 +1,4 @@
-"""How `holter run` begins a job or joins one that another node records, and which node shows the card."""
+"""Create a job or join one that another node records; decide which node judges it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from holter.cli import options, output
+from holter.cli.naming import command_for, store_of
 from holter.cli.options import Refusal
+from holter.cli.output import clean, warn
 from holter.schema.companions import own_command
 from holter.schema.masking import masked_in
 from holter.views.wording import duration
@@ -21,31 +22,31 @@ if TYPE_CHECKING:
 
     from holter.agent.supervision.members import Member
     from holter.agent.supervision.outcome import Outcome
-    from holter.cli.commands.run import Plan
+    from holter.cli.run.plan import RunPlan
     from holter.store.job import JobFolder
 
 
-def begin(plan: Plan) -> tuple[JobFolder, Member | None]:
-    """Create the job, or join the one that another node of the same launch has created, and say which.
+def begin(plan: RunPlan) -> tuple[JobFolder, Member | None]:
+    """Create the job, or join the one that another node of the same launch created, and print its name.
 
     Returns:
-        The job, and what this node is among those that record it; None when it is the only one.
+        The job, and this node's membership; None when it is the only node.
 
     Raises:
-        Refusal: It can be neither, and nothing was started.
+        Refusal: The job can be neither created nor joined; nothing was started.
     """
     folder, member = _begin(plan)
     joined = "" if member is None else f" as node {member.node}" + ("" if member.creator else ", joined")
-    options.warn(f"recording job {folder.name} into {options.store_of(folder)}{joined}")
-    options.warn(f"look while it runs: {options.look(folder)}")
+    warn(f"recording job {folder.name} into {store_of(folder)}{joined}")
+    warn(f"watch it while it runs: {command_for(folder)}")
     sys.stderr.flush()
     return folder, member
 
 
 def companions(folder: JobFolder, rules: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """Return the commands of ours that run beside a job: who judges it, and who writes its report.
+    """Return the commands of the processes that run beside a job: one judges it, one writes its report.
 
-    By which rules it is judged and what is done about issues stands in none: see `told`.
+    Rules and actions are not in the command lines: see `companion_input`.
     """
     commands = [own_command("holter.evaluation", "--told", folder.url)]
     if any(rule["name"] == "ProfilerReport" for rule in rules):
@@ -53,15 +54,15 @@ def companions(folder: JobFolder, rules: Sequence[Mapping[str, Any]]) -> list[li
     return commands
 
 
-def told(plan: Plan) -> bytes:
-    """Return what companions find on their standard input: rules and actions as this command line says."""
+def companion_input(plan: RunPlan) -> bytes:
+    """Return the standard input of companion processes: the rules and actions of this command line."""
     return json.dumps({"rules": plan.rules, "actions": plan.actions}).encode()
 
 
-def rules_at_end(plan: Plan, folder: JobFolder, member: Member | None) -> list[dict[str, Any]]:
-    """Return the rules that judge a job at its end: those of the command that began it.
+def rules_at_end(plan: RunPlan, folder: JobFolder, member: Member | None) -> list[dict[str, Any]]:
+    """Return the rules that judge a job at its end: those of the command that created it.
 
-    A node that joined takes those that stand in the store, and of files only those that it names itself.
+    A node that joined takes the rules in the store; a rule from a file runs only if this node names it too.
     """
     if member is None or member.creator:
         return plan.rules
@@ -69,18 +70,18 @@ def rules_at_end(plan: Plan, folder: JobFolder, member: Member | None) -> list[d
 
     runs, left_out = stored(folder.manifest().get("rules"), plan.rules)
     for sentence in left_out:
-        options.warn(sentence)
+        warn(sentence)
     return documents(runs)
 
 
-def _begin(plan: Plan) -> tuple[JobFolder, Member | None]:
+def _begin(plan: RunPlan) -> tuple[JobFolder, Member | None]:
     from holter.agent.machine.surroundings import surroundings
     from holter.agent.supervision.members import CannotJoin, enter, join
     from holter.store.job import JobExists, create
 
     launch = plan.launch
-    if launch is not None and not plan.named and not launch.label:
-        options.warn("this is one of several nodes; give each the same --job NAME and they record one job")
+    if launch is not None and plan.options.job is None and not launch.label:
+        warn("this is one of several nodes; to record one job together, give each node the same --job NAME")
         launch = None
     name, node = plan.name, plan.node
     for attempt in range(2, 100):
@@ -90,29 +91,36 @@ def _begin(plan: Plan) -> tuple[JobFolder, Member | None]:
                 plan.store,
                 name,
                 command=plan.command,
-                interval_ms=plan.interval_ms,
+                interval_ms=plan.options.interval,
                 rules=plan.rules,
                 now_ns=now_ns,
                 launch=None if launch is None else {"id": launch.id, "nodes": launch.nodes},
             )
             recorded = surroundings(plan.command, Path.cwd(), os.environ)
-            said = {"price": plan.price, "total_steps": plan.steps}
-            known = {name: value for name, value in said.items() if value is not None}
+            given = {"price": plan.options.price, "total_steps": plan.options.steps}
+            known = {name: value for name, value in given.items() if value is not None}
             folder.update(recorded=recorded, actions=masked_in(plan.actions), **known)
             if launch is None:
                 return folder, None
-            return folder, enter(folder, node, named=plan.node_named, creator=True, now_ns=now_ns)
+            return folder, enter(
+                folder, node, named=plan.options.node is not None, creator=True, now_ns=now_ns
+            )
         except JobExists as error:
             why = ""
             if launch is not None:
                 try:
                     member = join(
-                        plan.store, name, launch, node, named=plan.node_named, now_ns=time.time_ns()
+                        plan.store,
+                        name,
+                        launch,
+                        node,
+                        named=plan.options.node is not None,
+                        now_ns=time.time_ns(),
                     )
                     return member.folder, member
                 except (CannotJoin, OSError) as reason:
                     why = f"; it cannot be joined: {reason}"
-            if plan.named:
+            if plan.options.job is not None:
                 raise Refusal(f"{error}{why}") from None
             name = f"{plan.name}-{attempt}"
         except (ValueError, OSError) as error:
@@ -120,11 +128,11 @@ def _begin(plan: Plan) -> tuple[JobFolder, Member | None]:
     raise Refusal(f"job {name!r} exists in store {plan.store}")
 
 
-def judged_here(member: Member, outcome: Outcome) -> bool:
-    """Wait for the other nodes; return whether the job is over and this node is the one that judges it."""
+def judges(member: Member, outcome: Outcome) -> bool:
+    """Wait for the other nodes; return whether the job has ended and this node judges it."""
 
     def waiting(nodes: list[str]) -> None:
-        options.warn(f"waiting for node {', '.join(nodes)} to end (Ctrl-C: do not wait)")
+        warn(f"waiting for node {', '.join(nodes)} to end (Ctrl-C stops waiting)")
 
     here = False
     try:
@@ -133,12 +141,12 @@ def judged_here(member: Member, outcome: Outcome) -> bool:
         with contextlib.suppress(OSError):
             here = member.creator and member.leave()
         if not here:
-            options.warn("not waiting; the node that ends last judges the job")
+            warn("not waiting; the node that ends last judges the job")
     except OSError as error:
-        options.warn(f"the other nodes cannot be asked: {error}")
+        warn(f"the state of the other nodes cannot be read: {error}")
     if not here:
         failure = (outcome.failure or {}).get("exception") or (outcome.failure or {}).get("evidence")
-        said = f": {output.clean(str(failure))}" if failure else ""
+        why = f": {clean(str(failure))}" if failure else ""
         took = duration(outcome.duration_s)
-        options.warn(f"node {member.node} of job {member.folder.name}: {outcome.status} after {took}{said}")
+        warn(f"node {member.node} of job {member.folder.name}: {outcome.status} after {took}{why}")
     return here

@@ -1,0 +1,106 @@
+"""Find the job that a user names, and check that a command can use it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from holter.cli.options import Refusal
+from holter.cli.output import warn
+from holter.cli.recovery import recover_if_killed
+
+if TYPE_CHECKING:
+    from holter.store.job import JobFolder
+
+
+def find_job(text: str, store: str | None) -> JobFolder:
+    """Return the job that `text` names: a name, `latest`, a path or URL, or the start of exactly one name.
+
+    If its agent was killed on this machine, the records in its spool are stored first.
+
+    Raises:
+        Refusal: with code 4, naming the store that was searched and the nearest names.
+    """
+    folder = named_job(text, store)
+    recover_if_killed(folder)
+    return folder
+
+
+def named_job(text: str, store: str | None) -> JobFolder:
+    """Return the job that `text` names, as `find_job`, without recovering it."""
+    from holter.store.job import at, find, jobs, store_url
+
+    url = store_url(store)
+    try:
+        if "/" in text or (os.path.isfile(os.path.join(text, "job.json")) and store is None):
+            return at(text)
+        known = jobs(url)
+        if text == "latest":
+            if not known:
+                raise Refusal(
+                    f"no job in store {url} yet; record one: holter run -- python train.py", Refusal.NOT_FOUND
+                )
+            return known[0]
+        starting = [job for job in known if job.name.startswith(text)]
+        if len(starting) == 1:
+            return starting[0]
+        if starting and all(job.name != text for job in starting):
+            names = ", ".join(job.name for job in starting[:5]) + (", ..." if len(starting) > 5 else "")
+            raise Refusal(f"{text!r} is the start of {len(starting)} jobs: {names}", Refusal.NOT_FOUND)
+        return find(url, text)
+    except LookupError as missing:
+        raise Refusal(str(missing.args[0]), Refusal.NOT_FOUND) from None
+    except (OSError, ValueError) as error:
+        raise unreadable_store(url, error) from None
+
+
+def unreadable_store(url: str, error: Exception) -> Refusal:
+    """Return the refusal for a store that cannot be read; an error that names the store is quoted alone."""
+    text = str(error)
+    return Refusal(text if "is no store" in text else f"store {url}: {text}", Refusal.UNREADABLE)
+
+
+def check_readable(folder: JobFolder) -> None:
+    """Raise `Refusal` with code 65 for a job whose manifest cannot be read; warn of an unfinished one."""
+    from holter.views import jobs
+
+    if not jobs.readable(folder):
+        why = str(folder.fault)
+        if why.endswith("is missing"):
+            why += "; `holter run` records a job, `holter import` makes one of traces"
+        raise Refusal(f"job {folder.name} cannot be read: {why}", Refusal.UNREADABLE)
+    if folder.manifest().get("status") in jobs.RUNNING and (gone := jobs.why_not_running(folder)):
+        warn(gone)
+
+
+def running_job(text: str, store: str | None) -> JobFolder:
+    """Return the job that `text` names; raises `Refusal` with code 5 when it does not run."""
+    from holter.views.jobs import why_not_running
+
+    folder = find_job(text, store)
+    if folder.fault:
+        raise Refusal(f"job {folder.name} cannot be read: {folder.fault}", Refusal.UNREADABLE)
+    why = why_not_running(folder)
+    if why is not None:
+        raise Refusal(why, Refusal.NOT_RUNNING)
+    return folder
+
+
+def send_order(folder: JobFolder, order: dict[str, object]) -> None:
+    """Write an order for the job's agents, which look about once a second; raises `Refusal`."""
+    try:
+        folder.order(**order)
+    except OSError as error:
+        raise Refusal(
+            f"the order cannot be written to job {folder.name}: {error}", Refusal.UNREADABLE
+        ) from None
+
+
+def check_obeyed(folder: JobFolder, order: str) -> None:
+    """Raise `Refusal` with code 5 when no agent of the job knows this kind of order."""
+    obeyed = [facts.get("obeys") or () for facts in folder.nodes().values()]
+    if obeyed and not any(order in each for each in obeyed):
+        raise Refusal(
+            f"job {folder.name}: its agents are of an older version, which does not know {order!r}",
+            Refusal.NOT_RUNNING,
+        )

@@ -1,0 +1,69 @@
+"""Choose rules as a user names them: by name with parameters, by pack, by file, by expression."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from holter.cli.options import Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+def select(
+    given: Iterable[str], sections: Mapping[str, Mapping[str, Any]], *, defaults: bool
+) -> list[dict[str, Any]]:
+    """Return the rules of a job, each with its name and all parameters, checked.
+
+    Args:
+        given: What stands after `--rule`: `NAME`, `NAME:k=v,k=v` or `pack:NAME`. A rule that is named twice
+            runs twice, the second time as `NAME-2`.
+        sections: Sections `[rules.NAME]` of the configuration file; parameters in `given` win. A section
+            with `when = "…"` makes a rule of an expression; it also takes `severity` and `advice`.
+        defaults: Whether the default rules are included.
+
+    Raises:
+        Refusal: An unknown rule or parameter, or a value out of range.
+    """
+    given = list(given)
+    if not (given or sections or defaults):
+        return []
+    from holter.evaluation import choose, documents
+    from holter.evaluation.selection import PACK, split
+    from holter.rules import BadRule
+
+    choices: list[str | dict[str, Any]] = [f"{PACK}default"] if defaults else []
+    try:
+        fixed = {
+            full_name(name): dict(parameters)
+            for name, parameters in sections.items()
+            if "when" not in parameters
+        }
+        used = set()
+        for text in given:
+            if text.startswith(PACK):
+                choices.append(text)
+                continue
+            name, parameters = split(text)
+            full = full_name(name)
+            used.add(full)
+            choices.append({"name": full, "parameters": {**fixed.get(full, {}), **parameters}})
+        choices += [{"name": full, "parameters": fixed[full]} for full in fixed if full not in used]
+        choices += [_expression(name, dict(each)) for name, each in sections.items() if "when" in each]
+        return documents(choose(choices))
+    except BadRule as error:
+        raise Refusal(str(error)) from None
+
+
+def full_name(name: str) -> str:
+    """Return the full name of a rule, however it is spelled; raises `Refusal` that names the nearest."""
+    from holter.rules import BadRule, find
+
+    try:
+        return find(name).__name__
+    except BadRule as error:
+        raise Refusal(str(error)) from None
+
+
+def _expression(name: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    return {"name": name, "rule": f"when:{parameters.pop('when')}", "parameters": parameters}

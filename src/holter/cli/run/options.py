@@ -1,0 +1,203 @@
+"""The options of `holter run`, each declared once.
+
+The parser, the reader of the configuration file, the plan of a run and the page of the documentation are made
+from the fields of `RunOptions`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal
+
+from holter.cli import options, output
+from holter.cli.naming import check_node
+from holter.cli.options import Refusal
+from holter.cli.run.pushing import check_endpoint
+from holter.schema.metrics import DEFAULT_INTERVAL_MS
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+    from collections.abc import Callable, Mapping
+
+Kind = Literal["text", "list", "switch"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunOption:
+    """How one option is written, read and documented."""
+
+    name: str
+    """As on the command line, without the dashes; `_` for `-` in the configuration file is the same."""
+    kind: Kind
+    help: str
+    metavar: str | None
+    read: Callable[[str], Any] | None
+    """Checks a text and returns its value; raises `Refusal`."""
+    in_file: bool
+    """Whether the configuration file may set it."""
+    joined: bool
+    """Whether a list of the command line is added to the one of the file; otherwise the command line wins."""
+    bare: bool
+    """Whether it may stand without a value."""
+
+
+def _text(
+    metavar: str,
+    help_: str,
+    read: Callable[[str], Any] | None = None,
+    *,
+    default: Any = None,
+    in_file: bool = True,
+    bare: bool = False,
+) -> Any:
+    declared = {"help": help_, "metavar": metavar, "read": read, "in_file": in_file, "bare": bare}
+    return field(default=default, metadata={"kind": "text", "joined": False, **declared})
+
+
+def _list(metavar: str, help_: str, *, joined: bool = True) -> Any:
+    declared = {"help": help_, "metavar": metavar, "read": None, "in_file": True, "bare": False}
+    return field(default=(), metadata={"kind": "list", "joined": joined, **declared})
+
+
+def _switch(help_: str) -> Any:
+    declared = {"help": help_, "metavar": None, "read": None, "in_file": True, "bare": False}
+    return field(default=False, metadata={"kind": "switch", "joined": False, **declared})
+
+
+def _job_name(given: str) -> str:
+    from holter.store.job import check_name
+
+    try:
+        check_name(given)
+    except ValueError as error:
+        raise Refusal(str(error)) from None
+    return given
+
+
+def _python_hz(given: str) -> str:
+    """Check `--python-hz`; warns when nothing on this machine can sample."""
+    from holter.agent.python_samples import MAX_HZ, VARIABLE, missing, rate
+
+    try:
+        asked = rate({VARIABLE: given})
+    except ValueError:
+        raise Refusal(
+            f"--python-hz {given} is out of range; valid: 0 (never) to {MAX_HZ:g} a second"
+        ) from None
+    if asked and (why := missing()):
+        output.warn(f"--python-hz {given}: {why}; the training runs without stack samples")
+    return given
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOptions:
+    """The values of all options of one run, checked."""
+
+    store: str | None = _text(*options.STORE)
+    job: str | None = _text("NAME", "the job's name; default: the script's name and the time", _job_name)
+    config: str | None = _text(
+        "FILE",
+        "read options and rules from a TOML file, or from SageMaker's profilerconfig.json or hook "
+        "configuration; the command line wins",
+        in_file=False,
+    )
+    rule: tuple[str, ...] = _list(
+        "NAME[:k=v,...]",
+        "add a rule, or set parameters of a default rule; also pack:NAME, FILE.py:NAME and "
+        "'when:loss > 100'; may be repeated (see `holter rules list`)",
+    )
+    no_rules: bool = _switch("switch the default rules off; only those of --rule run")
+    action: tuple[str, ...] = _list(
+        "NAME[:k=v,...]",
+        "act when a rule finds an issue: stop_training, email, sms, webhook, run_command, ...; "
+        "on=RULE and severity=critical restrict it; may be repeated",
+    )
+    interval: int = _text(
+        "TIME",
+        "how often the machine is sampled: 100ms, 200ms, 500ms (default), 1s, 5s or 1min",
+        options.interval_ms,
+        default=DEFAULT_INTERVAL_MS,
+    )
+    """Milliseconds."""
+    fail_on: tuple[str, ...] = _list(
+        "issue|RULE",
+        "exit with 3 when CMD succeeds but any rule (or this RULE) finds an issue; may be repeated",
+        joined=False,
+    )
+    hang_after: float | None = _text(
+        "SECONDS",
+        "how long a rank may be silent before it counts as hanging; default: derived from the job's own "
+        "steps, at least 120",
+        options.hang_s,
+    )
+    save: tuple[str, ...] = _list(
+        "COLLECTION[@N][:OPTION,...]",
+        "save tensors every N steps: gradients@100, weights@50:histogram, /regex/@10:raw, role=loss; "
+        "may be repeated",
+    )
+    profile_steps: tuple[str, ...] = _list(
+        "FIRST:LAST[:WHAT,...]",
+        "profile these steps: operators by default; shapes, stacks, cprofile, pyinstrument, dataloader, "
+        "timer=NAME (of cprofile), rank=N; may be repeated",
+    )
+    python_hz: str | None = _text(
+        "N",
+        "sample the Python stack N times a second from outside with py-spy, while CMD runs; at most 20; "
+        "default: 0 (never)",
+        _python_hz,
+    )
+    otlp: str | None = _text(
+        "ENDPOINT",
+        "push metrics to this OpenTelemetry endpoint, as http://localhost:4318; default: "
+        "OTEL_EXPORTER_OTLP_ENDPOINT; secrets belong in OTEL_EXPORTER_OTLP_HEADERS",
+        check_endpoint,
+        bare=True,
+    )
+    price: float | None = _text(*options.PRICE, options.price)
+    """What one machine costs an hour."""
+    steps: int | None = _text("N", "how many steps the training takes, to estimate its end", options.steps)
+    node: str | None = _text("NAME", "the name of this machine; default: its host name", check_node)
+    join: bool = _switch(
+        "record one job together with other nodes; srun and torchrun --nnodes N need no --join"
+    )
+
+
+def declared() -> list[RunOption]:
+    """Return how each option is declared, in the order of the help."""
+    return [RunOption(name=each.name.replace("_", "-"), **each.metadata) for each in fields(RunOptions)]
+
+
+def add_to(parser: ArgumentParser) -> None:
+    """Add every option to a parser; one that is not given is None there."""
+    for option in declared():
+        how: dict[str, Any] = {"help": option.help, "default": None}
+        if option.kind == "switch":
+            how["action"] = "store_true"
+        else:
+            how["metavar"] = option.metavar
+        if option.kind == "list":
+            how["action"] = "append"
+        if option.bare:
+            how |= {"nargs": "?", "const": ""}
+        parser.add_argument(f"--{option.name}", **how)
+
+
+def read(given: Mapping[str, Any], configured: Mapping[str, Any]) -> RunOptions:
+    """Join the command line (`given`, by name of field) with the configuration file; check all values.
+
+    Raises:
+        Refusal: A value is not valid.
+    """
+    values: dict[str, Any] = {}
+    for option in declared():
+        name = option.name.replace("-", "_")
+        typed, filed = given[name], configured.get(option.name)
+        if option.joined:
+            value: Any = (*(filed or ()), *(typed or ()))
+        else:
+            value = filed if typed is None else typed
+        if value is not None:
+            values[name] = (
+                option.read(value) if option.read else tuple(value) if option.kind == "list" else value
+            )
+    return RunOptions(**values)
