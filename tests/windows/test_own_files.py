@@ -8,16 +8,16 @@ import pytest
 
 from holter.agent.drain.windows import operators
 
-RECORDER = Path(operators.__file__).parents[2] / "recorder"
+RECORDER = Path(operators.__file__).parents[3] / "recorder"
 
 
 @pytest.mark.parametrize(
     ("name", "ours"),
     [
         ("holter/recorder/spool/files.py(39): Spool", True),
-        (f"{RECORDER}/spool.py(39): Spool", True),
+        (f"{RECORDER}/spool/files.py(39): Spool", True),
         ("holter/recorder/mine.py(1): mine", False),
-        ("/elsewhere/holter/recorder/spool.py(39): Spool", False),
+        ("/elsewhere/holter/recorder/spool/files.py(39): Spool", False),
         ("recorder/spool/files.py(39): Spool", False),
         ("aten::add", False),
     ],

@@ -182,7 +182,7 @@ def _among(kinds: NDArray[np.int8], wanted: tuple[str, ...]) -> NDArray[np.bool_
     return chosen
 
 
-_RECORDER = Path(__file__).resolve().parents[2] / "recorder"
+_RECORDER = Path(__file__).resolve().parents[3] / "recorder"
 
 
 def is_ours(name: str) -> bool:
