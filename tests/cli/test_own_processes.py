@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from holter.evaluation.executors import Own
+from holter.rules.sandbox.executor import SandboxExecutor
 
 from holter.schema.companions import own_command
 
@@ -62,7 +62,7 @@ def test_the_agent_of_a_notebook_does_not_run_it(noted, tmp_path):
 
 
 def test_the_sandbox_of_rules_does_not_run_it(noted):
-    executor = Own()
+    executor = SandboxExecutor()
     assert executor.submit(os.getpid).result(60) != os.getpid()
     executor.shutdown()
     assert not noted()

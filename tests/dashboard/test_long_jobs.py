@@ -11,7 +11,7 @@ from tests.cli.conftest import told
 from tests.dashboard.stories import judged
 from tests.dashboard.test_server import BEARER, PATIENCE_S, until
 
-from holter.dashboard import known
+from holter.dashboard import job_state
 from holter.dashboard.server import application
 from holter.dashboard.stores import Stores
 from holter.store.job import find
@@ -97,10 +97,10 @@ def test_where_the_description_is_kept_a_new_server_shows_it_at_once(store, monk
 
 def test_a_later_state_is_described_and_never_shown_early_again(store, slowly):
     folder = find(store, "before")
-    first = known.JobState(folder, 1)
+    first = job_state.JobState(folder, 1)
     assert not first.at_hand()
     assert not first.at_hand(), "it is on its way"
-    second = known.JobState(folder, 2, first)
+    second = job_state.JobState(folder, 2, first)
     assert not second.at_hand(), "also in a state that came meanwhile"
     stores = Stores([store])
     assert stores.early("before") is not None
@@ -110,4 +110,4 @@ def test_a_later_state_is_described_and_never_shown_early_again(store, slowly):
     until(lambda: stores.stamp("before") != stamp)
     until(lambda: second.later)
     assert second.at_hand()
-    assert known.JobState(folder, 3, second).at_hand()
+    assert job_state.JobState(folder, 3, second).at_hand()

@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
-from holter.drawing.cells import image
+from holter.drawing.png import image
 from PIL import Image
 from tests.cli.conftest import job, told
 

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-import holter.recorder
 from holter.agent.drain.windows import operators
 
-RECORDER = Path(holter.recorder.__file__).parent
+RECORDER = Path(operators.__file__).parents[3] / "recorder"
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import traceback  # now, not when a process fails: importing it then undoes that
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holter.recorder.guard import tell
-from holter.recorder.imports import not_recorded
+from holter.recorder.unsupported import not_recorded
 from holter.recorder.spool.files import open_apart
 from holter.recorder.spool.thread_spool import PHASES, ThreadSpool
 

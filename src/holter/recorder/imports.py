@@ -11,6 +11,7 @@ import os
 import sys
 
 from holter.recorder import PID, STARTED_NS
+from holter.recorder.unsupported import not_recorded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,21 +26,6 @@ TRIGGERS = {
     "pytorch_lightning.loops.fit_loop": "lightning",
 }
 """Module of a framework → file of `frameworks/` that knows it."""
-
-NOT_RECORDED = {
-    "catboost": "CatBoost",
-    "flax": "Flax",
-    "jax": "JAX",
-    "keras": "Keras",
-    "lightfm": "LightFM",
-    "lightgbm": "LightGBM",
-    "mxnet": "MXNet",
-    "paddle": "PaddlePaddle",
-    "sklearn": "scikit-learn",
-    "tensorflow": "TensorFlow",
-    "xgboost": "XGBoost",
-}
-"""Modules of frameworks without an adapter → name; a process without training notes which it imported."""
 
 
 class ImportWatch:
@@ -129,11 +115,6 @@ def attach(module: str) -> None:
             current.attach(TRIGGERS[module])
     except Exception as error:
         sys.stderr.write(f"holter: {module} is not recorded: {type(error).__name__}: {error}\n")
-
-
-def not_recorded() -> dict[str, str | None]:
-    """Return the versions of the frameworks that this process imported and that have no adapter."""
-    return {name: vars(sys.modules[name]).get("__version__") for name in NOT_RECORDED if name in sys.modules}
 
 
 def _at_exit() -> None:

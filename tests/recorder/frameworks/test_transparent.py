@@ -200,10 +200,10 @@ def test_a_fault_of_ours_never_reaches_the_training(record, hooks):
             raise RuntimeError("a bug of the recorder")
         def break_marks(broken):
             import gc
-            from holter.recorder.frameworks.pytorch.stepping.step_hooks import NewAt as At
-            for at in gc.get_objects():
-                if isinstance(at, At):
-                    at.begin = at.end_of = at.add = broken
+            from holter.recorder.frameworks.pytorch.stepping.step_hooks import FastThreadState
+            for state in gc.get_objects():
+                if isinstance(state, FastThreadState):
+                    state.begin = state.end_of = state.add = broken
         for i, (x, y) in enumerate(DataLoader(data(128), batch_size=4)):
             if i == 4:
                 break_marks(broken)

@@ -40,7 +40,7 @@ _READ_NAME = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class StackFrame:
+class SampledFrame:
     """One frame of a stack sample, as `qualname (file:line)` says it."""
 
     text: str
@@ -53,19 +53,19 @@ class StackFrame:
         return self.qualname.rsplit(".", 1)[-1]
 
 
-def frames(stack: str) -> list[StackFrame]:
+def frames(stack: str) -> list[SampledFrame]:
     """Split a stack, outermost frame first; a frame of unknown form is its own name."""
     found = []
     for text in stack.split(";"):
         match = _FRAME.match(text.strip())
         if match:
-            found.append(StackFrame(text.strip(), match["qualname"], match["file"].replace("\\", "/")))
+            found.append(SampledFrame(text.strip(), match["qualname"], match["file"].replace("\\", "/")))
         elif text.strip():
-            found.append(StackFrame(text.strip(), text.strip(), ""))
+            found.append(SampledFrame(text.strip(), text.strip(), ""))
     return found
 
 
-def below_dataset(stack: list[StackFrame]) -> list[StackFrame]:
+def below_dataset(stack: list[SampledFrame]) -> list[SampledFrame]:
     """Return the frames below the dataset's own ones; empty when the dataset itself was running.
 
     Datasets that wrap datasets (a subset, a concatenation) are passed through: the innermost one counts.
@@ -84,11 +84,11 @@ def below_dataset(stack: list[StackFrame]) -> list[StackFrame]:
     return stack[last + 1 :]
 
 
-def _works(frame: StackFrame) -> bool:
+def _works(frame: SampledFrame) -> bool:
     return frame.function not in _OWN and frame.function not in _CALLS
 
 
-def entry(stack: list[StackFrame]) -> StackFrame | None:
+def entry(stack: list[SampledFrame]) -> SampledFrame | None:
     """Return the callable that the dataset calls; wrappers that only call others are skipped."""
     below = below_dataset(stack)
     for i, frame in enumerate(below):
@@ -97,7 +97,7 @@ def entry(stack: list[StackFrame]) -> StackFrame | None:
     return stack[-1] if stack else None
 
 
-def _is_wrapper(frame: StackFrame, called: StackFrame) -> bool:
+def _is_wrapper(frame: SampledFrame, called: SampledFrame) -> bool:
     if frame.function not in _CALLS:
         return False
     if frame.function not in ("__call__", "forward"):
@@ -109,7 +109,7 @@ def _is_wrapper(frame: StackFrame, called: StackFrame) -> bool:
     return any(word in owner for word in _WRAPPERS)
 
 
-def stage(stack: list[StackFrame]) -> str:
+def stage(stack: list[SampledFrame]) -> str:
     """Classify a stack sample as `read`, `decode` or `transform`.
 
     The innermost frame that is known decides, so that a transform which opens its image lazily decodes there.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class SampleSeries(Protocol):
+class MetricSeries(Protocol):
     """Readings of one metric of one device, in the order of time, ns."""
 
     @property
@@ -31,7 +31,7 @@ TOLERANCE_NS = 20_000_000
 """Readings this close belong to one snapshot."""
 
 
-def moments(series: Mapping[Place, SampleSeries], node: str) -> NDArray[np.int64]:
+def moments(series: Mapping[Place, MetricSeries], node: str) -> NDArray[np.int64]:
     """Return when the snapshots of a node were taken: the first reading of each."""
     times = [s.time for (where, _), s in series.items() if where == node]
     if not times:
@@ -42,7 +42,7 @@ def moments(series: Mapping[Place, SampleSeries], node: str) -> NDArray[np.int64
     return np.asarray(every[np.concatenate([[True], np.diff(every) > TOLERANCE_NS])])
 
 
-def matrix(series: Mapping[Place, SampleSeries], node: str, at: NDArray[np.int64]) -> NDArray[np.float64]:
+def matrix(series: Mapping[Place, MetricSeries], node: str, at: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return readings as devices by snapshots; NaN where a device has none."""
     rows = []
     for (where, _), one in sorted(series.items()):

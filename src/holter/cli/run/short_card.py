@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from holter.analysis.verdict.failure import first_line
 from holter.cli.naming import command_for
 from holter.cli.output import clean, wrapped
-from holter.recorder.imports import NOT_RECORDED
+from holter.recorder.unsupported import NOT_RECORDED
 from holter.schema.signals import signal_name
 from holter.views.wording import duration
 

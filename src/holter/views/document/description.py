@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
     from holter.store.trial import Trial
     from holter.views.document.types import Description, Diagnosis, TraceDescription
-    from holter.views.document.types.job import JobFacts, SkippedFile
+    from holter.views.document.types.job import JobSummary, SkippedFile
     from holter.views.document.types.rules import RuleResult
     from holter.views.document.types.training import (
         LoadingSummary,
@@ -179,7 +179,7 @@ def diagnosis(description: Description | TraceDescription) -> Diagnosis:
     return {**found, "window": description["window"]}
 
 
-def _job(manifest: dict[str, Any], events: Table, now: int) -> JobFacts:
+def _job(manifest: dict[str, Any], events: Table, now: int) -> JobSummary:
     start, end = manifest.get("start"), manifest.get("end")
     status = manifest.get("status")
     until = end or (now if status in ("InProgress", "Stopping") else None)
@@ -230,7 +230,7 @@ def _ranks(steps: Table, events: Table) -> list[int]:
     return [int(rank) for rank in np.unique(seen) if rank >= 0]
 
 
-def _phases(trial: Trial, job: JobFacts, start: int, steps: Table, now: int) -> PhaseLengths:
+def _phases(trial: Trial, job: JobSummary, start: int, steps: Table, now: int) -> PhaseLengths:
     last = int((steps["time"] + steps["duration"]).max())
     after = trial.table(
         "spans",

@@ -11,12 +11,12 @@ from holter.tensors.selection import is_member
 
 if TYPE_CHECKING:
     from holter.store.trial import Trial
-    from holter.views.document.types.training import SavedTensors
+    from holter.views.document.types.training import SavedTensorSummary
 
 _ROWS = "FROM (SELECT name, role, step FROM tensors UNION ALL SELECT name, '', step FROM tensor_values)"
 
 
-def saved_tensors(trial: Trial) -> SavedTensors | None:
+def saved_tensors(trial: Trial) -> SavedTensorSummary | None:
     """Count saved tensors without opening whole tensors; None if the job saved no tensor.
 
     Returns:
@@ -48,7 +48,7 @@ def saved_tensors(trial: Trial) -> SavedTensors | None:
     }
 
 
-def saved_text(saved: SavedTensors) -> str:
+def saved_text(saved: SavedTensorSummary) -> str:
     """Write the counts as a sentence: `4 tensors (gradients) at 6 steps, 0 to 50; whole ones at 3 steps`."""
     said = counted(saved["count"], "tensor") if saved["count"] else "whole tensors"
     named = f" ({', '.join(saved['collections'])})" if saved["collections"] else ""

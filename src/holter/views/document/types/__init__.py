@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from holter.analysis.verdict.device_facts import PARTS
 from holter.schema.phases import BREAKDOWN
-from holter.views.document.types.job import Bill, JobFacts, JobFailure, NodeFacts, RecordingCost, SkippedFile
+from holter.views.document.types.job import Bill, JobSummary, JobFailure, NodeFacts, RecordingCost, SkippedFile
 from holter.views.document.types.profiled import ProfiledWindow, TraceNumbers
 from holter.views.document.types.rules import RuleResult
 from holter.views.document.types.training import (
@@ -19,7 +19,7 @@ from holter.views.document.types.training import (
     NumberSummary,
     OperatorTables,
     PhaseLengths,
-    SavedTensors,
+    SavedTensorSummary,
     StepSummary,
     TraceSteps,
 )
@@ -48,7 +48,7 @@ class Description(TypedDict):
     """Absent data is null or an absent key, never 0. A version may get new keys."""
 
     schema: Literal[1]
-    job: JobFacts
+    job: JobSummary
     nodes: list[NodeFacts]
     ranks: list[Rank]
     phases: PhaseLengths | None
@@ -57,7 +57,7 @@ class Description(TypedDict):
         list[NumberSummary],
         Meta(description="Loss, learning rate and the numbers that the user logs, at most 12."),
     ]
-    tensors: Annotated[SavedTensors | None, Meta(description="Null if no tensor was saved.")]
+    tensors: Annotated[SavedTensorSummary | None, Meta(description="Null if no tensor was saved.")]
     breakdown: _Breakdown | None
     not_seen: _Parts
     dataloading: LoadingSummary | None

@@ -37,7 +37,7 @@ class FrameworkFacts(TypedDict):
     device: NotRequired[str | None]
 
 
-class JobFacts(TypedDict):
+class JobSummary(TypedDict):
     """The job itself: its command, its times and how it ended."""
 
     name: str

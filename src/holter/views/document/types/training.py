@@ -139,7 +139,7 @@ class NumberSummary(TypedDict):
     most_step: int | None
 
 
-class SavedTensors(TypedDict):
+class SavedTensorSummary(TypedDict):
     """The tensors that the job saved."""
 
     count: Annotated[int, Meta(ge=0, description="Number of tensors with statistics or values.")]

@@ -80,7 +80,7 @@ def _worth_naming(codes: list[CodeType]) -> list[CodeType]:
 
 _WRAPPING = os.path.join("torch", "utils", "data", "")
 _PLUMBING = os.path.join("torch", "nn", "modules", "module.py")
-_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
 def _is_library(code: CodeType) -> bool:

@@ -1,0 +1,25 @@
+"""Frameworks without an adapter: which of them this process imported."""
+
+from __future__ import annotations
+
+import sys
+
+NOT_RECORDED = {
+    "catboost": "CatBoost",
+    "flax": "Flax",
+    "jax": "JAX",
+    "keras": "Keras",
+    "lightfm": "LightFM",
+    "lightgbm": "LightGBM",
+    "mxnet": "MXNet",
+    "paddle": "PaddlePaddle",
+    "sklearn": "scikit-learn",
+    "tensorflow": "TensorFlow",
+    "xgboost": "XGBoost",
+}
+"""Modules of frameworks without an adapter, and their names."""
+
+
+def not_recorded() -> dict[str, str | None]:
+    """Return the versions of the frameworks that this process imported and that have no adapter."""
+    return {name: vars(sys.modules[name]).get("__version__") for name in NOT_RECORDED if name in sys.modules}
