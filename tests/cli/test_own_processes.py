@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from holter.rules.sandbox.executor import SandboxExecutor
 
+from holter.rules.sandbox.executor import SandboxExecutor
 from holter.schema.companions import own_command
 
 SOURCE = Path(__file__).parents[2] / "src"

@@ -12,11 +12,11 @@ from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import pytest
-from holter.drawing.png import image
 from PIL import Image
 from tests.cli.conftest import job, told
 
 from holter.drawing.pieces import prose
+from holter.drawing.png import image
 from holter.drawing.svg import svg
 from holter.drawing.thin import thin
 from holter.drawing.ticks import clock, number, powers, ticks, times

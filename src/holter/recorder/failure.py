@@ -13,9 +13,9 @@ import traceback  # now, not when a process fails: importing it then undoes that
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holter.recorder.guard import tell
-from holter.recorder.unsupported import not_recorded
 from holter.recorder.spool.files import open_apart
 from holter.recorder.spool.thread_spool import PHASES, ThreadSpool
+from holter.recorder.unsupported import not_recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -60,7 +60,7 @@ def kernel_table(
         time, of that rank).
 
     Raises:
-        ValueError: `by`, `most` or `definition` is none that there is.
+        ValueError: `by`, `most` or `definition` has an unknown value.
     """
     if by not in ("time", "launches"):
         raise ValueError(f"kernels cannot be sorted by {by!r}; valid: time, launches")

@@ -22,7 +22,7 @@ DEFINITIONS = ("all", "hta", "tracelens")
 - `all`: every kernel, copy and fill counts; what communicates says the table.
 - `hta`: Holistic Trace Analysis. Whole microseconds where the trace has finer ones; with two `ProfilerStep`
   and more, only what was launched before the last one began; kernels are told apart by its name patterns.
-- `tracelens`: TraceLens with `--include_unlinked_kernels`. Communication is told by the name, and a fill
+- `tracelens`: TraceLens with `--include_unlinked_kernels`. Communication is recognized by name, and a fill
   counts as compute. Without that flag it drops kernels that it finds no arrow to, and with older traces,
   whose arrows have another name, it finds next to none.
 """

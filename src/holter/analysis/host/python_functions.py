@@ -84,7 +84,7 @@ class Flame:
 
 
 def one_timer(rows: Table) -> str:
-    """Return the timer of all rows; raises `MixedTimers` when they differ, "" when there are none."""
+    """Return the timer of all rows, "" without rows; raises `MixedTimers` when they differ."""
     timers = sorted(set(rows["timer"].tolist()))
     if len(timers) > 1:
         raise MixedTimers(f"times of the timers {', '.join(timers)} do not add up; choose one of them")

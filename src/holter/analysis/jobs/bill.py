@@ -44,7 +44,7 @@ def bill(
         price: What one machine costs an hour, in any currency.
         machines: How many machines it ran on.
         hours: How long it ran.
-        busy_pct: Mean utilization of its accelerators, of all readings; None where there were none.
+        busy_pct: Mean utilization of its accelerators, of all readings; None without readings.
         loop_h: Length of its training loop.
         breakdown: Part of a step → percent of the loop.
         rules: What the rules found, as the description has it.

@@ -30,7 +30,7 @@ class NonFinite:
     last_finite: float | None
     """The value before it."""
     last_step: int = -1
-    """The step of the value before it; -1 when there was none."""
+    """The step of the value before it; -1 without one."""
 
 
 def first_non_finite(scalars: Table) -> NonFinite | None:

@@ -10,7 +10,14 @@ from msgspec import Meta
 
 from holter.analysis.verdict.device_facts import PARTS
 from holter.schema.phases import BREAKDOWN
-from holter.views.document.types.job import Bill, JobSummary, JobFailure, NodeFacts, RecordingCost, SkippedFile
+from holter.views.document.types.job import (
+    Bill,
+    JobFailure,
+    JobSummary,
+    NodeFacts,
+    RecordingCost,
+    SkippedFile,
+)
 from holter.views.document.types.profiled import ProfiledWindow, TraceNumbers
 from holter.views.document.types.rules import RuleResult
 from holter.views.document.types.training import (
