@@ -3,8 +3,8 @@
 Each operator, call of the runtime, kernel and copy has a begin and an end. On a thread each is followed by
 the next, the time between belongs to whatever was running; between two outermost operators no time passes. A
 kernel waits for its launch where nothing was queued, else for the one before it on its stream. Waits of
-streams and of the host lead from the work that they wait for to the waiting work, and take no time of their own; nor do
-calls that only wait.
+streams and of the host lead from the work that they wait for to the waiting work, and take no time of their
+own; nor do calls that only wait.
 """
 
 from __future__ import annotations
