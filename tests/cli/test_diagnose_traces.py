@@ -231,8 +231,8 @@ def test_detail_shows_what_lies_behind_the_card(holter, tmp_path):
     assert document["trace"]["detail"]["launches"]["count"] == 120
 
 
-def test_a_trace_of_which_nothing_is_left_says_what_was_skipped(holter) -> None:
+def test_a_trace_of_which_nothing_is_left_is_refused_with_the_reason(holter) -> None:
     Path("cut.json").write_text('{"traceEvents":[{"ph":"X","ts":1,')
-    document = json.loads(holter("diagnose", "cut.json", "--json").out)
-    assert {one["file"] for one in document["skipped"]} == {"cut.json"}
-    assert "skipped" in holter("diagnose", "cut.json").out
+    answer = holter("diagnose", "cut.json", "--json")
+    assert (answer.code, answer.out) == (65, "")
+    assert "cut.json" in answer.err
