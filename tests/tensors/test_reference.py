@@ -63,7 +63,7 @@ DEFECTS: dict[str, str | list[str]] = {
         "cli/test_saving.py::test_words_that_the_reference_documents_and_refuses",
     ],
     "D15 the end told by any rank": [
-        "agent/test_tensors.py::test_rows_values_and_whole_tensors_arrive",
+        "agent/drain/test_tensors.py::test_rows_values_and_whole_tensors_arrive",
         f"{STEPS}::test_states_of_steps",
     ],
     "D16 a TensorBoard file for each step, histograms with NaN dropped": [
