@@ -6,6 +6,7 @@ import fcntl
 import os
 import pty
 import select
+import shlex
 import subprocess
 import sys
 import termios
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import SOURCE, described
 
-HOLTER = f"{sys.executable} -m holter"
+HOLTER = f"{shlex.quote(sys.executable)} -m holter"
 # What the command finds as its standard streams: the shell asks by itself, with no stream of its own open.
 LOOK = (
     "for n in 0 1 2; do f=/proc/$$/fd/$n; [ -e $f ] && seen=$seen$n; "

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shlex
 import struct
 import subprocess
 import sys
@@ -60,7 +61,7 @@ def test_missing_job_is_not_found(holter, name):
 
 
 def test_a_reader_that_goes_away_is_no_error(tmp_path):
-    program = f"{sys.executable} -m holter rules list | true; echo ${{PIPESTATUS[0]}}"
+    program = f"{shlex.quote(sys.executable)} -m holter rules list | true; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(
         ["bash", "-c", program],
         capture_output=True,

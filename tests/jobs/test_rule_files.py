@@ -78,7 +78,7 @@ def test_the_file_is_imported_in_sandbox_processes_only(recorded):
     found = imports(pids)
     assert found
     assert not known & found.keys()
-    assert all("-m holter.rules.sandbox" in command for command in found.values()), found
+    assert all("holter.rules.sandbox" in command for command in found.values()), found
 
 
 def test_its_rule_has_judged_with_its_parameters(recorded):
@@ -98,7 +98,7 @@ def test_a_finished_job_is_judged_by_it_in_sandbox_processes_only(recorded):
     assert (judged["status"], judged["parameters"]) == ("IssuesFound", {"least": 3})
     new = {pid: command for pid, command in imports(pids).items() if pid not in before}
     assert new
-    assert all("-m holter.rules.sandbox" in command for command in new.values()), new
+    assert all("holter.rules.sandbox" in command for command in new.values()), new
 
 
 def test_a_value_that_the_rule_does_not_take_is_refused_before_the_command_runs(recorded, tmp_path):

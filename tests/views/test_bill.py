@@ -97,7 +97,7 @@ def test_a_job_with_and_without_a_price(tmp_path, monkeypatch, capsys):
     assert main(["describe", "before", "--price", "32.77"]) == 0
     assert "on 1 machine at 32.77 an hour" in " ".join(capsys.readouterr().out.split())
     assert main(["report", "before", "--price", "32.77", "-o", "-", "--format", "html"]) == 0
-    assert "What the job cost" in capsys.readouterr().out
+    assert "Cost of the job" in capsys.readouterr().out
     assert main(["describe", "before", "--price", "much"]) == 64
     assert "--price much is not a price" in capsys.readouterr().err
 

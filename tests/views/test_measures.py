@@ -175,7 +175,7 @@ def test_a_job_without_anything_and_one_without_steps(tmp_path, told):
 def test_a_folder_that_is_no_job(tmp_path):
     (tmp_path / "thing").mkdir()
     (tmp_path / "thing/notes.txt").write_text("hello")
-    with pytest.raises(LookupError, match=r"no job: job\.json is missing"):
+    with pytest.raises(LookupError, match=r"without a job: job\.json is missing"):
         holter.open(str(tmp_path / "thing"))
     with pytest.raises(LookupError, match="thing"):
         holter.open(str(tmp_path / "thin"))

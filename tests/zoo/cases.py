@@ -70,7 +70,7 @@ CASES = [
     Case("Confusion:min_diag=0.5,start_step=100", "lopsided", "lopsided_well"),
     Case("NLPSequenceRatio", "mostly_padding", "transformer"),
     Case("PaddingWaste:batches=5", "mostly_padding", "transformer"),
-    Case("DataRepeat", "same_again", "tiny", "same order", "info"),
+    Case("DataRepeat", "same_again", "tiny", "repeat the order", "info"),
     Case("SimilarAcrossRuns:other_trials=tiny", "fine_tuned", "tiny_again"),
     Case("DeadExperts:steps=50", "lonely_expert", "lonely_expert_well"),
     Case("NonFiniteGradient", "nan_in_one_module", "transformer", "gelu"),

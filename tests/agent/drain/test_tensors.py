@@ -25,7 +25,7 @@ SCRIPT = """
 import os, signal, sys
 sys.path.insert(0, {source!r})
 from holter.recorder import session as sessions
-from holter.recorder.tensors.collections import Tensor
+from holter.recorder.tensors.collections import TensorInfo
 from holter.recorder.tensors.requests import requests
 from holter.recorder.tensors.writing import TensorFiles
 
@@ -40,7 +40,7 @@ files.describe(requests(["weights@2:raw", "/^b/@5"]))
 BODY = """
 for step in range(6):
     for name in ("a.weight", "b.weight"):
-        number = files.id(Tensor(name, "parameter", "weight"))
+        number = files.id(TensorInfo(name, "parameter", "weight"))
         files.row(1000 + step, step, 1, number, (4, 1, 0, 0, 2, 0), (1e300, *[step] * 7), (1, 2, 3), -7, 1)
         files.values(1000 + step, step, 2, number, 3, __import__("struct").pack("<2d", step, 5))
     files.flush()
@@ -118,7 +118,7 @@ def test_a_row_takes_few_bytes(tmp_path):
     import random
     for step in range(200):
         for each in range(40):
-            number = files.id(Tensor(f"layers.{each}.weight", "parameter", "weight"))
+            number = files.id(TensorInfo(f"layers.{each}.weight", "parameter", "weight"))
             numbers = [random.gauss(0, 1) for _ in range(8)]
             files.row(10**9 + step * 10**7 + each, step, 1, number, (4096, 0, 0, 0, 0, 0), numbers)
         files.flush()

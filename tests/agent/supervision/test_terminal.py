@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import select
+import shlex
 import signal
 import subprocess
 import sys
@@ -59,7 +60,8 @@ class Terminal:
         path = self.folder / "script.py"
         path.write_text(script)
         options = json.dumps({"store": str(self.folder / "store")})
-        self.type(f"{sys.executable} {DRIVE} '{options}' {sys.executable} {path}; echo \"code=$?\"\n")
+        python, drive, script = (shlex.quote(str(one)) for one in (sys.executable, DRIVE, path))
+        self.type(f"{python} {drive} '{options}' {python} {script}; echo \"code=$?\"\n")
         self.expect(b'code=$?"')  # its echo
 
     def outcome(self) -> dict:
