@@ -68,8 +68,10 @@ def notebook(trial: Trial, price: float | None = None) -> dict[str, Any]:
     ]
     drawn = [figure for figure in names() if not isinstance(draw(figure, reading), str)]
     if unread := reading.description["skipped"]:
-        files = "".join(f"- {escaped(one['file'])}: {escaped(one['why'])}\n" for one in unread)
-        cells.insert(1, ("markdown", f"## Files that could not be read\n\n{files}"))
+        # The reasons quote values of the files, which have no place in a document that others edit and run.
+        files = "".join(f"- {escaped(one['file'])}\n" for one in unread)
+        reasons = "`holter describe` gives the reasons."
+        cells.insert(1, ("markdown", f"## Files that could not be read\n\n{files}\n{reasons}"))
     cells += [("code", f"job.figure({figure!r})") for figure in drawn]
     cells.append(("code", 'job.trial.sql("SELECT metric, avg(value) FROM samples GROUP BY metric")'))
     return {

@@ -48,7 +48,7 @@ class _Framework(TypedDict, total=False):
 
 class _Launch(TypedDict, total=False):
     id: str
-    nodes: Annotated[int, Meta(ge=1, le=1_000_000)]
+    nodes: Annotated[int, Meta(ge=1, le=1_000_000)] | None
 
 
 class _Recorded(TypedDict, total=False):

@@ -97,7 +97,6 @@ def test_compiled_training(record, alone, way):
     assert {s.step for s in compiles} <= set(range(first + 1))
 
 
-@pytest.mark.xfail(reason="steps compiled whole are not counted since iterations end steps", strict=True)
 def test_compiled_backward_and_optimizer(record):
     recording = record("""
         model = Net()

@@ -80,9 +80,13 @@ class Backward:
         begins, ends = adapter.pass_begins, adapter.pass_ends
 
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
+            # Outside of the `try`, in which torch's compiler cannot break the graph: it would run this frame
+            # eagerly, and then compile what records the pass.
+            if adapter.compiles and adapter.is_compiling():
+                return original(tensors, *args, **kwargs)
             begun = False
             try:
-                begun = not (adapter.compiles and adapter.is_compiling()) and breaker.on and begins(tensors)
+                begun = breaker.on and begins(tensors)
                 return original(tensors, *args, **kwargs)
             except BaseException as error:
                 if begun:
