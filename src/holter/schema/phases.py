@@ -44,6 +44,9 @@ class Phase(IntEnum):
     """An instant: `name` = what, `value` = its value (loss, lr, …)."""
     SKIPPED = 18
     """An instant: an optimizer step that a gradient scaler skipped."""
+    LOOP_STACK = 19
+    """A stack sample of the training thread outside of all other spans. `duration` = time it stands for;
+    `name` = frames, the loop's first."""
 
 
 ENDED = "exit"

@@ -23,7 +23,10 @@ STRETCH_NS = 30_000_000_000
 MOST_RANGES = 64
 """Up to this number, stretches are queried as time ranges, which lets the reader skip files."""
 _TRAINER = "worker = -1"
-_LOADING = "phase IN ('data_loading', 'fetch', 'collate', 'stack', 'step')"
+_LOADING = (
+    "phase IN ('data_loading', 'fetch', 'collate', 'stack', 'step', 'loop_stack', 'gc', 'loss', 'h2d') "
+    "AND (phase NOT IN ('loss', 'h2d') OR duration > 1000000)"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,7 +135,31 @@ def _prepared(pipeline: _Pipeline, items: list[SampledCallable]) -> Advice:
 
 
 def own_code(facts: VerdictFacts) -> list[Advice]:
-    """Advise on time in the loop's own code: profile this job, or the next one if this one has ended."""
+    """Advise on the functions of the training that take the time."""
+    step = facts.mean_step_ms
+    found = []
+    for one in [one for one in facts.own_code if not one.iterates][:2]:
+        expected = None if step is None else step * (1 - one.pct / 100)
+        text = f"Shorten {one.place}, or call it less often."
+        if one.waits_in == "garbage collection":
+            text = f"Do not collect garbage in every step: {one.place}."
+        elif one.waits_in in ("sleep", "lock", "queue", "input"):
+            text = f"Remove the wait in {one.place}, or find out what it waits for."
+        elif one.waits_in:
+            text = f"Move the {one.waits_in} access of {one.place} out of the loop, or into a thread."
+        found.append(Advice(text, expected, f"it takes {pct(one.pct)} of the loop's time"))
+    return found
+
+
+def evaluation(facts: VerdictFacts) -> list[Advice]:
+    """Advise on evaluations that take a large part of the loop."""
+    share = facts.breakdown.get("eval", 0.0)
+    text = "Evaluate less often, on fewer batches, or with larger batches."
+    return [Advice(text, None, f"evaluation takes {pct(share)} of the loop's time")]
+
+
+def unnamed_code(facts: VerdictFacts) -> list[Advice]:
+    """Advise on time that no samples explain: profile this job, or the next one if this one has ended."""
     text = "See which functions take the time: `holter profile JOB --python cprofile` while the job runs."
     if not facts.running:
         first = facts.window["step_start"] if facts.window else 10
@@ -285,6 +309,8 @@ ADVICE: dict[str, Callable[[VerdictFacts], list[Advice]]] = {
     "communication": communication,
     "framework_overhead": framework_overhead,
     "checkpointing": checkpointing,
+    "evaluation": evaluation,
+    "own_code": own_code,
     "memory_pressure": memory_pressure,
     "hardware": hardware,
 }

@@ -13,6 +13,7 @@ from holter.analysis.loading.dataloading import COMPUTE, CPU_FULL, DataLoading, 
 from holter.analysis.machine.load import Load, loads
 from holter.analysis.steps.breakdown import breakdown, not_seen
 from holter.analysis.steps.durations import step_statistics
+from holter.analysis.steps.own_code import OwnCode, divided, own_code
 from holter.analysis.steps.warmup import steady
 from holter.analysis.verdict.evidence import Evidence, ms, pct
 from holter.analysis.verdict.profiled_steps import profiled_steps
@@ -81,6 +82,10 @@ class VerdictFacts:
     not_counted: tuple[str, ...] = ()
     """Work of other threads than the loop's, which steps do not include."""
 
+    own_code: list[OwnCode] = field(default_factory=list)
+    """Functions that take the time outside all known parts, the largest first."""
+    collecting_pct: float = 0.0
+    """Percent of the loop in garbage collections that a span shows."""
     stalls: dict[str, Stall] = field(default_factory=dict)
     """Part → the step that holds more than half of the part's time, if there is one."""
 
@@ -160,8 +165,8 @@ def gather(
     Args:
         steps: Table `steps`, warm-up included.
         samples: Table `samples` of at least the whole job.
-        spans: Table `spans`, with the phases data_loading, fetch, collate, stack and step. A part of the job
-            is enough.
+        spans: Table `spans`, with the phases data_loading, fetch, collate, stack, step, loop_stack and gc. A
+            part of the job is enough.
         events: Table `events`: descriptions of the loaders and of the framework.
         nodes: Node → its facts; `cpus` is used.
         baseline: Facts of a job to compare with.
@@ -187,17 +192,35 @@ def gather(
         plain = plain if plain.rows else used
         rest = plain["duration"] - plain["data_loading"]
         machines = loads(samples, nodes or {}, begin, end) if samples is not None else []
+        own, collecting = [], 0.0
+        split = breakdown(used, np.ones(used.rows, dtype=bool))
+        parts = {part: float(np.median(plain[part])) / 1e6 for part in BREAKDOWN}
+        mean = float((used["duration"] - used["eval"]).mean()) / 1e6
+        if spans is not None:
+            sampled, pauses = (
+                spans["phase"] == "loop_stack",
+                (spans["phase"] == "gc") & (spans["worker"] == -1),
+            )
+            own = own_code(spans.where(sampled), used, split["other"])
+            collecting = _collecting(spans.where(pauses), used)
+            spans = spans.where(~sampled & (spans["phase"] != "gc"))
         loading = stages(spans, steps, listed, mask) if spans is not None else None
+        # What the loop iterates over loads data, whether a data loader or a generator gives the batches.
+        iterated = min(parts["other"], sum(one.pct for one in own if one.iterates) / 100 * mean)
+        parts |= {"data_loading": parts["data_loading"] + iterated, "other": parts["other"] - iterated}
+        rest = rest - iterated * 1e6
         first = machines[0] if machines else None
         found |= {
-            "breakdown": breakdown(used, np.ones(used.rows, dtype=bool)),
+            "breakdown": divided(split, own),
+            "own_code": own,
+            "collecting_pct": collecting,
             "not_seen": tuple(not_seen(used)),
             "stalls": _stalls(used),
             "step_ms": float(np.median(plain["duration"])) / 1e6,
-            "mean_step_ms": float((used["duration"] - used["eval"]).mean()) / 1e6,
+            "mean_step_ms": mean,
             "rest_ms": float(np.median(rest)) / 1e6,
             "rest_least_ms": float(np.percentile(rest, 10)) / 1e6,
-            "parts_ms": {part: float(np.median(plain[part])) / 1e6 for part in BREAKDOWN},
+            "parts_ms": parts,
             "steady_steps": int(np.unique(used["rank"], return_counts=True)[1].max()),
             "window": {**numbers, "time_start": begin, "time_end": end},
             "loading": loading,
@@ -218,6 +241,14 @@ def gather(
         found |= {"profiled": seen, "kernels": kernels or seen.kernels}
     ranks = tuple(sorted(set(steps["rank"].tolist())))
     return VerdictFacts(statistics=step_statistics(steps, mask), ranks=ranks, **found)
+
+
+def _collecting(pauses: Table, steps: Table) -> float:
+    """Return the percentage of the steps' time in garbage collections."""
+    ranks = len(np.unique(steps["rank"]))
+    begin, end = int(steps["time"].min()), int((steps["time"] + steps["duration"]).max())
+    inside = (pauses["time"] >= begin) & (pauses["time"] < end) & np.isin(pauses["rank"], steps["rank"])
+    return min(100.0 * float(pauses["duration"][inside].sum()) / ((end - begin) * ranks), 100.0)
 
 
 def _stalls(steps: Table) -> dict[str, Stall]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from holter.analysis.loading.dataloading import HAND_OVER_MS
 from holter.analysis.verdict.evidence import Evidence, counted, ms, part_name, pct, sentence
-from holter.analysis.verdict.result import GPU_BUSY, GPU_SATURATED, SuspectResult
+from holter.analysis.verdict.result import GPU_BUSY, GPU_SATURATED, UNEXPLAINED, SuspectResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from holter.analysis.jobs.stragglers import Straggler
     from holter.analysis.loading.dataloading import DataLoading
     from holter.analysis.machine.load import Load
+    from holter.analysis.steps.own_code import OwnCode
     from holter.analysis.verdict.job_facts import VerdictFacts
 
 DATA_SHARE = 30.0
@@ -28,6 +29,12 @@ IDLE_IN_COMPUTE = 30.0
 CORE_FULL = 90.0
 NODE_IDLE = 50.0
 CHECKPOINT_SHARE = 10.0
+EVALUATION_SHARE = 30.0
+ONE_STEP = 0.8
+"""One step holds this share of a function's time or more: the function stalls the training once."""
+_MANY_STEPS = 20
+_NAMED = 5.0
+"""Own code is named from this percentage of the loop on."""
 PRESSURE = 10.0
 MEMORY_FULL = 95.0
 SWAPPED_BYTES = 2**28
@@ -65,6 +72,10 @@ def data_pipeline(facts: VerdictFacts) -> SuspectResult:
             anew = loading.epoch_start_ms > facts.mean_ms("data_loading") / 2
             blamed = f"mostly {'restarting workers' if anew else _STAGES.get(largest, largest)}"
         said += f": {blamed}" if blamed else ""
+    iterators = [one for one in facts.own_code if one.iterates and one.pct >= _NAMED]
+    evidence += [_sampled(facts, one) for one in iterators]
+    if iterators and (loading is None or loading.share_pct < share / 2):
+        said += f": {iterators[0].text}"
     if load is not None:
         evidence += _machine(facts, load)
     share = facts.breakdown["data_loading"]
@@ -247,9 +258,65 @@ def framework_overhead(facts: VerdictFacts) -> SuspectResult:
     return SuspectResult(guilty=True, sentence=said, share=compute * idle / 100, evidence=evidence)
 
 
+def _sampled(facts: VerdictFacts, one: OwnCode) -> Evidence:
+    text = f"{one.text} takes {pct(one.pct)} of the loop's time"
+    return facts.seen(text, "own_code", one.pct, None, one.place)
+
+
+def evaluation(facts: VerdictFacts) -> SuspectResult:
+    """Evaluations take as long as half of the training or longer."""
+    share = facts.breakdown.get("eval", 0.0)
+    if share < EVALUATION_SHARE:
+        return SuspectResult()
+    text = f"evaluation takes {pct(share)} of the loop's time"
+    return SuspectResult(
+        guilty=True,
+        sentence=sentence(text),
+        share=share,
+        evidence=[facts.seen(text, "eval", share, EVALUATION_SHARE)],
+    )
+
+
+def own_code(facts: VerdictFacts) -> SuspectResult:
+    """The loop's own code takes 30 % of the time or more, and stack samples say where."""
+    if facts.collecting_pct >= UNEXPLAINED:
+        callers = [one for one in facts.own_code if one.waits_in == "garbage collection"]
+        where = f": {callers[0].text}" if callers else ""
+        text = f"garbage collection takes {pct(facts.collecting_pct)} of the loop's time{where}"
+        found = facts.seen(text, "gc", facts.collecting_pct, UNEXPLAINED)
+        return SuspectResult(
+            guilty=True, sentence=sentence(text), share=facts.collecting_pct, evidence=[found]
+        )
+    share = facts.share("other")
+    mine = [one for one in facts.own_code if not one.iterates and not one.checkpoints]
+    named = [one for one in mine if one.pct >= _NAMED]
+    left = share - sum(one.pct for one in facts.own_code if one.checkpoints)
+    if left < UNEXPLAINED or not named or facts.not_seen:
+        return SuspectResult()
+    first, evidence = named[0], [_sampled(facts, one) for one in named]
+    if first.step_share >= ONE_STEP and facts.steady_steps >= _MANY_STEPS and first.pct >= UNEXPLAINED:
+        took = ms(first.step_share * first.pct / 100 * facts.steady_steps * (facts.mean_step_ms or 0.0))
+        said = (
+            f"Step {first.step} waits {took}, {pct(first.pct)} of the loop's time, in one place: {first.text}. "
+            f"The typical step takes {ms(facts.step_ms or 0.0)}."
+        )
+    else:
+        places = ", ".join(f"{one.text} {pct(one.pct)}" for one in named[:2])
+        of = facts.of_time_with_stall("other")
+        said = f"The loop's own code takes {pct(share)} {of}: {places}."
+    return SuspectResult(guilty=True, sentence=said, share=left, evidence=evidence)
+
+
 def checkpointing(facts: VerdictFacts) -> SuspectResult:
-    """Checkpoints take 10 % of the loop or more."""
-    share = facts.breakdown.get("checkpoint", 0.0)
+    """Checkpoints take 10 % of the loop or more, with what else runs in the function that writes them."""
+    around = [one for one in facts.own_code if one.checkpoints and one.pct >= 1]
+    written = facts.breakdown.get("checkpoint", 0.0)
+    share = written + sum(one.pct for one in around)
+    if around and share >= CHECKPOINT_SHARE:
+        places = ", ".join(f"{pct(one.pct)} {one.text}" for one in around[:2])
+        text = f"checkpointing takes {pct(share)} of the loop's time: {pct(written)} writing, {places}"
+        evidence = [facts.seen(text, "checkpoint", share, CHECKPOINT_SHARE)]
+        return SuspectResult(guilty=True, sentence=sentence(text), share=share, evidence=evidence)
     if share < CHECKPOINT_SHARE:
         return SuspectResult(because=f"checkpoints take {pct(share)} of the loop's time")
     text = f"writing checkpoints takes {pct(share)} of the loop's time"
@@ -300,6 +367,8 @@ TESTS: dict[str, Callable[[VerdictFacts], SuspectResult]] = {
     "communication": communication,
     "framework_overhead": framework_overhead,
     "checkpointing": checkpointing,
+    "evaluation": evaluation,
+    "own_code": own_code,
     "memory_pressure": memory_pressure,
     "hardware": hardware,
 }

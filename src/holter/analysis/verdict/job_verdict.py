@@ -157,7 +157,7 @@ def _innocent(facts: VerdictFacts, excluded: list[dict[str, str]], lacking: list
         text = f"{pct(other)} {stall} is spent outside all known parts, {where}"
         evidence = [facts.seen(text, "other", other, UNEXPLAINED), *evidence]
         unsure = _unsure(sentence(text), evidence, excluded, ["profile of the Python code", *lacking])
-        return replace(unsure, advice=job_advice.own_code(facts))
+        return replace(unsure, advice=job_advice.unnamed_code(facts))
     stall = facts.of_time_with_stall(*COMPUTE)
     clear = loading < DATA_INNOCENT
     limit = "" if clear else f", which becomes a suspect at {pct(DATA_SHARE)}"

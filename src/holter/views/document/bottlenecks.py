@@ -28,7 +28,7 @@ _TOP = 3
 _ROWS = 1_000_000
 """Number of samples that one query reads."""
 _GPU = "metric = 'gpu.util'"
-_PHASES = "worker = -1 AND phase NOT IN ('step', 'scalar', 'stack')"
+_PHASES = "worker = -1 AND phase NOT IN ('step', 'scalar', 'stack', 'loop_stack')"
 
 
 class _Stretch(NamedTuple):

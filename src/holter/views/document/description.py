@@ -16,6 +16,7 @@ from holter.analysis.steps.phases import evaluated, job_phases
 from holter.analysis.steps.trainings import begins, step_counts, told_apart
 from holter.analysis.steps.warmup import steady
 from holter.analysis.tensors.numbers import numbers
+from holter.analysis.steps.own_code import divided
 from holter.analysis.verdict.failure import headline
 from holter.analysis.verdict.job_facts import gather
 from holter.analysis.verdict.job_verdict import verdict
@@ -111,7 +112,9 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
     worst = outliers(steps, mask=mask)
     if not stretches.whole:
         statistics = step_statistics(steps, mask, found=worst)
-        facts = replace(facts, breakdown=breakdown(steps, mask), statistics=statistics)
+        facts = replace(
+            facts, breakdown=divided(breakdown(steps, mask), facts.own_code), statistics=statistics
+        )
     job = _job(manifest, events, now)
     document: Description = {
         "schema": VERSION,

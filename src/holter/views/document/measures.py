@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holter.views.document.part import Part
 
 _PERCENTS = (50, 95, 99)
-_TIMED = "phase NOT IN ('scalar', 'stack', 'skipped')"
+_TIMED = "phase NOT IN ('scalar', 'stack', 'loop_stack', 'skipped')"
 
 
 def utilization(

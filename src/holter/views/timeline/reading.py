@@ -56,7 +56,7 @@ SOURCES = (
         "worker",
         name="CASE WHEN name = '' THEN phase ELSE phase || ': ' || name END",
         # Scalars are no stretches of time, and sampled stacks stand for others' time.
-        where="phase NOT IN ('scalar', 'stack')",
+        where="phase NOT IN ('scalar', 'stack', 'loop_stack')",
     ),
 )
 

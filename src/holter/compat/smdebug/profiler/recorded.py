@@ -163,7 +163,7 @@ class Recorded:
 
     def _spans(self, rows: Table) -> Table:
         loaders = {fact["rank"]: fact for fact in self._facts("loader")}
-        return _spans(rows.where((rows["phase"] != "stack") & (rows["phase"] != "scalar")), loaders)
+        return _spans(rows.where(~np.isin(rows["phase"], ["stack", "loop_stack", "scalar"])), loaders)
 
     def _workers(self, begin: int | None, until: int | None, since: int) -> Table:
         """Return the lives of the data loaders' workers, as far as they have ended."""

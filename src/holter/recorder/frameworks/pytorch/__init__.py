@@ -8,6 +8,7 @@ Read in this order: `step_hooks` and `adapter_state` (the shared state; its hot 
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from holter.recorder.frameworks.pytorch.stepping.backward import Backward
 from holter.recorder.frameworks.pytorch.stepping.evaluations import Evaluations
 from holter.recorder.frameworks.pytorch.stepping.iterations import Iterations
 from holter.recorder.frameworks.pytorch.stepping.listening import watch_phases
+from holter.recorder.frameworks.pytorch.stepping.loop_samples import LoopSampler
 from holter.recorder.frameworks.pytorch.stepping.roots import Roots
 from holter.recorder.frameworks.pytorch.stepping.steps import StepClock
 from holter.recorder.frameworks.pytorch.tensors import TensorRecorder
@@ -101,11 +103,23 @@ def attach(session: Session) -> Callable[[], None]:
         loading.later(adapter.watch_pauses())
     except Exception as error:
         session.fault("pytorch.data_loading", error)
+    sampler = LoopSampler(session, lambda: clock.thread, os.path.dirname(torch.__file__) + os.sep)
+
+    def sample() -> None:
+        adapter.boundary_calls.discard(sample)
+        try:
+            sampler.start()
+        except Exception as error:
+            session.fault("pytorch.loop_samples", error)
+
+    adapter.boundary_calls.add(sample)
     adapter.note_device("cpu")
     session.watch_phases = lambda call: watch_phases(adapter, call)
 
     def detach() -> None:
         session.watch_phases = None
+        adapter.boundary_calls.discard(sample)
+        sampler.stop()
         loading.undo()
         detach_training()
 

@@ -73,7 +73,7 @@ def _worth_naming(codes: list[CodeType]) -> list[CodeType]:
     if excess > 0:
         # From the middle, libraries' frames first: both ends and the user's own say most.
         middle = range(1, len(kept) - 1)
-        dropped = sorted(middle, key=lambda i: (not _is_library(kept[i]), abs(i - len(kept) / 2)))[:excess]
+        dropped = sorted(middle, key=lambda i: (not is_library(kept[i]), abs(i - len(kept) / 2)))[:excess]
         kept = [code for i, code in enumerate(kept) if i not in dropped]
     return kept
 
@@ -83,16 +83,16 @@ _PLUMBING = os.path.join("torch", "nn", "modules", "module.py")
 _OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
-def _is_library(code: CodeType) -> bool:
+def is_library(code: CodeType) -> bool:
     name = code.co_filename
     return "site-packages" in name or name.startswith((sys.prefix, sys.base_prefix, "<frozen"))
 
 
 def _text(codes: Iterable[CodeType], line: int) -> str:
-    return ";".join(_frame_text(code, line or code.co_firstlineno) for code in codes)
+    return ";".join(frame_text(code, line or code.co_firstlineno) for code in codes)
 
 
-def _frame_text(code: CodeType, line: int) -> str:
+def frame_text(code: CodeType, line: int) -> str:
     name: Any = getattr(code, "co_qualname", code.co_name)  # Python 3.10 knows the bare name only
     return f"{name} ({_short(code.co_filename)}:{line})".replace(";", ",").replace("<locals>.", "")
 

@@ -85,6 +85,11 @@ class StepClock:
         for owner in scalers.owners(torch, "step"):
             patches.wrap(owner, "step", lambda original: scalers.watch_step(self, original))
 
+    @property
+    def thread(self) -> int:
+        """The thread whose calls end steps, as `threading.get_ident` returns it."""
+        return self._loop or self._thread or threading.main_thread().ident or 0
+
     # -- optimizers
 
     def _watch_init(self, original: Any) -> Any:

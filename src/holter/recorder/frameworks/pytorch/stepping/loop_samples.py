@@ -1,0 +1,206 @@
+"""Samples the stack of the training thread while none of its spans is open: what the loop's own code does.
+
+A sampler thread wakes at random moments, often while it finds such code and rarely while spans explain the
+time. The training thread itself does nothing for it.
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+import random
+import re
+import sys
+import threading
+from inspect import CO_GENERATOR
+from itertools import islice
+from opcode import opmap
+from time import perf_counter_ns, thread_time_ns
+from typing import TYPE_CHECKING
+
+from holter.recorder.failure import PASSED_OVER
+from holter.recorder.frameworks.pytorch.data.paths import frame_text, is_library
+from holter.schema.phases import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import CodeType, FrameType
+
+    from holter.recorder.session import Session
+
+INTERVAL_S = 0.02
+"""Mean time between samples while the loop's own code runs."""
+MAX_INTERVAL_S = 0.2
+"""The same while spans explain the time."""
+COST_SHARE = 1000
+"""Sampling takes at most one part in this many of a core."""
+MAX_FRAMES = 6
+MAX_PATHS = 4096
+_MAX_DEPTH = 256
+_FOR_ITER = opmap["FOR_ITER"]
+_CALL = re.compile(r"[A-Za-z_][\w.]*")
+_MODEL = {int(Phase.FORWARD), int(Phase.BACKWARD)}
+_LOOP_STACK, _ANNOTATION = int(Phase.LOOP_STACK), int(Phase.ANNOTATION)
+_OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))) + os.sep
+
+
+class LoopSampler:
+    """Writes LOOP_STACK records about one thread of this process."""
+
+    def __init__(self, session: Session, thread: Callable[[], int], torch_folder: str) -> None:
+        self._session = session
+        self._thread = thread
+        self._torch = torch_folder
+        self._stop = threading.Event()
+        self._loop: dict[int, CodeType] = {}
+        """Code of the loop and its callers, by id; kept alive, so that no other code gets an id of these."""
+        self._known: dict[tuple[tuple[int, int], ...], int] = {}
+        """Name ids of stacks."""
+        self._kept: list[CodeType] = []
+
+    def start(self) -> None:
+        """Begin to sample; called by the training thread at the end of its first step."""
+        self._learn(sys._getframe(1))
+        threading.Thread(target=self._run, name="holter-loop", daemon=True).start()
+
+    def stop(self) -> None:
+        """End the sampling soon."""
+        self._stop.set()
+
+    def _run(self) -> None:
+        breaker = self._session.breaker("pytorch.loop_samples")
+        # Not the module's generator: its state belongs to the user.
+        moments = random.Random(os.getpid())  # noqa: S311
+        least = interval = INTERVAL_S
+        before = perf_counter_ns()
+        while breaker.on and not self._stop.wait(interval * (0.5 + moments.random())):
+            try:
+                began, now, known = thread_time_ns(), perf_counter_ns(), len(self._known)
+                thread = self._thread()
+                phases = self._open_phases(thread)
+                if phases is None:
+                    continue
+                if phases:
+                    if phases[-1] in _MODEL:
+                        self._learn(sys._current_frames().get(thread))
+                    interval = min(interval * 1.25, max(MAX_INTERVAL_S, least))
+                else:
+                    name = self._name(sys._current_frames().get(thread))
+                    # A sample after a long pause stands for no more than what it would have seen.
+                    self._write(name, now, min(now - before, int(2e9 * interval)))
+                    interval = least
+                before = now
+                if len(self._known) == known:  # a new stack costs more, but does not recur
+                    least = max(INTERVAL_S, (thread_time_ns() - began) / 1e9 * COST_SHARE)
+            except Exception as error:
+                breaker.fault(error)
+
+    def _open_phases(self, thread: int) -> list[int] | None:
+        """Return the phases of a thread's open spans; None when the thread has no spool."""
+        for spool in self._session.threads.all:
+            if spool.thread == thread:
+                return [code & 255 for _, code in spool.open_spans() if code & 255 != _ANNOTATION]
+        return None
+
+    def _write(self, name: int, now: int, duration: int) -> None:
+        if name:
+            self._session.thread_spool().add(_LOOP_STACK, name, now - duration, duration)
+
+    def _learn(self, frame: FrameType | None) -> None:
+        """Remember the code that calls what is hooked, and its callers: the loop.
+
+        The outermost frame of ours or of torch is the call; a hook is called by torch.
+        """
+        outside: list[CodeType] = []
+        for code in _codes(frame):
+            if code.co_filename.startswith((self._torch, _OURS)):
+                outside.clear()
+            else:
+                outside.append(code)
+        self._loop.update((id(code), code) for code in outside)
+
+    def _name(self, frame: FrameType | None) -> int:
+        """Return the name id of a stack, from the loop inwards; 0 for none."""
+        frames: list[FrameType] = []
+        while frame is not None and len(frames) < _MAX_DEPTH:
+            if id(frame.f_code) in self._loop:
+                frames.append(frame)
+                break
+            if not frame.f_code.co_filename.startswith(_OURS):
+                frames.append(frame)
+            frame = frame.f_back
+        frames.reverse()
+        if not frames:
+            return 0
+        key = tuple((id(each.f_code), each.f_lasti) for each in frames)
+        known = self._known.get(key)
+        if known is None:
+            if len(self._known) >= MAX_PATHS:
+                return self._session.name("(other)")
+            self._kept += [each.f_code for each in frames]
+            known = self._known[key] = self._session.name(_text(frames))
+        return known
+
+
+def _codes(frame: FrameType | None) -> list[CodeType]:
+    """Return the code of a stack, the innermost first."""
+    codes = []
+    while frame is not None:
+        codes.append(frame.f_code)
+        frame = frame.f_back
+    return codes
+
+
+def _text(frames: list[FrameType]) -> str:
+    """Return the frames of a stack, the loop's first, then what the user's innermost frame calls.
+
+    `train (a.py:9);stream (a.py:4) [iterator] > time.sleep`; below the user's code the innermost frame of a
+    library follows: `train (a.py:9) > batches.get > wait (threading.py:327)`.
+    """
+    last = max((at for at, each in enumerate(frames) if not is_library(each.f_code)), default=0)
+    iterators = _iterators(frames)
+    shown = [at for at in range(len(frames)) if at <= max(last, iterators)]
+    # From the middle, libraries' frames first: both ends and the user's own say most.
+    middle = sorted(shown[1:-1], key=lambda at: (at != iterators, is_library(frames[at].f_code), -at))
+    shown = [*shown[:1], *sorted(middle[: MAX_FRAMES - 2]), *shown[1:][-1:]]
+    text = ";".join(_frame(frames[at]) + (" [iterator]" if 0 < at == iterators else "") for at in shown)
+    called = _called(frames[shown[-1]])
+    text += f" > {called}" if called else ""
+    return text + (f" > {_frame(frames[-1])}" if shown[-1] < len(frames) - 1 else "")
+
+
+def _iterators(frames: list[FrameType]) -> int:
+    """Return the place of the innermost iterator of the chain that the loop asks for its next item; 0 for none.
+
+    Generators and `__next__` are meant, called by `for` or `next`.
+    """
+    found = 0
+    for at in range(1, len(frames)):
+        code = frames[at].f_code
+        if not (code.co_flags & CO_GENERATOR or code.co_name == "__next__"):
+            break
+        caller = frames[at - 1]
+        if caller.f_code.co_code[caller.f_lasti] != _FOR_ITER and _called(caller) != "next":
+            break
+        found = at
+    return found
+
+
+def _called(frame: FrameType) -> str:
+    """Return what a frame calls just now, as its source names it; empty when that cannot be found out."""
+    if sys.version_info < (3, 11):
+        return ""
+    line, end, first, last = next(
+        islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), (None, None, None, None)
+    )
+    if line is None or first is None or last is None:
+        return ""
+    source = linecache.getline(frame.f_code.co_filename.removesuffix(PASSED_OVER), line, frame.f_globals)
+    text = source.encode()[first : last if line == end else None].decode(errors="replace")
+    match = _CALL.match(text)
+    # An expression that is no call: an operator or an index, in the frame's own code.
+    return match[0] if match and text[match.end() :].startswith("(") else ""
+
+
+def _frame(frame: FrameType) -> str:
+    return frame_text(frame.f_code, frame.f_lineno or frame.f_code.co_firstlineno)
