@@ -197,13 +197,9 @@ def gather(
         parts = {part: float(np.median(plain[part])) / 1e6 for part in BREAKDOWN}
         mean = float((used["duration"] - used["eval"]).mean()) / 1e6
         if spans is not None:
-            sampled, pauses = (
-                spans["phase"] == "loop_stack",
-                (spans["phase"] == "gc") & (spans["worker"] == -1),
-            )
-            own = own_code(spans.where(sampled), used, split["other"])
-            collecting = _collecting(spans.where(pauses), used)
-            spans = spans.where(~sampled & (spans["phase"] != "gc"))
+            own = own_code(spans, used, split["other"])
+            collecting = _collecting(spans.where((spans["phase"] == "gc") & (spans["worker"] == -1)), used)
+            spans = spans.where(~np.isin(spans["phase"], ("loop_stack", "loss", "h2d", "gc")))
         loading = stages(spans, steps, listed, mask) if spans is not None else None
         # What the loop iterates over loads data, whether a data loader or a generator gives the batches.
         iterated = min(parts["other"], sum(one.pct for one in own if one.iterates) / 100 * mean)

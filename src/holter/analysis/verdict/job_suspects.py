@@ -297,7 +297,7 @@ def own_code(facts: VerdictFacts) -> SuspectResult:
     if first.step_share >= ONE_STEP and facts.steady_steps >= _MANY_STEPS and first.pct >= UNEXPLAINED:
         took = ms(first.step_share * first.pct / 100 * facts.steady_steps * (facts.mean_step_ms or 0.0))
         said = (
-            f"Step {first.step} waits {took}, {pct(first.pct)} of the loop's time, in one place: {first.text}. "
+            f"Step {first.step} spends {took}, {pct(first.pct)} of the loop's time, in {first.text}. "
             f"The typical step takes {ms(facts.step_ms or 0.0)}."
         )
     else:

@@ -21,7 +21,8 @@ TABLES: dict[str, str | None] = {
     "samples": None,
     # Scalars are no stretches of time; sampled stacks stand for others' time; steps of a trace are
     # annotations of it already.
-    "spans": "phase NOT IN ('scalar', 'stack', 'loop_stack') AND NOT (phase = 'step' AND name LIKE 'ProfilerStep#%')",
+    "spans": "phase NOT IN ('scalar', 'stack', 'loop_stack') "
+    "AND NOT (phase = 'step' AND name LIKE 'ProfilerStep#%')",
     "operators": None,
     "launches": None,
     "syncs": None,

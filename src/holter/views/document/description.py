@@ -12,11 +12,11 @@ from holter.analysis.steps.breakdown import breakdown
 from holter.analysis.steps.durations import step_statistics
 from holter.analysis.steps.loop_thread import COUNTED, not_counted
 from holter.analysis.steps.outliers import outliers
+from holter.analysis.steps.own_code import divided
 from holter.analysis.steps.phases import evaluated, job_phases
 from holter.analysis.steps.trainings import begins, step_counts, told_apart
 from holter.analysis.steps.warmup import steady
 from holter.analysis.tensors.numbers import numbers
-from holter.analysis.steps.own_code import divided
 from holter.analysis.verdict.failure import headline
 from holter.analysis.verdict.job_facts import gather
 from holter.analysis.verdict.job_verdict import verdict

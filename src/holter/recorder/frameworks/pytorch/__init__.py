@@ -103,7 +103,7 @@ def attach(session: Session) -> Callable[[], None]:
         loading.later(adapter.watch_pauses())
     except Exception as error:
         session.fault("pytorch.data_loading", error)
-    sampler = LoopSampler(session, lambda: clock.thread, os.path.dirname(torch.__file__) + os.sep)
+    sampler = LoopSampler(session, lambda: clock.thread, os.path.join(*torch.__path__, ""))
 
     def sample() -> None:
         adapter.boundary_calls.discard(sample)

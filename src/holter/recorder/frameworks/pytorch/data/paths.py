@@ -84,6 +84,7 @@ _OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__
 
 
 def is_library(code: CodeType) -> bool:
+    """Return whether code belongs to an installed package or to Python."""
     name = code.co_filename
     return "site-packages" in name or name.startswith((sys.prefix, sys.base_prefix, "<frozen"))
 
@@ -93,6 +94,7 @@ def _text(codes: Iterable[CodeType], line: int) -> str:
 
 
 def frame_text(code: CodeType, line: int) -> str:
+    """Return a frame as `name (file:line)`, without the separator of frames."""
     name: Any = getattr(code, "co_qualname", code.co_name)  # Python 3.10 knows the bare name only
     return f"{name} ({_short(code.co_filename)}:{line})".replace(";", ",").replace("<locals>.", "")
 

@@ -61,6 +61,7 @@ class LoopSampler:
     def start(self) -> None:
         """Begin to sample; called by the training thread at the end of its first step."""
         self._learn(sys._getframe(1))
+        linecache.getline(__file__, 1)  # imports what it needs here, not while another thread forks
         threading.Thread(target=self._run, name="holter-loop", daemon=True).start()
 
     def stop(self) -> None:
@@ -170,9 +171,9 @@ def _text(frames: list[FrameType]) -> str:
 
 
 def _iterators(frames: list[FrameType]) -> int:
-    """Return the place of the innermost iterator of the chain that the loop asks for its next item; 0 for none.
+    """Return the place of the innermost iterator that the loop takes items from; 0 for none.
 
-    Generators and `__next__` are meant, called by `for` or `next`.
+    Iterators are generators and `__next__` that `for` or `next` calls.
     """
     found = 0
     for at in range(1, len(frames)):
