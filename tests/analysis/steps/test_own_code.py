@@ -1,0 +1,130 @@
+"""Own code: how stack samples of the loop become functions, waits and shares."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holter.analysis.steps.own_code import MIN_SAMPLES, divided, own_code
+from holter.schema.phases import BREAKDOWN
+from holter.schema.table import Table
+
+MS = 1_000_000
+
+
+def steps(count, *, checkpoints=(), ms=100):
+    numbers = np.arange(count)
+    columns = {part: np.zeros(count, np.int64) for part in BREAKDOWN}
+    columns["checkpoint"][list(checkpoints)] = MS
+    columns["other"][:] = ms * MS
+    return Table(
+        {"time": numbers * ms * MS, "duration": np.full(count, ms * MS), "rank": np.zeros(count, np.int32)}
+        | {"step": numbers, **columns}
+    )
+
+
+def spans(rows):
+    """Return spans from (phase, name, step, begin ms, duration ms)."""
+    phase, name, step, begin, took = zip(*rows, strict=True)
+    return Table(
+        {
+            "phase": np.array(phase),
+            "name": np.array(name, dtype=object),
+            "step": np.array(step),
+            "rank": np.zeros(len(rows), np.int32),
+            "time": np.array(begin) * MS,
+            "duration": np.array(took) * MS,
+        }
+    )
+
+
+def stacks(names, **changes):
+    return spans([("loop_stack", name, at, at * 100 + 50, 20) for at, name in enumerate(names)])
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "waits"),
+    [
+        ("main (a.py:9);stall (a.py:4) > time.sleep", "time.sleep, called by stall (a.py:4)", "sleep"),
+        (
+            "main (a.py:9);stream (a.py:4) [iterator] > time.sleep",
+            "generator stream (a.py:4), in time.sleep",
+            "sleep",
+        ),
+        (
+            "main (a.py:9);tqdm.__iter__ (tqdm/std.py:2);rows (a.py:4) [iterator];read (a.py:7) > f.read",
+            "generator rows (a.py:4), in f.read",
+            "file",
+        ),
+        ("main (a.py:9) > gc.collect", "gc.collect, called by main (a.py:9)", "garbage collection"),
+        (
+            "main (a.py:9) > batches.get > Condition.wait (threading.py:327)",
+            "batches.get, called by main (a.py:9)",
+            "lock",
+        ),
+        (
+            "main (a.py:9) > q.get > Queue.get (multiprocessing/queues.py:103)",
+            "q.get, called by main (a.py:9)",
+            "queue",
+        ),
+        ("main (a.py:9);count (a.py:3)", "count (a.py:3)", None),
+        ("main (a.py:9) > env.step > Env.step (gym/core.py:3)", "main (a.py:9), calling env.step", None),
+        ("(other)", "(other) (:0)", None),
+    ],
+)
+def test_a_stack_names_function_place_and_wait(name, text, waits):
+    (found,) = own_code(stacks([name] * 20), steps(20), 80.0)
+    assert (found.text, found.waits_in, round(found.pct, 6)) == (text, waits, 80.0)
+
+
+def test_the_line_is_the_one_with_most_time():
+    (found,) = own_code(stacks(["f (a.py:3)"] * 4 + ["f (a.py:5)"] * 9), steps(20), 50.0)
+    assert found.line == 5
+
+
+def test_a_stall_is_the_work_of_one_step():
+    rows = [("loop_stack", "f (a.py:3) > time.sleep", 7, 700 + at, 20) for at in range(30)]
+    (found,) = own_code(spans(rows), steps(20), 50.0)
+    assert (found.step, found.step_share) == (7, 1.0)
+
+
+def test_code_that_runs_with_checkpoints_only_belongs_to_them():
+    rows = [("loop_stack", "save (a.py:3) > time.sleep", at % 2 * 10, 50, 20) for at in range(20)]
+    rows += [("loop_stack", "log (a.py:8)", at, at * 100 + 50, 20) for at in range(20)]
+    found = own_code(spans(rows), steps(20, checkpoints=(0, 10)), 50.0)
+    assert {one.function: one.checkpoints for one in found} == {"save": True, "log": False}
+    # Where every step saves, nothing tells them apart.
+    found = own_code(spans(rows), steps(20, checkpoints=range(20)), 50.0)
+    assert not any(one.checkpoints for one in found)
+
+
+def test_samples_inside_the_loss_are_left_out():
+    names = ["loss (a.py:3)"] * 20
+    known = [("loss", "", at, at * 100 + 60, 30) for at in range(20)]
+    rows = [("loop_stack", name, at, at * 100 + 50, 20) for at, name in enumerate(names)]
+    assert own_code(spans(rows + known), steps(20), 50.0) == []
+
+
+def test_few_samples_name_nothing():
+    assert own_code(stacks(["f (a.py:3)"] * (MIN_SAMPLES - 1)), steps(20), 50.0) == []
+
+
+@given(
+    st.lists(st.sampled_from(["f (a.py:3)", "g (a.py:4) > time.sleep", "m (a.py:1);i (b.py:2) [iterator]"]))
+)
+def test_shares_add_up(names):
+    found = own_code(stacks(names), steps(len(names)), 70.0) if names else []
+    split = dict.fromkeys(BREAKDOWN, 0.0) | {"other": 70.0, "forward": 30.0}
+    if len(names) >= MIN_SAMPLES:
+        assert sum(one.pct for one in found) == pytest.approx(70.0)
+    moved = divided(split, found)
+    assert sum(moved.values()) == pytest.approx(100.0)
+    assert moved["data_loading"] == pytest.approx(sum(one.pct for one in found if one.iterates))
+
+
+@given(st.text(), st.text())
+def test_any_name_is_read(first, second):
+    found = own_code(stacks([first] * 5 + [f"{first};{second}"] * 5), steps(20), 10.0)
+    assert sum(one.pct for one in found) == pytest.approx(10.0)

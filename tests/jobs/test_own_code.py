@@ -1,0 +1,49 @@
+"""Time outside all known parts is named: by function, place, and what the function waits for."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.jobs.starting import TRAININGS, holter
+
+SCRIPT = TRAININGS / "own_code.py"
+CASES = {
+    "stream": ("data_pipeline", r"Data loading takes .*: generator stream \(own_code\.py:\d+\), in time\.sleep"),
+    "stall": ("own_code", r"Step 61 spends .*, in time\.sleep, called by stall \(own_code\.py:\d+\)\. The typical"),
+    "collect": ("own_code", r"Garbage collection takes .*: gc\.collect, called by collect \(own_code\.py:\d+\)"),
+    "save": ("checkpointing", r"Checkpointing takes .* writing, .* time\.sleep, called by save \(own_code\.py"),
+    "convert": ("own_code", r"subprocess\.run, called by convert \(own_code\.py:\d+\)"),
+    "write_through": ("own_code", r"os\.fsync, called by write_through \(own_code\.py:\d+\)"),
+    "count_words": ("own_code", r"takes .*: (generator )?count_words(\.<genexpr>)? \(own_code\.py:\d+\)"),
+    "wait_for_producer": ("own_code", r"ready\.get, called by wait_for_producer \(own_code\.py:\d+\)"),
+}  # fmt: skip
+
+
+def judged(case: str, folder: Path) -> tuple[dict[str, Any], float]:
+    """Run a case; returns its verdict, and the share of the planted code as the training measures it."""
+    store = str(folder / "store")
+    holter("run", "--store", store, "--job", "it", "--", sys.executable, str(SCRIPT), case, cwd=folder)
+    told = json.loads(holter("describe", "it", "--store", store, "--json").stdout)
+    assert told["cost"]["faults"] == []
+    return told, float(json.loads((folder / "share.json").read_text())["share"])
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_own_code_is_named(tmp_path: Path, case: str) -> None:
+    suspect, sentence = CASES[case]
+    told, share = judged(case, tmp_path)
+    verdict = told["verdict"]
+    assert verdict["suspect"] == suspect, verdict
+    assert re.search(sentence, verdict["sentence"]), verdict["sentence"]
+    # Within five points of what the training measures around the planted code itself.
+    assert verdict["share_pct"] == pytest.approx(share, abs=5), verdict
+
+
+def test_a_loop_without_own_code_is_not_accused(tmp_path: Path) -> None:
+    told, _ = judged("plain", tmp_path)
+    assert told["verdict"]["suspect"] not in ("own_code", "data_pipeline"), told["verdict"]

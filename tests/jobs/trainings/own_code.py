@@ -1,0 +1,117 @@
+"""Trains with code of its own between the steps' known parts, and prints the share that this code takes."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+Batch = tuple[torch.Tensor, torch.Tensor]
+STEPS = 80
+spent = 0.0
+"""Seconds in the planted code."""
+
+
+def batch() -> Batch:
+    return torch.randn(32, 64), torch.randint(0, 4, (32,))
+
+
+def stream(steps: int) -> Iterator[Batch]:
+    global spent
+    for _ in range(steps):
+        begin = time.perf_counter()
+        time.sleep(0.03)
+        made = batch()
+        spent += time.perf_counter() - begin
+        yield made
+
+
+def plain(steps: int) -> Iterator[Batch]:
+    for _ in range(steps):
+        yield batch()
+
+
+def stall(step: int, _: nn.Module) -> None:
+    if step == 60:
+        time.sleep(4)
+
+
+def collect(_: int, __: nn.Module) -> None:
+    gc.collect()
+
+
+def save(step: int, model: nn.Module) -> None:
+    if step % 20 == 0:
+        torch.save(model.state_dict(), "model.pt")
+        time.sleep(0.8)
+
+
+def convert(_: int, __: nn.Module) -> None:
+    subprocess.run(["sleep", "0.03"], check=True)
+
+
+def write_through(step: int, _: nn.Module) -> None:
+    until = time.perf_counter() + 0.03
+    with Path("log.txt").open("a") as file:
+        while time.perf_counter() < until:
+            file.write(f"{step}\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def count_words(_: int, __: nn.Module) -> None:
+    until = time.perf_counter() + 0.03
+    while time.perf_counter() < until:
+        sum(len(word) for word in ["to", "be", "or", "not", "to", "be"])
+
+
+ready: queue.Queue[int] = queue.Queue()
+
+
+def produce() -> None:
+    while True:
+        time.sleep(0.03)
+        ready.put(1)
+
+
+def wait_for_producer(_: int, __: nn.Module) -> None:
+    ready.get()
+
+
+def main(case: str) -> None:
+    global spent
+    kept: list[Any] = [{"a": [at]} for at in range(300_000)] if case == "collect" else []
+    if case == "wait_for_producer":
+        threading.Thread(target=produce, daemon=True).start()
+    after = globals()[case] if case not in ("stream", "plain") else None
+    model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    begin = 0.0
+    batches = stream(STEPS) if case == "stream" else plain(STEPS)
+    for step, (inputs, targets) in enumerate(batches):
+        if step == 15:  # what the first steps pay once is no part of the verdict's share
+            begin, spent = time.perf_counter(), 0.0
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(inputs), targets).backward()
+        optimizer.step()
+        if after is not None:
+            entered = time.perf_counter()
+            after(step, model)
+            spent += time.perf_counter() - entered
+    share = 100 * spent / (time.perf_counter() - begin)
+    Path("share.json").write_text(json.dumps({"share": share, "kept": len(kept)}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
