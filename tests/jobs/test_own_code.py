@@ -12,15 +12,16 @@ import pytest
 from tests.jobs.starting import TRAININGS, holter
 
 SCRIPT = TRAININGS / "own_code.py"
+PLACE = r"\(own_code\.py:\d+\)"
 CASES = {
-    "stream": ("data_pipeline", r"Data loading takes .*: generator stream \(own_code\.py:\d+\), in time\.sleep"),
-    "stall": ("own_code", r"Step 61 spends .*, in time\.sleep, called by stall \(own_code\.py:\d+\)\. The typical"),
-    "collect": ("own_code", r"Garbage collection takes .*: gc\.collect, called by collect \(own_code\.py:\d+\)"),
-    "save": ("checkpointing", r"Checkpointing takes .* writing, .* time\.sleep, called by save \(own_code\.py"),
-    "convert": ("own_code", r"subprocess\.run, called by convert \(own_code\.py:\d+\)"),
-    "write_through": ("own_code", r"os\.fsync, called by write_through \(own_code\.py:\d+\)"),
-    "count_words": ("own_code", r"takes .*: (generator )?count_words(\.<genexpr>)? \(own_code\.py:\d+\)"),
-    "wait_for_producer": ("own_code", r"ready\.get, called by wait_for_producer \(own_code\.py:\d+\)"),
+    "stream": ("data_pipeline", rf"Data loading takes .*: generator stream {PLACE}, in time\.sleep"),
+    "stall": ("own_code", rf"Step 61 spends .*, in time\.sleep, called by stall {PLACE}\. The typical"),
+    "collect": ("own_code", rf"Garbage collection takes .*: gc\.collect, called by collect {PLACE}"),
+    "save": ("checkpointing", rf"Checkpointing takes .* writing, .* time\.sleep, called by save {PLACE}"),
+    "convert": ("own_code", rf"subprocess\.run, called by convert {PLACE}"),
+    "write_through": ("own_code", rf"os\.fsync, called by write_through {PLACE}"),
+    "count_words": ("own_code", rf"takes .*: count_words(\.<genexpr>)? {PLACE}"),
+    "wait_for_producer": ("own_code", rf"ready\.get, called by wait_for_producer {PLACE}"),
 }  # fmt: skip
 
 
