@@ -26,12 +26,15 @@ CASES = {
 
 
 def judged(case: str, folder: Path) -> tuple[dict[str, Any], float]:
-    """Run a case; returns its verdict, and the share of the planted code as the training measures it."""
+    """Run a case; returns its description, and the planted code's share as the training measures it."""
     store = str(folder / "store")
     holter("run", "--store", store, "--job", "it", "--", sys.executable, str(SCRIPT), case, cwd=folder)
     told = json.loads(holter("describe", "it", "--store", store, "--json").stdout)
     assert told["cost"]["faults"] == []
-    return told, float(json.loads((folder / "share.json").read_text())["share"])
+    window = told["verdict"]["evidence"][0]["window"]
+    ends = json.loads((folder / "ends.json").read_text())
+    (begin, before), (end, after) = ends[window["step_start"] - 1], ends[window["step_end"]]
+    return told, 100 * (after - before) / (end - begin)
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from holter.recorder.frameworks.pytorch.data.fetching import UNKNOWN, Kinds, Ledger
 from holter.recorder.frameworks.pytorch.data.paths import Paths
+from holter.recorder.switching import SwitchInterval
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
@@ -30,11 +31,7 @@ MAX_PATIENCE = 8.0
 """By how much looks become rarer where few batches are being built when it comes to look."""
 IDLE_S = 1.0
 SWITCH_S = 0.0002
-"""Time a thread waits before it asks for the interpreter lock, while batches are built.
-
-At Python's 5 ms a look comes late, and mostly where the dataset lets the lock go by itself: there it
-would be found far too often (measured: 80 % of looks for a true 25 % of the time).
-"""
+"""Switch interval of Python while batches are built."""
 ON_TIME_NS = 250_000
 """A look that comes later than this after its time came when the dataset let it."""
 _STACK = int(Phase.STACK)
@@ -51,7 +48,7 @@ class StackSampler:
         self._paths = Paths(session, fetch_codes)
         self._awake = threading.Event()
         self._stopped = False
-        self._switch: float | None = None
+        self._switch = SwitchInterval(SWITCH_S)
         # Not the module's generator: its state belongs to the user.
         self._random = random.Random(self.pid)  # noqa: S311
         threading.Thread(target=self._run, name="holter-stacks", daemon=True).start()
@@ -66,18 +63,6 @@ class StackSampler:
         self._stopped = True
         self._awake.set()
 
-    def _sharpen(self) -> None:
-        """Let a look come soon; a value that the user has set stays."""
-        if self._switch is None and abs(sys.getswitchinterval() - 0.005) < 1e-4:
-            self._switch = sys.getswitchinterval()
-            sys.setswitchinterval(SWITCH_S)
-
-    def _relax(self) -> None:
-        """Put the switch interval back, unless somebody has set another meanwhile."""
-        if self._switch is not None and abs(sys.getswitchinterval() - SWITCH_S) < 1e-5:
-            sys.setswitchinterval(self._switch)
-        self._switch = None
-
     def _run(self) -> None:
         breaker = self._session.breaker("pytorch.stacks")
         fetching, ledger, kinds = self._fetching, Ledger(), Kinds()
@@ -85,7 +70,7 @@ class StackSampler:
         looked = perf_counter_ns()
         last = 0
         patience = 1.0
-        self._sharpen()
+        self._switch.shorten()
         # Random intervals, so that no rhythm of the dataset hides from us.
         while not self._stopped and breaker.on:
             pause = interval * patience * (0.5 + self._random.random())
@@ -118,7 +103,7 @@ class StackSampler:
                     interval = max(INTERVAL_S, 0.7 * interval + 0.3 * cost * COST_SHARE)
             except Exception as error:
                 breaker.fault(error)
-        self._relax()
+        self._switch.restore()
         self._write(last, perf_counter_ns(), ledger.rest())
 
     def _write(self, name: int, now: int, duration: int) -> None:
@@ -128,7 +113,7 @@ class StackSampler:
     def _sleep(self) -> None:
         """Wait until batches are built again."""
         self.asleep = True
-        self._relax()
+        self._switch.restore()
         if not self._fetching.began and not self._stopped:
             self._awake.wait()
-        self._sharpen()
+        self._switch.shorten()

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from holter.recorder.failure import PASSED_OVER
 from holter.recorder.frameworks.pytorch.data.paths import frame_text, is_library
+from holter.recorder.switching import SwitchInterval
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
@@ -32,8 +33,12 @@ INTERVAL_S = 0.02
 """Mean time between samples while the loop's own code runs."""
 MAX_INTERVAL_S = 0.2
 """The same while spans explain the time."""
-COST_SHARE = 1000
-"""Sampling takes at most one part in this many of a core."""
+SWITCH_S = 0.0005
+"""Switch interval of Python while the loop's own code runs."""
+COST_SHARE = 200
+"""Sampling takes at most one part in this many of a core while the loop's own code runs."""
+ENOUGH = 300
+"""Each time that it has taken so many samples, the sampler gets rarer by its first rate."""
 MAX_FRAMES = 6
 MAX_PATHS = 4096
 _MAX_DEPTH = 256
@@ -72,8 +77,9 @@ class LoopSampler:
         breaker = self._session.breaker("pytorch.loop_samples")
         # Not the module's generator: its state belongs to the user.
         moments = random.Random(os.getpid())  # noqa: S311
+        switch = SwitchInterval(SWITCH_S)
         least = interval = INTERVAL_S
-        before = perf_counter_ns()
+        before, samples = perf_counter_ns(), 0
         while breaker.on and not self._stop.wait(interval * (0.5 + moments.random())):
             try:
                 began, now, known = thread_time_ns(), perf_counter_ns(), len(self._known)
@@ -85,16 +91,20 @@ class LoopSampler:
                     if phases[-1] in _MODEL:
                         self._learn(sys._current_frames().get(thread))
                     interval = min(interval * 1.25, max(MAX_INTERVAL_S, least))
+                    switch.restore()
                 else:
                     name = self._name(sys._current_frames().get(thread))
                     # A sample after a long pause stands for no more than what it would have seen.
                     self._write(name, now, min(now - before, int(2e9 * interval)))
-                    interval = least
+                    samples += 1
+                    interval = min(least * (1 + samples / ENOUGH), max(MAX_INTERVAL_S, least))
+                    switch.shorten()
                 before = now
                 if len(self._known) == known:  # a new stack costs more, but does not recur
                     least = max(INTERVAL_S, (thread_time_ns() - began) / 1e9 * COST_SHARE)
             except Exception as error:
                 breaker.fault(error)
+        switch.restore()
 
     def _open_phases(self, thread: int) -> list[int] | None:
         """Return the phases of a thread's open spans; None when the thread has no spool."""
