@@ -91,7 +91,8 @@ class LoopSampler:
                     if phases[-1] in _MODEL:
                         self._learn(sys._current_frames().get(thread))
                     interval = min(interval * 1.25, max(MAX_INTERVAL_S, least))
-                    switch.restore()
+                    if interval > 3 * least:
+                        switch.restore()
                 else:
                     name = self._name(sys._current_frames().get(thread))
                     # A sample after a long pause stands for no more than what it would have seen.
