@@ -101,7 +101,7 @@ def test_rules_after(store: Path) -> None:
 def test_after(store: Path) -> None:
     told = described("after", store)
     assert told["breakdown"]["data_loading"] == pytest.approx(9.2, abs=1)
-    assert told["verdict"]["suspect"] in ("healthy", "model_compute")
+    assert told["verdict"]["suspect"] in ("healthy", "model_compute", "contention")
     assert "data_pipeline" not in told["verdict"]["also"]
 
 

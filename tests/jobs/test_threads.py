@@ -32,7 +32,7 @@ def test_the_thread_makes_no_difference(trained: dict[str, Finished], how: str) 
     taken = {part for part, share in told["breakdown"].items() if share}
     assert taken == {"data_loading", "forward", "loss", "backward", "optimizer", "other"}
     if how != "beside":  # who evaluates takes the processor
-        assert told["verdict"]["suspect"] == trained["main"].describe()["verdict"]["suspect"] == "healthy"
+        assert told["verdict"]["suspect"] in ("healthy", "contention"), told["verdict"]
     assert told["dataloading"]["workers"] == 0
     (judged,) = [rule for rule in told["rules"] if rule["name"] == "ValidationNotRun"]
     assert judged["status"] == "IssuesFound"

@@ -81,6 +81,20 @@ _ALL = (
         rate=True,
     ),
     Metric(
+        "proc.cpu.delay",
+        "%",
+        "Share of the time that the main threads of the trainers (device) are ready to run without a core.",
+        per_device=True,
+        rate=True,
+    ),
+    Metric(
+        "other.cpu",
+        "% of a core",
+        "CPU used by programs outside of the job, by name and user (device); the largest, from 20 % on.",
+        per_device=True,
+        rate=True,
+    ),
+    Metric(
         "proc.rss",
         "bytes",
         "Resident memory of the job's processes with this role (device): trainer, worker, other.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,6 +41,10 @@ class Load:
     """CPU of one training process, percent of a core."""
     trainer_core_mean: float | None = None
     """The same as a mean: with the length of a step, the CPU time that a step takes."""
+    trainer_delay: float | None = None
+    """Mean share of the time that the training is ready to run without a core."""
+    others: dict[str, float] = field(default_factory=dict)
+    """Program outside of the job → its CPU, percent of a core."""
     worker_core_p50: float | None = None
     """CPU of one data-loader worker, percent of a core."""
     memory_p95: float | None = None
@@ -91,6 +95,8 @@ def _load(node: str, metrics: dict[str, dict[str, NDArray[Any]]], facts: Mapping
         busiest_core_p50=max(cores, default=None),
         trainer_core_p50=_each(metrics, "trainer", np.median),
         trainer_core_mean=_each(metrics, "trainer", np.mean),
+        trainer_delay=_mean(metrics.get("proc.cpu.delay", {}).get("trainer")),
+        others=_others(metrics.get("other.cpu", {})),
         worker_core_p50=_each(metrics, "worker", np.median),
         memory_p95=_percentile(metrics.get("mem.used_pct", {}).get(""), 95),
         memory_pressure_p50=_percentile(metrics.get("psi.mem", {}).get(""), 50),
@@ -103,6 +109,17 @@ def _load(node: str, metrics: dict[str, dict[str, NDArray[Any]]], facts: Mapping
 
 def _percentile(values: NDArray[Any] | None, percent: float) -> float | None:
     return None if values is None or not len(values) else float(np.percentile(values, percent))
+
+
+def _mean(values: NDArray[Any] | None) -> float | None:
+    return None if values is None or not len(values) else float(values.mean())
+
+
+def _others(programs: dict[str, NDArray[Any]]) -> dict[str, float]:
+    """Return the mean CPU of other programs; a reading that does not name a program counts as 0."""
+    looks = max((len(values) for values in programs.values()), default=1)
+    means = {name: float(values.sum()) / looks for name, values in programs.items()}
+    return dict(sorted(means.items(), key=lambda item: -item[1]))
 
 
 def _each(metrics: dict[str, dict[str, NDArray[Any]]], role: str, typical: Any) -> float | None:

@@ -158,6 +158,17 @@ def evaluation(facts: VerdictFacts) -> list[Advice]:
     return [Advice(text, None, f"evaluation takes {pct(share)} of the loop's time")]
 
 
+def contention(facts: VerdictFacts) -> list[Advice]:
+    """Advise on a training that shares its cores."""
+    load = max(facts.loads, key=lambda one: one.trainer_delay or 0.0)
+    step, delay = facts.mean_step_ms, load.trainer_delay or 0.0
+    expected = None if step is None else step * (1 - delay / 100)
+    text = "Stop the other programs, or give the job cores of its own (taskset, cgroups, the scheduler)."
+    if not load.others:
+        text = "Use fewer threads: set OMP_NUM_THREADS, torch.set_num_threads or num_workers lower."
+    return [Advice(text, expected, f"the training waits for a core {pct(delay)} of the time")]
+
+
 def unnamed_code(facts: VerdictFacts) -> list[Advice]:
     """Advise on time that no samples explain: profile this job, or the next one if this one has ended."""
     text = "See which functions take the time: `holter profile JOB --python cprofile` while the job runs."
@@ -311,6 +322,7 @@ ADVICE: dict[str, Callable[[VerdictFacts], list[Advice]]] = {
     "checkpointing": checkpointing,
     "evaluation": evaluation,
     "own_code": own_code,
+    "contention": contention,
     "memory_pressure": memory_pressure,
     "hardware": hardware,
 }

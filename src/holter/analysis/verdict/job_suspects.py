@@ -30,6 +30,8 @@ CORE_FULL = 90.0
 NODE_IDLE = 50.0
 CHECKPOINT_SHARE = 10.0
 EVALUATION_SHARE = 30.0
+WAITS_FOR_CORE = 25.0
+OTHER_PROGRAM = 10.0
 ONE_STEP = 0.8
 """One step holds this share of a function's time or more: the function stalls the training once."""
 _MANY_STEPS = 20
@@ -277,6 +279,28 @@ def evaluation(facts: VerdictFacts) -> SuspectResult:
     )
 
 
+def contention(facts: VerdictFacts) -> SuspectResult:
+    """The training is ready to run without a core for a quarter of the time or more."""
+    load = next((one for one in facts.loads if (one.trainer_delay or 0.0) >= WAITS_FOR_CORE), None)
+    if load is None or load.trainer_delay is None:
+        known = [one.trainer_delay for one in facts.loads if one.trainer_delay is not None]
+        because = f"the training waits for a core {pct(max(known))} of the time" if known else ""
+        return SuspectResult(because=because)
+    text = f"the training waits for a core {pct(load.trainer_delay)} of the time"
+    evidence = [facts.seen(text, "proc.cpu.delay", load.trainer_delay, WAITS_FOR_CORE, load.node)]
+    others = [(name, used) for name, used in load.others.items() if used >= OTHER_PROGRAM][:3]
+    for name, used in others:
+        also = f"{name} outside of the job uses {used / 100:.1f} cores"
+        evidence.append(facts.seen(also, "other.cpu", used, None, name))
+    if others:
+        cores = counted(load.cpus, "core") if load.cpus else "the cores"
+        used = sum(share for _, share in others) / 100
+        text += f": other programs use {used:.1f} of {cores} ({', '.join(name for name, _ in others)})"
+    else:
+        text += ": the job runs more threads and processes than it has cores"
+    return SuspectResult(guilty=True, sentence=sentence(text), share=load.trainer_delay, evidence=evidence)
+
+
 def own_code(facts: VerdictFacts) -> SuspectResult:
     """The loop's own code takes 30 % of the time or more, and stack samples say where."""
     if facts.collecting_pct >= UNEXPLAINED:
@@ -369,6 +393,7 @@ TESTS: dict[str, Callable[[VerdictFacts], SuspectResult]] = {
     "checkpointing": checkpointing,
     "evaluation": evaluation,
     "own_code": own_code,
+    "contention": contention,
     "memory_pressure": memory_pressure,
     "hardware": hardware,
 }

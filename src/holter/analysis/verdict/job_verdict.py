@@ -57,6 +57,8 @@ def _verdict(facts: VerdictFacts) -> Verdict:
         # All other ranks wait for the slow rank's data loading: this is one problem, not two.
         guilty.pop("data_pipeline", None)
         also = ["data_pipeline"]
+    # Contention makes every other part longer: with another suspect it is evidence only.
+    shared = guilty.pop("contention") if len(guilty) > 1 and "contention" in guilty else None
     excluded = ruled_out(tested)
     if not guilty:
         return _innocent(facts, excluded, lacking)
@@ -66,8 +68,11 @@ def _verdict(facts: VerdictFacts) -> Verdict:
         suspect=names[0] if len(names) == 1 else "mixed",
         sentence=" ".join(guilty[name].sentence for name in names),
         share_pct=min(sum(shares), 100.0) if shares else None,
-        also=also if len(names) == 1 else names,
-        evidence=[item for name in names for item in guilty[name].evidence],
+        also=[*(also if len(names) == 1 else names), *(["contention"] if shared else [])],
+        evidence=[
+            *(item for name in names for item in guilty[name].evidence),
+            *(shared.evidence if shared else []),
+        ],
         ruled_out=excluded,
         advice=ordered([one for name in names for one in _advice(name, facts, by_kernels)]),
         missing=lacking,
