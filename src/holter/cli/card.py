@@ -24,7 +24,7 @@ from holter.views.wording import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from rich.console import Console
     from rich.text import Text
@@ -109,6 +109,16 @@ def _labeled_once(drawn: list[Drawn]) -> list[Text]:
     return said
 
 
+def _ledger(items: Iterable[Mapping[str, Any]]) -> str:
+    """Return how the job's wall time was used: what takes 2 % or more, in order of time."""
+    used = [
+        f"{one['text'].partition(';')[0]} {duration(one['seconds'])} ({percent(one['pct'])})"
+        for one in items
+        if one["pct"] >= 2
+    ]
+    return ", ".join(used) if len(used) > 1 else ""
+
+
 def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
     verdict = description["verdict"]
     failure = description["job"]["headline"]
@@ -129,6 +139,8 @@ def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
         yield ("", bar(breakdown, width - 2), "", 1)
         named = legend(breakdown, width - 2, description.get("not_seen", ()))
         yield from (("", line, "", 1) for line in named)
+    if time := _ledger(description.get("ledger") or ()):
+        yield ("time", time, "", 2)
     stages = stages_text(description.get("dataloading"))
     if stages and (breakdown or {}).get("data_loading", 0.0) >= 1.0:
         yield ("data", stages, "", 2)

@@ -20,6 +20,7 @@ from holter.analysis.tensors.numbers import numbers
 from holter.analysis.verdict.failure import headline
 from holter.analysis.verdict.job_facts import gather
 from holter.analysis.verdict.job_verdict import verdict
+from holter.analysis.verdict.ledger import ledger, with_ledger
 from holter.schema.signals import signal_name
 from holter.views.document import description_kept, profiled_steps
 from holter.views.document.bill import bill_of
@@ -31,15 +32,17 @@ from holter.views.jobs import why_not_running
 from holter.views.tables import Stretches, steps_of, utilization_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from holter.analysis.steps.outliers import Outlier
     from holter.analysis.verdict.job_facts import VerdictFacts
+    from holter.analysis.verdict.ledger import LedgerItem
     from holter.schema.table import Table
     from holter.store.trial import Trial
     from holter.views.document.types import Description, Diagnosis, TraceDescription
     from holter.views.document.types.job import JobSummary, SkippedFile
     from holter.views.document.types.rules import RuleResult
+    from holter.views.document.types.time import LedgerEntry
     from holter.views.document.types.training import (
         LoadingSummary,
         MetricStatistics,
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
 
 VERSION: Literal[1] = 1
 _MOST_OUTLIERS = 20
+_MOST_OWN_CODE = 20
 
 
 def describe(
@@ -116,6 +120,8 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
             facts, breakdown=divided(breakdown(steps, mask), facts.own_code), statistics=statistics
         )
     job = _job(manifest, events, now)
+    lengths = _phases(trial, job, job["start"], steps, now) if job["start"] and steps.rows else None
+    items = ledger(cast("Mapping[str, float | None]", lengths), steps, worst) if lengths else []
     document: Description = {
         "schema": VERSION,
         "job": {**job, "headline": headline(manifest, events, scalars)},
@@ -123,17 +129,30 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
             trial, nodes, steps if steps.rows else events, stretches, (job["framework"] or {}).get("device")
         ),
         "ranks": _ranks(steps, events),
-        "phases": _phases(trial, job, job["start"], steps, now) if job["start"] and steps.rows else None,
+        "phases": lengths,
         "steps": _steps(worst, facts.statistics, step_counts(steps)) if steps.rows else None,
         "numbers": cast("list[NumberSummary]", numbers(told_apart(scalars, begins(steps)))),
         "tensors": saved_tensors(trial),
         "breakdown": _seen(facts) or None,
         "not_seen": list(facts.not_seen),
+        "ledger": [cast("LedgerEntry", one.to_json()) for one in items],
+        "own_code": [
+            {
+                "function": one.function,
+                "file": one.file,
+                "line": one.line,
+                "pct": one.pct,
+                "calls": one.calls,
+                "waits_in": one.waits_in,
+                "data_loading": one.iterates,
+            }
+            for one in facts.own_code[:_MOST_OWN_CODE]
+        ],
         "dataloading": cast("LoadingSummary", facts.loading.to_json()) if facts.loading else None,
         "utilization": cast("list[MetricStatistics]", utilization_of(trial, samples, stretches)),
         "operators": profiled_steps.operators(facts.profiled) if facts.profiled else None,
         "window": profiled_steps.window(facts.profiled, profiled) if facts.profiled and profiled else None,
-        "verdict": _verdict(facts, trial, steps),
+        "verdict": _verdict(facts, trial, steps, items),
         "rules": _rules(trial),
         "cost": cost(trial, events, steps, samples),
         "bill": None,
@@ -214,9 +233,9 @@ def _seen(facts: VerdictFacts) -> dict[str, float]:
     return {part: share for part, share in facts.breakdown.items() if part not in facts.not_seen}
 
 
-def _verdict(facts: VerdictFacts, trial: Trial, steps: Table) -> JobVerdict:
+def _verdict(facts: VerdictFacts, trial: Trial, steps: Table, items: list[LedgerItem]) -> JobVerdict:
     """Return the verdict. If damaged files lack the steps, the advice is to restore them, not to record."""
-    told = cast("JobVerdict", verdict(facts).to_json())
+    told = cast("JobVerdict", with_ledger(verdict(facts), items).to_json())
     if trial.skipped and not steps.rows:
         text = "Some files of this job cannot be read, its steps may be in them: restore them from a copy."
         told["advice"] = [{"text": text, "expected_step_ms": None, "why": ""}]

@@ -20,6 +20,7 @@ from holter.views.document.types.job import (
 )
 from holter.views.document.types.profiled import ProfiledWindow, TraceNumbers
 from holter.views.document.types.rules import RuleResult
+from holter.views.document.types.time import LedgerEntry, OwnCodeEntry
 from holter.views.document.types.training import (
     LoadingSummary,
     MetricStatistics,
@@ -67,6 +68,10 @@ class Description(TypedDict):
     tensors: Annotated[SavedTensorSummary | None, Meta(description="Null if no tensor was saved.")]
     breakdown: _Breakdown | None
     not_seen: _Parts
+    ledger: Annotated[list[LedgerEntry], Meta(description="The job's wall time by use; empty without steps.")]
+    own_code: Annotated[
+        list[OwnCodeEntry], Meta(description="Functions outside of all known parts, the largest first.")
+    ]
     dataloading: LoadingSummary | None
     utilization: list[MetricStatistics]
     operators: Annotated[OperatorTables | None, Meta(description="Null if no operators were recorded.")]

@@ -1,0 +1,176 @@
+"""The ledger of a job's wall time: start-up, steps by part, slow steps, evaluation, and what comes after."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from holter.analysis.steps.breakdown import breakdown
+from holter.analysis.steps.warmup import steady
+from holter.analysis.verdict.evidence import Evidence, counted, ms, part_name, pct, sentence
+from holter.analysis.verdict.result import UNEXPLAINED, Advice, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from holter.analysis.steps.outliers import Outlier
+    from holter.schema.table import Table
+
+LONG_S = 60.0
+"""The start-up of a shorter job is nobody's problem."""
+_OWN_ITEMS = ("eval", "checkpoint")
+"""Parts of steps that the ledger lists on their own."""
+_SUSPECTS = {"compile": "compilation", "eval": "evaluation", "startup": "startup"}
+_ADVICE = {
+    "compile": "Keep the compiler's cache between jobs (TORCHINDUCTOR_CACHE_DIR), or train longer per start.",
+    "eval": "Evaluate less often, on fewer batches, or with larger batches.",
+    "startup": "See what takes the start-up's time: run it again with `--profile-steps 0:1:cprofile`.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerItem:
+    """One use of the job's wall time."""
+
+    item: str
+    """A key of `NAMES`; within steps a part of `BREAKDOWN`."""
+    seconds: float
+    """Mean over the ranks."""
+    pct: float
+    """Percent of the job's wall time."""
+    text: str
+    children: list[LedgerItem] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the item with the keys of `describe --json`."""
+        return asdict(self)
+
+
+def ledger(
+    phases: Mapping[str, float | int | None], steps: Table, worst: Sequence[Outlier]
+) -> list[LedgerItem]:
+    """Return the ledger of a job; its shares add up to 100.
+
+    Args:
+        phases: Result of `job_phases`; without an end there is no ledger.
+        steps: Table `steps`, warm-up included.
+        worst: Outliers of the steady steps.
+
+    Returns:
+        Items in order of time; those without time are left out. Empty without steps.
+    """
+    loop, ranks = phases.get("training_loop_s"), len(np.unique(steps["rank"]))
+    if not steps.rows or loop is None or phases.get("finalization_s") is None:
+        return []
+    per_rank = {name: float(steps[name].sum()) / 1e9 / ranks for name in ("compile", *_OWN_ITEMS)}
+    used = float(steps["duration"].sum()) / 1e9 / ranks
+    mask = steady(steps)
+    typical = float(np.median(steps["duration"][mask])) if mask.any() else 0.0
+    first = ~mask & (steps["compile"] == 0)
+    slow = np.maximum(steps["duration"][first] - typical, 0).sum() / 1e9 / ranks
+    taken = [one.extra_ms - sum(one.extra.get(part, 0.0) for part in _OWN_ITEMS) for one in worst]
+    stalled = sum(max(each, 0.0) for each in taken) / 1e3 / ranks
+    longest = max(worst, key=lambda one: one.duration_ms, default=None)
+    lengths = {
+        "compile": per_rank["compile"],
+        "warmup": float(slow),
+        "stalls": stalled,
+        "eval": per_rank["eval"],
+        "checkpoint": per_rank["checkpoint"],
+        "gaps": max(float(loop) - used, 0.0),
+    }
+    rest = float(loop)
+    for name, length in lengths.items():
+        lengths[name] = min(length, rest)
+        rest -= lengths[name]
+    texts = {
+        "stalls": f"{counted(len(worst), 'slow step')}"
+        + (f"; step {longest.step} took {ms(longest.duration_ms)}" if longest else ""),
+        "warmup": "the first steps, beyond a steady step",
+    }
+    lengths = {
+        "startup": float(phases.get("initialization_s") or 0.0),
+        **lengths,
+        "steps": rest,
+        "finalization": float(phases.get("finalization_s") or 0.0),
+    }
+    lengths["eval"] += float(phases.get("evaluation_s") or 0.0)
+    total = sum(lengths.values())
+    if total <= 0:
+        return []
+    split = breakdown(steps, mask) if mask.any() else {}
+    inside = {part: share for part, share in split.items() if part not in _OWN_ITEMS and share > 0}
+    order = ("startup", "compile", "warmup", "steps", "stalls", "eval", "checkpoint", "gaps", "finalization")
+    return [
+        LedgerItem(
+            item=name,
+            seconds=lengths[name],
+            pct=100.0 * lengths[name] / total,
+            text=texts.get(name, NAMES[name]),
+            children=_parts(inside, lengths[name], total) if name == "steps" else [],
+        )
+        for name in order
+        if lengths[name] > 0
+    ]
+
+
+NAMES = {
+    "startup": "start-up",
+    "compile": "compilation",
+    "warmup": "warm-up",
+    "steps": "steps",
+    "stalls": "slow steps",
+    "eval": "evaluation",
+    "checkpoint": "checkpoints",
+    "gaps": "gaps between steps",
+    "finalization": "finalization",
+}
+"""Names of the items for people."""
+
+
+def _parts(split: Mapping[str, float], seconds: float, total: float) -> list[LedgerItem]:
+    whole = sum(split.values())
+    return [
+        LedgerItem(part, seconds * share / whole, 100.0 * seconds * share / whole / total, part_name(part))
+        for part, share in sorted(split.items(), key=lambda item: -item[1])
+    ]
+
+
+def with_ledger(verdict: Verdict, items: Sequence[LedgerItem]) -> Verdict:
+    """Return the verdict, or one that names what takes more of the job than the steps it is about.
+
+    A verdict on the steps says little when compilation, evaluation or the start-up of a long job takes the
+    larger part of the wall time.
+    """
+    total = sum(one.seconds for one in items)
+    found = [
+        one
+        for one in items
+        if one.item in _SUSPECTS and one.pct >= UNEXPLAINED and (one.item != "startup" or total >= LONG_S)
+    ]
+    if not found:
+        return verdict
+    first = max(found, key=lambda one: one.pct)
+    suspect = _SUSPECTS[first.item]
+    if suspect in (verdict.suspect, *verdict.also):
+        return verdict
+    accused = verdict.suspect not in ("healthy", "inconclusive")
+    if accused and first.pct < (verdict.share_pct or 0.0) * _loop_share(items) / 100:
+        return replace(verdict, also=[*verdict.also, suspect])
+    text = f"{NAMES[first.item]} takes {ms(1000 * first.seconds)} of {ms(1000 * total)}"
+    evidence = Evidence(f"{text}, {pct(first.pct)} of the job", first.item, first.pct, UNEXPLAINED)
+    return replace(
+        verdict,
+        suspect="mixed" if accused else suspect,
+        also=[suspect, *(verdict.also or [verdict.suspect])] if accused else verdict.also,
+        sentence=f"{sentence(text)} {verdict.sentence}",
+        share_pct=first.pct,
+        evidence=[evidence, *verdict.evidence],
+        advice=[Advice(_ADVICE[first.item], None, evidence.text), *verdict.advice],
+    )
+
+
+def _loop_share(items: Sequence[LedgerItem]) -> float:
+    return sum(one.pct for one in items if one.item in ("steps", "stalls", "warmup"))

@@ -1,0 +1,47 @@
+"""The types of `ledger` and `own_code` in a job's description."""
+
+from typing import Annotated, Literal, TypedDict
+
+from msgspec import Meta
+
+from holter.views.document.types.values import Amount, Percent
+
+
+class LedgerPart(TypedDict):
+    """A part of the steps in the ledger."""
+
+    item: str
+    seconds: Amount
+    pct: Percent
+    text: str
+    children: list["LedgerPart"]
+
+
+class LedgerEntry(TypedDict):
+    """One use of the job's wall time: a mean over the ranks."""
+
+    item: Literal[
+        "startup", "compile", "warmup", "steps", "stalls", "eval", "checkpoint", "gaps", "finalization"
+    ]
+    seconds: Amount
+    pct: Annotated[Percent, Meta(description="Percent of the job's wall time; all entries add up to 100.")]
+    text: str
+    children: list[LedgerPart]
+
+
+class OwnCodeEntry(TypedDict):
+    """A function of the training that runs outside of all known parts of a step."""
+
+    function: str
+    file: str
+    line: int
+    pct: Annotated[Percent, Meta(description="Percent of the steady loop's wall time, from stack samples.")]
+    calls: Annotated[str, Meta(description="What it calls there, as its source names it; may be empty.")]
+    waits_in: Annotated[
+        str | None,
+        Meta(
+            description="What it waits for: sleep, file, fsync, network, subprocess, queue, lock, input or "
+            "garbage collection; null if it works."
+        ),
+    ]
+    data_loading: Annotated[bool, Meta(description="The loop iterates over it: its time is data loading.")]

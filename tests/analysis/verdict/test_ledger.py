@@ -1,0 +1,96 @@
+"""The ledger of a job's time: its items, that they add up, and what the verdict takes from it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holter.analysis.steps.outliers import outliers
+from holter.analysis.steps.phases import job_phases
+from holter.analysis.steps.warmup import steady
+from holter.analysis.verdict.ledger import ledger, with_ledger
+from holter.analysis.verdict.result import Verdict
+from holter.schema.phases import BREAKDOWN
+from holter.schema.table import Table
+
+SECOND = 1_000_000_000
+HEALTHY = Verdict(suspect="healthy", sentence="No bottleneck found.")
+
+
+def job(durations, *, start_s=2.0, rest_s=1.0, evaluation_s=0.0, gap_s=0.0, **parts):
+    """Return the ledger of a job with steps of so many seconds; `parts` are seconds by step."""
+    count = len(durations)
+    took = (np.array(durations) * SECOND).astype(np.int64)
+    begin = np.concatenate([[0], np.cumsum(took + int(gap_s * SECOND))[:-1]]) + int(start_s * SECOND)
+    columns = {name: np.zeros(count, np.int64) for name in (*BREAKDOWN, "compile")}
+    for name, seconds in parts.items():
+        columns[name] = (np.array(seconds) * SECOND).astype(np.int64)
+    columns["forward"] = took - sum(columns[name] for name in BREAKDOWN if name != "forward")
+    facts = {"rank": np.zeros(count, np.int32), "step": np.arange(count), "node": np.array(["n"] * count)}
+    steps = Table({"time": begin, "duration": took, **facts, **columns})
+    end = int(begin[-1] + took[-1] + (evaluation_s + rest_s) * SECOND)
+    phases = job_phases(0, end, steps, int(evaluation_s * SECOND))
+    return ledger(phases, steps, outliers(steps, mask=steady(steps)))
+
+
+def seconds(items):
+    return {one.item: pytest.approx(one.seconds, abs=1e-6) for one in items}
+
+
+def test_a_plain_job_is_start_up_steps_and_end():
+    assert seconds(job([0.1] * 100)) == {"startup": 2, "steps": 10, "finalization": 1}
+
+
+def test_a_stall_is_no_part_of_the_steps():
+    items = job([0.1] * 50 + [15.0] + [0.1] * 49)
+    assert seconds(items) == {"startup": 2, "steps": 10, "stalls": 14.9, "finalization": 1}
+    (stall,) = [one for one in items if one.item == "stalls"]
+    assert stall.text == "1 slow step; step 50 took 15 s"
+
+
+def test_compilation_checkpoints_evaluation_and_gaps_have_items_of_their_own():
+    saving = [0.0] * 99 + [3.0]
+    items = job(
+        [5.0] + [0.1] * 98 + [3.1], compile=[4.5] + [0.0] * 99, checkpoint=saving, evaluation_s=6, gap_s=0.01
+    )
+    found = seconds(items)
+    assert found["compile"] == 4.5
+    assert found["checkpoint"] == 3
+    assert found["eval"] == 6
+    assert found["gaps"] == 0.99
+    assert sum(one.pct for one in items) == pytest.approx(100)
+
+
+@given(
+    st.lists(st.floats(0.001, 20), min_size=2, max_size=60),
+    st.floats(0, 50),
+    st.floats(0, 5),
+    st.floats(0, 1),
+    st.floats(0, 1),
+)  # fmt: skip
+def test_it_adds_up(durations, start, gap, saved, compiled):
+    took = np.array(durations)
+    items = job(durations, start_s=start, gap_s=gap, checkpoint=took * saved / 2, compile=took * compiled)
+    assert sum(one.pct for one in items) == pytest.approx(100)
+    assert all(one.seconds > 0 for one in items)
+    for one in items:
+        assert not one.children or sum(child.seconds for child in one.children) == pytest.approx(one.seconds)
+
+
+def test_what_outweighs_the_steps_leads_the_verdict():
+    compiled = with_ledger(HEALTHY, job([40.0] + [0.1] * 60, compile=[39.0] + [0.0] * 60))
+    assert compiled.suspect == "compilation"
+    assert compiled.sentence.startswith("Compilation takes 39 s of ")
+    late = with_ledger(HEALTHY, job([0.1] * 60, evaluation_s=20))
+    assert (late.suspect, late.advice[0].text[:8]) == ("evaluation", "Evaluate")
+    slow = Verdict(suspect="data_pipeline", sentence="Data loading takes 90 %.", share_pct=90.0)
+    both = with_ledger(slow, job([0.1] * 60, evaluation_s=20))
+    assert (both.suspect, both.also) == ("mixed", ["evaluation", "data_pipeline"])
+
+
+def test_the_start_up_of_a_short_job_is_not_accused():
+    assert with_ledger(HEALTHY, job([0.1] * 20, start_s=20)) == HEALTHY
+    assert with_ledger(HEALTHY, job([0.1] * 20, start_s=200)).suspect == "startup"
+    assert with_ledger(HEALTHY, []) == HEALTHY
