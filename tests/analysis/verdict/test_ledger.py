@@ -63,6 +63,11 @@ def test_compilation_checkpoints_evaluation_and_gaps_have_items_of_their_own():
     assert sum(one.pct for one in items) == pytest.approx(100)
 
 
+def test_an_evaluation_in_the_first_steps_counts_once():
+    items = job([4.0] + [0.1] * 60, eval=[3.0] + [0.0] * 60)
+    assert seconds(items) == {"startup": 2, "warmup": 0.9, "steps": 6.1, "eval": 3, "finalization": 1}
+
+
 @given(
     st.lists(st.floats(0.001, 20), min_size=2, max_size=60),
     st.floats(0, 50),

@@ -41,6 +41,7 @@ class LedgerItem:
     pct: float
     """Percent of the job's wall time."""
     text: str
+    """The item for people; of slow steps also the longest one."""
     children: list[LedgerItem] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
@@ -67,9 +68,11 @@ def ledger(
     per_rank = {name: float(steps[name].sum()) / 1e9 / ranks for name in ("compile", *_OWN_ITEMS)}
     used = float(steps["duration"].sum()) / 1e9 / ranks
     mask = steady(steps)
-    typical = float(np.median(steps["duration"][mask])) if mask.any() else 0.0
+    # What the ledger lists on its own belongs to no other item.
+    own = steps["duration"] - sum(steps[part] for part in _OWN_ITEMS)
+    typical = float(np.median(own[mask])) if mask.any() else 0.0
     first = ~mask & (steps["compile"] == 0)
-    slow = np.maximum(steps["duration"][first] - typical, 0).sum() / 1e9 / ranks
+    slow = np.maximum(own[first] - typical, 0).sum() / 1e9 / ranks
     taken = [one.extra_ms - sum(one.extra.get(part, 0.0) for part in _OWN_ITEMS) for one in worst]
     stalled = sum(max(each, 0.0) for each in taken) / 1e3 / ranks
     longest = max(worst, key=lambda one: one.duration_ms, default=None)
@@ -88,7 +91,6 @@ def ledger(
     texts = {
         "stalls": f"{counted(len(worst), 'slow step')}"
         + (f"; step {longest.step} took {ms(longest.duration_ms)}" if longest else ""),
-        "warmup": "the first steps, beyond a steady step",
     }
     lengths = {
         "startup": float(phases.get("initialization_s") or 0.0),
