@@ -210,7 +210,7 @@ def _called(frame: FrameType) -> str:
     source = linecache.getline(frame.f_code.co_filename.removesuffix(PASSED_OVER), line, frame.f_globals)
     text = source.encode()[first : last if line == end else None].decode(errors="replace")
     match = _CALL.match(text)
-    # An expression that is no call: an operator or an index, in the frame's own code.
+    # Operators and subscripts run in the code of the frame itself.
     return match[0] if match and text[match.end() :].startswith("(") else ""
 
 
