@@ -6,6 +6,7 @@ time. The training thread itself does nothing for it.
 
 from __future__ import annotations
 
+import dis
 import linecache
 import os
 import random
@@ -16,7 +17,7 @@ from inspect import CO_GENERATOR
 from itertools import islice
 from opcode import opmap
 from time import perf_counter_ns, thread_time_ns
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from holter.recorder.failure import PASSED_OVER
 from holter.recorder.frameworks.pytorch.data.paths import frame_text, is_library
@@ -57,8 +58,8 @@ class LoopSampler:
         self._thread = thread
         self._torch = torch_folder
         self._stop = threading.Event()
-        self._loop: dict[int, CodeType] = {}
-        """Code of the loop and its callers, by id; kept alive, so that no other code gets an id of these."""
+        self._loop: dict[int, LoopCode] = {}
+        """The loop and its callers, by the id of their code."""
         self._known: dict[tuple[tuple[int, int], ...], int] = {}
         """Name ids of stacks."""
         self._kept: list[CodeType] = []
@@ -123,13 +124,16 @@ class LoopSampler:
 
         The outermost frame of ours or of torch is the call; a hook is called by torch.
         """
-        outside: list[CodeType] = []
-        for code in _codes(frame):
-            if code.co_filename.startswith((self._torch, _OURS)):
+        outside: list[FrameType] = []
+        while frame is not None:
+            if frame.f_code.co_filename.startswith((self._torch, _OURS)):
                 outside.clear()
             else:
-                outside.append(code)
-        self._loop.update((id(code), code) for code in outside)
+                outside.append(frame)
+            frame = frame.f_back
+        for each in outside:
+            known = self._loop.setdefault(id(each.f_code), LoopCode(each.f_code, set()))
+            known.calls.add(each.f_lasti)
 
     def _name(self, frame: FrameType | None) -> int:
         """Return the name id of a stack, from the loop inwards; 0 for none."""
@@ -150,27 +154,33 @@ class LoopSampler:
             if len(self._known) >= MAX_PATHS:
                 return self._session.name("(other)")
             self._kept += [each.f_code for each in frames]
-            known = self._known[key] = self._session.name(_text(frames))
+            known = self._known[key] = self._session.name(_text(frames, self._loop))
         return known
 
 
-def _codes(frame: FrameType | None) -> list[CodeType]:
-    """Return the code of a stack, the innermost first."""
-    codes = []
-    while frame is not None:
-        codes.append(frame.f_code)
-        frame = frame.f_back
-    return codes
+class LoopCode(NamedTuple):
+    """Code of the loop; kept alive, so that no other code gets its id."""
+
+    code: CodeType
+    calls: set[int]
+    """Offsets of the calls that lead to what is hooked."""
+
+    def iterates_at(self, offset: int) -> bool:
+        """Return whether the `for` at an offset encloses one of these calls: the training's own loop."""
+        for instruction in dis.get_instructions(self.code):
+            if instruction.offset == offset and instruction.opname == "FOR_ITER":
+                return any(offset < call < instruction.argval for call in self.calls)
+        return False
 
 
-def _text(frames: list[FrameType]) -> str:
+def _text(frames: list[FrameType], loop: dict[int, LoopCode]) -> str:
     """Return the frames of a stack, the loop's first, then what the user's innermost frame calls.
 
     `train (a.py:9);stream (a.py:4) [iterator] > time.sleep`; below the user's code the innermost frame of a
     library follows: `train (a.py:9) > batches.get > wait (threading.py:327)`.
     """
     last = max((at for at, each in enumerate(frames) if not is_library(each.f_code)), default=0)
-    iterators = _iterators(frames)
+    iterators = _iterators(frames, loop)
     shown = [at for at in range(len(frames)) if at <= max(last, iterators)]
     # From the middle, libraries' frames first: both ends and the user's own say most.
     middle = sorted(shown[1:-1], key=lambda at: (at != iterators, is_library(frames[at].f_code), -at))
@@ -181,18 +191,23 @@ def _text(frames: list[FrameType]) -> str:
     return text + (f" > {_frame(frames[-1])}" if shown[-1] < len(frames) - 1 else "")
 
 
-def _iterators(frames: list[FrameType]) -> int:
+def _iterators(frames: list[FrameType], loop: dict[int, LoopCode]) -> int:
     """Return the place of the innermost iterator that the loop takes items from; 0 for none.
 
     Iterators are generators and `__next__` that `for` or `next` calls.
     """
+    if id(frames[0].f_code) not in loop:
+        return 0
     found = 0
     for at in range(1, len(frames)):
         code = frames[at].f_code
         if not (code.co_flags & CO_GENERATOR or code.co_name == "__next__"):
             break
         caller = frames[at - 1]
-        if caller.f_code.co_code[caller.f_lasti] != _FOR_ITER and _called(caller) != "next":
+        if caller.f_code.co_code[caller.f_lasti] == _FOR_ITER:
+            if at == 1 and not loop[id(caller.f_code)].iterates_at(caller.f_lasti):
+                break
+        elif _called(caller) != "next":
             break
         found = at
     return found
