@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.rules import Issue, Lookback, Rule, Severity, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Severity, Window, parameter
 from holter.rules.engine.levels import grade, worst
 from holter.rules.patterns.ranks import Scalars, by_rank, last
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +23,6 @@ class AllocatorFragmentation(Rule):
         "scalars/cuda.alloc_retries",
         "scalars/cuda.ooms",
     )
-    description = "GPU memory is fragmented: much of the reserved memory is not allocated"
     formula = (
         "at the peaks of the last `window` steps: (reserved - allocated) / reserved >= waste_pct and "
         "reserved >= full_pct of the device: warning; reserved >= critical_pct: critical; or allocator "
@@ -40,6 +35,7 @@ class AllocatorFragmentation(Rule):
     packs = ("performance",)
     every_s = 30.0
     consecutive = 2
+    lookback = Lookback(seconds=1800.0)
 
     waste_pct: float = parameter(30.0, low=0, high=100, unit="%")
     """Share of the reserved memory that was not allocated even at the peak."""
@@ -54,12 +50,7 @@ class AllocatorFragmentation(Rule):
     retries_critical: float | None = parameter(10.0, above=0, unit="retries per 100 steps")
     """Allocator retries that are critical."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """Half an hour, of which the last steps are judged."""
-        return Lookback(seconds=1800.0)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each rank by itself."""
         names = ("reserved_peak", "allocated_peak", "total", "inactive_split", "alloc_retries", "ooms")
         found = {name: by_rank(window.scalars, f"cuda.{name}") for name in names}
@@ -75,7 +66,7 @@ class AllocatorFragmentation(Rule):
             window.judged(self.window)
             yield from self._judge(rank, here)
 
-    def _judge(self, rank: int, here: dict[str, Scalars]) -> Iterator[Issue]:
+    def _judge(self, rank: int, here: dict[str, Scalars]) -> Issues:
         reserved, total = float(here["reserved_peak"].value.max()), float(here["total"].value[-1])
         allocated = float(here["allocated_peak"].value.max())
         waste, full = 100.0 * (reserved - allocated) / max(reserved, 1.0), 100.0 * reserved / max(total, 1.0)

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Table, Window, parameter
 from holter.rules.engine.levels import severity_of, worth
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.schema.table import Table
 
 _PAUSE_NS = 60_000_000_000
 """A longer gap is a restart or a pause, not overhead of each step."""
@@ -29,7 +23,6 @@ class BetweenStepOverhead(Rule):
     """
 
     reads = ("steps",)
-    description = "training loses time between steps"
     formula = (
         "(gaps between steps + unattributed time inside them) / (loop time without evaluation) >= info, "
         "warning, or critical"
@@ -62,7 +55,7 @@ class BetweenStepOverhead(Rule):
         """The last steps of each rank."""
         return Lookback(steps=self.window)
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge the rank that loses most."""
         if window.unchanged("steps"):
             return

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Window, parameter
 from holter.rules.engine import last_hour as _hour
 from holter.rules.engine.levels import severity_of, worth
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _KEPT = 32
 """Checkpoints of a rank that are remembered."""
@@ -36,7 +33,6 @@ class CheckpointStall(Rule):
         "samples/proc.count",
         "samples/disk.write_bytes",
     )
-    description = "training waits while checkpoints are written"
     formula = (
         "time blocked by checkpoints / time between the first and the last checkpoint of an hour >= info, "
         "warning, or critical; or one checkpoint >= single_s and >= 20 x the median step"
@@ -48,6 +44,7 @@ class CheckpointStall(Rule):
     packs = ("default", "performance")
     every_s = 60.0
     consecutive = 2
+    lookback = Lookback(steps=200, seconds=120.0)
 
     info: float | None = parameter(2.0, low=0, high=100, unit="%", aliases=("threshold",))
     """Share of the time from which the rule reports a note."""
@@ -64,12 +61,7 @@ class CheckpointStall(Rule):
     min_lost_s: float = parameter(5.0, low=0, unit="s")
     """A smaller total loss is a note at most; below a fifth of it nothing is reported."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The steps for the step time, and the machine's readings during the last checkpoint."""
-        return Lookback(steps=200, seconds=120.0)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge the rank that is blocked longest, because the others wait for it."""
         _learn(window)
         if window.unchanged("steps"):
@@ -91,7 +83,7 @@ class CheckpointStall(Rule):
             )
         yield from self._long(window, recent)
 
-    def _often(self, window: Window, rank: str, events: list[list[int]], share: float) -> Iterator[Issue]:
+    def _often(self, window: Window, rank: str, events: list[list[int]], share: float) -> Issues:
         lost = sum(event[1] for event in window.state["ranks"][rank]) / 1e9
         severity = worth(severity_of(share, self.info, self.warning, self.critical), lost, self.min_lost_s)
         if severity is None:
@@ -131,7 +123,7 @@ class CheckpointStall(Rule):
             },
         )
 
-    def _long(self, window: Window, recent: dict[str, list[list[int]]]) -> Iterator[Issue]:
+    def _long(self, window: Window, recent: dict[str, list[list[int]]]) -> Issues:
         steady = window.steady
         if not steady.rows:
             return

@@ -8,16 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from holter.analysis.intervals import difference, union
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Table, Window, parameter
 from holter.rules.engine.levels import grade
 from holter.rules.patterns.profiled import LOOKBACK_S, Profiled, profiled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
-    from holter.schema.table import Table
 
 _MIB = 2**20
 _MANY = 50
@@ -39,7 +36,6 @@ class CommNotOverlapped(Rule):
     """Data moves between ranks while a device computes nothing, for a large share of the step time."""
 
     reads = ("kernels", "memory_operations", "steps")
-    description = "communication is exposed: computation does not hide it"
     formula = (
         "median over steps of (communication outside computation - waiting for slower ranks) / step >= "
         "info, warning, or critical"
@@ -49,6 +45,7 @@ class CommNotOverlapped(Rule):
         "compressed collectives."
     )
     packs = ("deep_trace", "distributed")
+    lookback = Lookback(seconds=LOOKBACK_S)
 
     info: float | None = parameter(5.0, above=0, high=100, unit="%")
     """Share of the step from which the rule reports a note."""
@@ -61,12 +58,7 @@ class CommNotOverlapped(Rule):
     link_gb_s: float | None = parameter(None, above=0, unit="GB/s")
     """Bandwidth of a link; when it is set and less than half is reached, the link is named as the cause."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The last profiled steps."""
-        return Lookback(seconds=LOOKBACK_S)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each device, and report the worst."""
         found = profiled(window, self.min_steps)
         if not found:

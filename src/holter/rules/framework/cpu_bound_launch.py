@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.intervals import difference, union
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Table, Window, parameter
 from holter.rules.engine.levels import grade
 from holter.rules.patterns.gpu_owners import READS, ours, owners
 from holter.rules.patterns.profiled import LOOKBACK_S, Profiled, covered, elsewhere, profiled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
-    from holter.schema.table import Table
 
 _SLACK_NS = 5_000
 """A launch this shortly before the device ran dry came too late as well: launching itself takes that long."""
@@ -50,7 +47,6 @@ class CpuBoundLaunch(Rule):
         "samples/gpu.power_limit",
         READS,
     )
-    description = "the GPU waits because the host launches kernels too late"
     formula = (
         "GPU gaps whose next kernel was launched no earlier than 5 us before the gap began (without data "
         "loading, checkpoints, evaluation, gc, compiling and syncs) / step time >= info, warning, or "
@@ -58,6 +54,7 @@ class CpuBoundLaunch(Rule):
     )
     advice = "Use torch.compile or CUDA graphs, a fused or foreach optimizer, or a larger batch."
     packs = ("deep_trace",)
+    lookback = Lookback(seconds=LOOKBACK_S)
 
     info: float | None = parameter(8.0, above=0, high=100, unit="%")
     """Share of the step time from which the rule reports a note."""
@@ -68,12 +65,7 @@ class CpuBoundLaunch(Rule):
     min_steps: int = parameter(5, low=1, unit="steps")
     """Minimum number of profiled steps; fewer are not judged."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The last profiled steps."""
-        return Lookback(seconds=LOOKBACK_S)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each profiled device; without profiled devices, judge the counters."""
         found = profiled(window, self.min_steps)
         for one in found:
@@ -119,7 +111,7 @@ class CpuBoundLaunch(Rule):
         blamed = difference(union(idle.begin[late], idle.end[late]), without)
         return int(one.within(blamed).sum())
 
-    def _counters(self, window: Window) -> Iterator[Issue]:
+    def _counters(self, window: Window) -> Issues:
         """Judge by counters: a kernel always runs, but few multiprocessors are busy."""
         metrics = ("gpu.sm_active", "gpu.util", "gpu.power", "gpu.power_limit")
         series = [window.series(metric) for metric in metrics]

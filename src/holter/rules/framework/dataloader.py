@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Table, Window, parameter
 from holter.rules.engine import quantile_sketch as _sketch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
-    from holter.schema.table import Table
 
 SECOND = 1_000_000_000
 _LATE_S = 60
@@ -39,7 +38,6 @@ class Dataloader(Rule):
         "samples/cpu.load1",
     )
     severity = "info"
-    description = "the number of data-loader processes does not fit the machine"
     formula = (
         "median number of loading processes / cores < min_threshold or > max_threshold; with `need` also: "
         "data loading > 20 % of the steps, or load average > cores"
@@ -47,6 +45,7 @@ class Dataloader(Rule):
     advice = "Change num_workers; the rule DataloaderBottleneck estimates how many workers hide the loading."
     packs = ("sagemaker",)
     every_s = 60.0
+    lookback = Lookback(steps=200, seconds=120.0)
 
     min_threshold: float = parameter(25.0, classic=70.0, low=0, unit="% of cores")
     """Fewer loading processes than this share of the cores are too few."""
@@ -57,12 +56,7 @@ class Dataloader(Rule):
     need: bool = parameter(True, classic=False)
     """Report only when training loses time because of it."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The steps, which show whether training waits, and the load average."""
-        return Lookback(steps=200, seconds=120.0)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each node by itself: cores are not shared."""
         nodes: dict[str, dict[str, Any]] = window.state.setdefault("nodes", {})
         _learn(window, nodes)

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from holter.analysis.loading import dataloading
-from holter.rules import Issue, Lookback, Rule, Severity, Window, parameter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.schema.table import Table
+from holter.rules import Issues, Lookback, Rule, Severity, Table, Window, parameter
 
 _SPANS_S = 120.0
 """How far back the rule reads the spans of the data loader, which are many."""
@@ -37,7 +32,6 @@ class DataloaderBottleneck(Rule):
         "samples/cpu.util",
         "samples/cpu.iowait",
     )
-    description = "training waits for data"
     formula = (
         "data loading / time of the last `window` steps > info, warning, or critical; classic: data loading"
         " > compute_ratio x compute"
@@ -71,7 +65,7 @@ class DataloaderBottleneck(Rule):
         """The last steps, and the spans of the last two minutes."""
         return Lookback(steps=self.window, seconds=_SPANS_S)
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge all ranks together, then the slowest rank alone."""
         _learn_loaders(window)
         if window.unchanged("steps"):

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from holter.rules import Issue, Rule, Window, parameter
+from holter.rules import Issues, Rule, Window, parameter
 from holter.rules.engine.levels import severity_of, worth
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,7 +16,6 @@ class EvalOverhead(Rule):
     """Evaluation takes too large a share of whole cycles of training and evaluation."""
 
     reads = ("steps",)
-    description = "evaluation takes much of the training time"
     formula = (
         "evaluation time / time from the end of the first evaluation to the end of the last one >= info, "
         "warning, or critical"
@@ -38,7 +34,7 @@ class EvalOverhead(Rule):
     min_lost_s: float = parameter(10.0, low=0, unit="s")
     """A smaller total is a note at most; below a fifth of it nothing is reported."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Add the new evaluations, and judge the slowest rank, because the others wait for it."""
         ranks: dict[str, dict[str, Any]] = window.state.setdefault("ranks", {})
         if window.unchanged("steps"):

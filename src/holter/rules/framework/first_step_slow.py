@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Window, parameter
 from holter.schema.phases import BREAKDOWN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +17,6 @@ class FirstStepSlow(Rule):
 
     reads = ("steps",)
     severity = "info"
-    description = "the first step is much slower than the later ones"
     formula = "first step > ratio x the median of the later steps, and > min_s"
     advice = (
         "Keep compiled code and tuned kernels in a cache between jobs, and warm up file caches before the "
@@ -29,6 +25,7 @@ class FirstStepSlow(Rule):
     packs = ("performance",)
     every_s = 60.0
     tells_once = True
+    lookback = Lookback(steps=200)
 
     ratio: float = parameter(50.0, above=1, aliases=("threshold",))
     """Largest allowed first step, as a multiple of the median."""
@@ -37,12 +34,7 @@ class FirstStepSlow(Rule):
     min_steps: int = parameter(20, low=1, unit="steps")
     """Number of later steps that the median needs."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The steps from which the step time is computed."""
-        return Lookback(steps=200)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge once, when enough later steps are known: the slowest first step of any rank."""
         state = window.state
         first: dict[str, dict[str, Any]] = state.setdefault("first", {})

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from holter.rules import Issue, Rule, Window, parameter
+from holter.rules import Issues, Rule, Table, Window, parameter
 from holter.rules.engine import last_hour as _hour
 from holter.rules.engine.levels import severity_of, worth
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.schema.table import Table
 
 _OPEN_STEPS = 1000
 """Number of steps that may wait for the last rank; after that, the rank counts as gone."""
@@ -27,7 +22,6 @@ class GCPause(Rule):
     """In each step training waits for the rank with the longest garbage-collection pause."""
 
     reads = ("steps", "spans/gc")
-    description = "Python's garbage collection stops training"
     formula = (
         "sum over steps of the longest pause of any rank / step time >= info, warning, or critical; or one "
         "pause >= single_warning_s or single_critical_s; within the last hour"
@@ -57,7 +51,7 @@ class GCPause(Rule):
     min_lost_s: float = parameter(5.0, low=0, unit="s")
     """A smaller total loss is a note at most; below a fifth of it nothing is reported."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Add the new pauses, and judge the last hour."""
         state = window.state
         newest: dict[str, int] = state.setdefault("newest", {})

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from holter.rules import Issue, Rule, Window, parameter
+from holter.rules import Issues, Rule, Window, parameter
 from holter.rules.engine.trend import rising
 from holter.rules.patterns.ranks import Scalars, by_rank
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _WIDTH = 10
 _GROWTH = 10
@@ -28,7 +25,6 @@ class GPUMemoryLeak(Rule):
     """The memory that a rank has allocated on its GPU at the end of steps rises steadily."""
 
     reads = ("scalars/cuda.allocated", "scalars/cuda.total")
-    description = "allocated GPU memory grows steadily"
     formula = (
         "over the minima of the allocated bytes in groups of 10 to 10,000 steps: Mann-Kendall z >= min_z, "
         "slope of both halves >= 0.3 x the whole slope, growth >= min_growth_mib and >= 0.5 % of the device"
@@ -50,7 +46,7 @@ class GPUMemoryLeak(Rule):
     skip_steps: int = parameter(20, low=0, unit="steps")
     """First steps that are ignored, because the optimizer allocates its state there."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Add the new steps, and judge each rank at each time scale."""
         allocated, totals = (
             by_rank(window.new("scalars"), f"cuda.{name}") for name in ("allocated", "total")
@@ -78,7 +74,7 @@ class GPUMemoryLeak(Rule):
             for number in sorted(minima, key=int)[:-_KEEP]:
                 del minima[number]
 
-    def _judge(self, window: Window, rank: int, kept: dict[str, Any]) -> Iterator[Issue]:
+    def _judge(self, window: Window, rank: int, kept: dict[str, Any]) -> Issues:
         total = kept.get("total")
         for level, minima in enumerate(kept["levels"]):
             width = _WIDTH * _GROWTH**level

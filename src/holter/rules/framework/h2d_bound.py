@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from holter.analysis.steps.exclusive import covered
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Table, Window, parameter
 from holter.rules.engine import last_hour as _hour
 from holter.rules.engine.levels import severity_of, worth
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.schema.table import Table
 
 _LARGE = 10e6
 
@@ -30,7 +25,6 @@ class H2DBound(Rule):
     """
 
     reads = ("steps", "spans/h2d", "scalars", "memory_operations", "kernels")
-    description = "copies from host to device are exposed: computation does not hide them"
     formula = "time in exposed host-to-device copies / step time >= info, warning, or critical"
     advice = (
         "Pin memory, copy with non_blocking=True while the previous batch is computed, and send smaller "
@@ -39,6 +33,7 @@ class H2DBound(Rule):
     packs = ("performance",)
     every_s = 60.0
     consecutive = 2
+    lookback = Lookback(seconds=60.0)
 
     info: float | None = parameter(5.0, low=0, high=100, unit="%", aliases=("threshold",))
     """Share of the time from which the rule reports a note."""
@@ -53,12 +48,7 @@ class H2DBound(Rule):
     min_lost_s: float = parameter(5.0, low=0, unit="s")
     """A smaller total loss is a note at most; below a fifth of it nothing is reported."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The recent accelerator trace, if there is one."""
-        return Lookback(seconds=60.0)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge by the trace where there is one, else by the last hour of the host's time."""
         sums = self._learn(window)
         traced = _exposed(window.memory_operations, window.kernels)

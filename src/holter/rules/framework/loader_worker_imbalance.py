@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.rules import Issue, Lookback, Rule, Window, parameter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.schema.table import Table
+from holter.rules import Issues, Lookback, Rule, Table, Window, parameter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +14,6 @@ class LoaderWorkerImbalance(Rule):
     """One worker takes far longer per batch than the others; batches keep their order, so all wait for it."""
 
     reads = ("steps", "spans/fetch")
-    description = "one data-loader worker is slower than the others"
     formula = (
         "median fetch time of a worker > ratio x the median of all workers' medians, with >= min_fetches "
         "fetches each"
@@ -29,6 +22,7 @@ class LoaderWorkerImbalance(Rule):
     packs = ("performance",)
     every_s = 60.0
     consecutive = 2
+    lookback = Lookback(seconds=120.0)
 
     ratio: float = parameter(2.0, above=1, aliases=("threshold",))
     """Largest allowed fetch time, as a multiple of the other workers' time."""
@@ -37,12 +31,7 @@ class LoaderWorkerImbalance(Rule):
     min_wait: float = parameter(5.0, low=0, high=100, unit="%")
     """A smaller share of time spent waiting for data is a note at most; below a fifth nothing is reported."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The fetches of two minutes."""
-        return Lookback(seconds=120.0)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Compare the workers of each rank with one another."""
         if window.unchanged("steps"):
             return

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.analysis.device.flops import peak, transformer_flops
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Table, Window, parameter
 from holter.rules.engine.levels import grade
 from holter.rules.patterns.ranks import by_rank
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.schema.table import Table
 
 _LARGE = 1e9
 _OTHERS = {"info": None, "warning": 10.0, "critical": 3.0}
@@ -27,7 +21,6 @@ class LowMFU(Rule):
     """The model's operations are a small share of what its devices can compute in the same time."""
 
     reads = ("steps", "scalars/flops", "scalars/tokens")
-    description = "the model uses a small share of the GPU's peak performance (MFU)"
     formula = (
         "MFU = operations per step and device / (median step time x peak of the device) < info, warning, or"
         " critical for transformers with 1e9 parameters or more; < 10 % or 3 % for other models"
@@ -39,6 +32,7 @@ class LowMFU(Rule):
     packs = ("performance",)
     every_s = 60.0
     consecutive = 2
+    lookback = Lookback(steps=200, seconds=600.0)
 
     info: float | None = parameter(40.0, above=0, high=100, unit="%")
     """A lower MFU of a large transformer is a note."""
@@ -65,12 +59,7 @@ class LowMFU(Rule):
     min_steps: int = parameter(50, low=1, unit="steps")
     """Minimum number of steps after warm-up; fewer are not judged."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The last two hundred steps of each rank, and the scalars of ten minutes."""
-        return Lookback(steps=200, seconds=600.0)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge the ranks together: the median of their MFU."""
         if window.unchanged("steps"):
             return
@@ -105,7 +94,7 @@ class LowMFU(Rule):
         elif window.lack is None:
             window.insufficient("no_input", "no step after warm-up")
 
-    def _judge(self, steps: Table, shares: dict[int, float]) -> Iterator[Issue]:
+    def _judge(self, steps: Table, shares: dict[int, float]) -> Issues:
         mfu = float(np.median(list(shares.values())))
         large = (self.model_parameters or 0.0) >= _LARGE
         limits = {"info": self.info, "warning": self.warning, "critical": self.critical} if large else _OTHERS

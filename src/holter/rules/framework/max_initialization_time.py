@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from holter.rules import Issue, Rule, Window, parameter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from holter.rules import Issues, Rule, Window, parameter
 
 _MOMENTS = ("process", "framework")
 
@@ -24,7 +21,6 @@ class MaxInitializationTime(Rule):
     """
 
     reads = ("steps", "scalars", "events/process", "events/framework")
-    description = "the first step starts too late"
     formula = "time from the start of the job to the first step > threshold"
     advice = (
         "Stream the data, keep compiled code in a cache, and import or build only what the first step needs."
@@ -34,7 +30,7 @@ class MaxInitializationTime(Rule):
     threshold: float = parameter(10.0, classic=20.0, above=0, unit="min")
     """Allowed time before the first step."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge once: at the first step, or when it is overdue."""
         job, state = window.job, window.state
         _learn(window)

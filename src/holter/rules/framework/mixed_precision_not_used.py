@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.analysis.device.kernel_names import product
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Window, parameter
 from holter.rules.patterns.gpu_owners import READS, ours, owners
 from holter.rules.patterns.profiled import HOW, LOOKBACK_S, Profiled, profiled
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _GAIN = 4.0
 """How much faster products are at least in TF32 or BF16, on cards of the A100's class."""
@@ -39,13 +35,13 @@ class MixedPrecisionNotUsed(Rule):
         "samples/gpu.tensor_active",
         READS,
     )
-    description = "matrix products do not use the tensor cores"
     formula = (
         "matrix products and convolutions >= products_pct of the kernel time, and less than reduced_pct of "
         "that in reduced precision; or by counters: sm_active >= 60 % and tensor_active < 5 % for 5 minutes"
     )
     advice = "Train under torch.autocast with bfloat16, or call torch.set_float32_matmul_precision('high')."
     packs = ("deep_trace",)
+    lookback = Lookback(seconds=LOOKBACK_S)
 
     products_pct: float = parameter(40.0, low=0, high=100, unit="%")
     """Smallest share of kernel time in matrix products and convolutions that is judged."""
@@ -54,12 +50,7 @@ class MixedPrecisionNotUsed(Rule):
     min_steps: int = parameter(5, low=1, unit="steps")
     """Minimum number of profiled steps; fewer are not judged."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The last profiled steps."""
-        return Lookback(seconds=LOOKBACK_S)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each profiled device by its kernel names; without kernels, by counters."""
         found = profiled(window, self.min_steps)
         for one in found:
@@ -71,7 +62,7 @@ class MixedPrecisionNotUsed(Rule):
         if not found:
             yield from self._counters(window)
 
-    def _judge(self, window: Window, one: Profiled, model: str) -> Iterator[Issue]:
+    def _judge(self, window: Window, one: Profiled, model: str) -> Issues:
         rows = one.kernels.where(one.kernels["kind"] == "compute")
         names, where = np.unique(rows["name"].astype(str), return_inverse=True)
         time = np.bincount(where, weights=rows["duration"], minlength=len(names))
@@ -115,7 +106,7 @@ class MixedPrecisionNotUsed(Rule):
             advice="Use float32: double precision is many times slower." if code == "fp64" else self.advice,
         )
 
-    def _counters(self, window: Window) -> Iterator[Issue]:
+    def _counters(self, window: Window) -> Issues:
         active, tensor = window.series("gpu.sm_active"), window.series("gpu.tensor_active")
         for place in ours(active.keys() & tensor.keys(), owners(window)):
             series = active[place]

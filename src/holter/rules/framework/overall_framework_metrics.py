@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from holter.rules import Issue, Rule, Window
+from holter.rules import Issues, Rule, Table, Window
 from holter.schema.phases import BREAKDOWN
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.schema.table import Table
 
 _NAMES = 1000
 """Number of operators with their own entry; later ones share one entry."""
@@ -25,12 +20,11 @@ class OverallFrameworkMetrics(Rule):
 
     reads = ("steps", "operators", "kernels")
     severity = "info"
-    description = "summarises the time per phase and operator"
     formula = "never"
     packs = ("default", "performance", "sagemaker")
     every_s = 30.0
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Add the new steps, and hand over the shares of all steps."""
         ranks = window.state.setdefault("ranks", {})
         steps = window.new("steps")

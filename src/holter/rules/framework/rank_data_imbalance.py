@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from holter.rules import Issue, Rule, Window, parameter
+from holter.rules import Issues, Rule, Window, parameter
 from holter.rules.engine.levels import severity_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _UNITS = ("tokens", "samples")
 _WARMUP = 10
@@ -25,7 +22,6 @@ class RankDataImbalance(Rule):
     """In most steps one rank has far more tokens or samples than the others, which then wait for it."""
 
     reads = ("scalars",)
-    description = "ranks receive unequal amounts of data"
     formula = (
         "median over the last steps of (largest amount - median amount of the ranks) / median amount >= "
         "info, warning, or critical"
@@ -46,7 +42,7 @@ class RankDataImbalance(Rule):
     min_steps: int = parameter(50, low=1, unit="steps")
     """Minimum number of steps; fewer are not judged."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge tokens if they are recorded, otherwise samples."""
         state = window.state
         if window.unchanged("scalars"):

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from holter.rules import Issue, Rule, Window, parameter
+from holter.rules import Issues, Rule, Table, Window, parameter
 from holter.rules.engine.levels import severity_of, worth
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.schema.table import Table
 
 _BIN = 50
 """Steps that are counted together."""
@@ -24,7 +19,6 @@ class RecompilationStorm(Rule):
     """Code is compiled again and again, long after warm-up."""
 
     reads = ("steps",)
-    description = "code is compiled again and again during training"
     formula = (
         "in the last `window` steps after the first skip_steps: number of steps with a compilation >= "
         "recompiles_*, or compile time / step time >= share_*"
@@ -58,7 +52,7 @@ class RecompilationStorm(Rule):
     min_lost_s: float = parameter(5.0, low=0, unit="s")
     """A smaller total compile time is a note at most; below a fifth of it nothing is reported."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Count the new steps, and judge the rank that compiles most, because the others wait for it."""
         ranks: dict[str, dict[str, Any]] = window.state.setdefault("ranks", {})
         if window.unchanged("steps"):

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.steps.spread import median, spread
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Table, Window, parameter
 from holter.schema.phases import BREAKDOWN, Mode
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
-    from holter.schema.table import Table
 
 _MODES = tuple(mode.name.lower() for mode in Mode)
 _DETAILED = 32
@@ -28,7 +25,6 @@ class StepOutlier(Rule):
     """Too many steps of a rank are far slower than usual without a checkpoint, evaluation or compilation."""
 
     reads = ("steps",)
-    description = "some steps are unusually slow"
     formula = (
         "more than n_outliers steps with, modern: duration > median + stddev x max(MAD, 0.02 x median) and "
         "> (1 + min_relative) x median; classic: duration > mean + stddev x standard deviation"
@@ -62,7 +58,7 @@ class StepOutlier(Rule):
         """The last thousand steps, or as many as can be kept."""
         return Lookback(steps=1_000 if self.robust else 10_000)
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each rank and mode by itself."""
         if window.unchanged("steps"):
             return
@@ -116,7 +112,7 @@ class StepOutlier(Rule):
                 slow[: first[-1] + 1] = False
         return limit, slow
 
-    def _judge(self, steps: Table, limit: int, slow: NDArray[np.bool_]) -> Iterator[Issue]:
+    def _judge(self, steps: Table, limit: int, slow: NDArray[np.bool_]) -> Issues:
         count = int(slow.sum())
         if count <= self.n_outliers * (max(1.0, steps.rows / 1000) if self.robust else 1.0):
             return

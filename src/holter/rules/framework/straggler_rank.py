@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from holter.analysis.jobs.stragglers import COST, EXCESS, Straggler, stragglers
-from holter.rules import Issue, Lookback, Rule, Severity, Window, parameter
+from holter.rules import Issue, Issues, Lookback, Rule, Severity, Table, Window, parameter
 from holter.rules.engine import quantile_sketch as _sketch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.schema.table import Table
 
 _BLOCK = 50
 """Steps whose median is one point of a rank's own history."""
@@ -26,7 +21,6 @@ class StragglerRank(Rule):
     """The own work of one rank, without waiting, takes longer than that of the others in most steps."""
 
     reads = ("steps",)
-    description = "one rank is slower than the others, which wait for it"
     formula = (
         "median own work of a rank / that of the other ranks - 1 >= warning or critical, in 60 % of the "
         "steps, and the cost >= min_cost of the step (>= critical_cost: critical); with 8 ranks or more "
@@ -62,7 +56,7 @@ class StragglerRank(Rule):
         """The last steps of each rank."""
         return Lookback(steps=self.window)
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Compare all ranks; a node whose ranks are all slow is one finding."""
         _learn(window)
         if window.unchanged("steps"):

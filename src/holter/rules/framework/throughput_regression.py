@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.steps.spread import median
-from holter.rules import Issue, Rule, Window, parameter
+from holter.rules import Issues, Rule, Window, parameter
 from holter.rules.engine.levels import severity_of
 from holter.rules.patterns.speed import Block, add, mann_whitney
 from holter.schema.phases import BREAKDOWN
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
 _UNITS = ("tokens", "samples")
@@ -35,7 +33,6 @@ class ThroughputRegression(Rule):
     """
 
     reads = ("steps", "scalars")
-    description = "training becomes slower over time"
     formula = (
         "1 - (better median of the last two blocks of steps / best speed of two blocks in a row, or the "
         "baseline) >= info, warning, or critical, with Mann-Whitney p < 0.001"
@@ -57,7 +54,7 @@ class ThroughputRegression(Rule):
     baseline: float | None = parameter(None, above=0, unit="per second")
     """Speed of an earlier job with the same configuration and unit; it counts when it is higher."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge the lowest rank, because all ranks of a synchronous training are equally fast."""
         state = window.state
         self._learn(window)

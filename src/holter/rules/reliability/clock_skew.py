@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Table, Window, parameter
 from holter.rules.engine.levels import severity_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.schema.table import Table
 
 _STABLE = 0.2
 """Largest variation of a skew over the steps, as a share of it; a clock skew is constant."""
@@ -26,7 +21,6 @@ class ClockSkew(Rule):
 
     reads = ("events/clock", "steps")
     severity = "info"
-    description = "the clocks of nodes disagree, or a clock jumped"
     formula = (
         "a clock moved by >= info_ms or warning_ms; or the median difference between the ends of the same "
         "steps on two nodes is >= these limits, stable, and longer than a step"
@@ -35,6 +29,7 @@ class ClockSkew(Rule):
     packs = ("distributed",)
     every_s = 60.0
     tells_once = ("moved",)
+    lookback = Lookback(steps=200)
 
     info_ms: float | None = parameter(50.0, above=0, unit="ms", aliases=("threshold",))
     """Difference from which the rule reports a note."""
@@ -43,12 +38,7 @@ class ClockSkew(Rule):
     min_steps: int = parameter(50, low=1, unit="steps")
     """Number of steps that the nodes must have in common."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The last steps of each rank."""
-        return Lookback(steps=200)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each node's own clock, then compare the nodes."""
         events = window.new("events")
         for row in events.where(events["kind"] == "clock").sorted("time", "detail").to_rows():
@@ -78,7 +68,7 @@ class ClockSkew(Rule):
             return
         yield from self._between(window, steps, nodes)
 
-    def _between(self, window: Window, steps: Table, nodes: list[str]) -> Iterator[Issue]:
+    def _between(self, window: Window, steps: Table, nodes: list[str]) -> Issues:
         if not (steps["communication"] > 0).any():
             text = "ranks do not wait for one another, so nodes need not end steps together"
             return window.insufficient("no_match", text)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Window, parameter
 from holter.rules.engine.levels import severity_of, worth
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _BUSY = 80.0
 """Below this CPU utilization the agent does not take CPU time from the training."""
@@ -23,7 +20,6 @@ class ObserverOverhead(Rule):
     """Holter's agent takes CPU that training needs, or its recorder takes time of the training loop."""
 
     reads = ("steps", "samples/agent.cpu", "samples/cpu.util", "events/end")
-    description = "holter itself takes too much time or CPU"
     formula = (
         "mean CPU of the agent over 10 min / the node's cores (a note while the CPUs are less than 80 % "
         "busy), or the recorder's own time / training loop >= info, warning, or critical"
@@ -35,6 +31,7 @@ class ObserverOverhead(Rule):
     packs = ("performance",)
     every_s = 60.0
     tells_once = ("recorder",)
+    lookback = Lookback(seconds=600.0)
 
     info: float | None = parameter(1.0, low=0, high=100, unit="%", aliases=("threshold",))
     """Share from which the rule reports a note."""
@@ -49,12 +46,7 @@ class ObserverOverhead(Rule):
     min_lost_s: float = parameter(5.0, low=0, unit="s")
     """A smaller total of the recorder is a note at most; below a fifth of it nothing is reported."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The readings of the last ten minutes."""
-        return Lookback(seconds=600.0)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each node's agent, and each rank's recorder once its cost is known."""
         yield from self._recorders(window)
         since = window.job.start + round(self.skip_s * 1e9)
@@ -90,7 +82,7 @@ class ObserverOverhead(Rule):
                     evidence={"share_pct": share, "cores_used": used / 100, "cores": cores, "cpu_pct": busy},
                 )
 
-    def _recorders(self, window: Window) -> Iterator[Issue]:
+    def _recorders(self, window: Window) -> Issues:
         first = window.job.first_step
         events = window.new("events")
         ends = events.where(events["kind"] == "end").sorted("time", "rank", "detail")

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Rule, Window, parameter
 from holter.rules.patterns.stalls import LOOKBACK, READS, Stalls
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,12 +33,9 @@ class StalledTraining(Rule):
     max_s: float = parameter(1800.0, above=0, unit="s", aliases=("threshold",))
     """Upper bound of the limit: longer silence is always reported."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The last 200 steps and the last minute of readings."""
-        return LOOKBACK
+    lookback = LOOKBACK
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge the reported hangs, then the silence of each rank."""
         limits = Stalls(rule=self, factor=self.factor, min_s=self.min_s, max_s=self.max_s)
         yield from limits.judge(window)

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Window, parameter
 from holter.rules.patterns.stalls import LOOKBACK, READS, Stalls
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SAVED = ("tensors", "tensor_values", "scalars")
 
@@ -44,7 +40,7 @@ class StalledTrainingRule(Rule):
         """New rows only; without a threshold also the last steps."""
         return LOOKBACK if self.threshold is None else Lookback()
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Look for gaps between the saved rows, and for silence after the last row."""
         if self.threshold is None:
             for issue in Stalls(rule=self).judge(window):
@@ -63,7 +59,7 @@ class StalledTrainingRule(Rule):
         else:
             window.insufficient("no_input", "nothing was saved yet; log a number each step")
 
-    def _silence(self, window: Window, since: int, limit: int) -> Iterator[Issue]:
+    def _silence(self, window: Window, since: int, limit: int) -> Issues:
         """Report each silence once."""
         if window.state.get("reported") == since:
             return

@@ -10,14 +10,12 @@ import numpy as np
 
 from holter.analysis.machine.snapshots import busiest, matrix, moments
 from holter.analysis.steps.spread import quantile
-from holter.rules import Issue, Lookback, Rule, Series, Window, parameter
+from holter.rules import Issue, Issues, Lookback, Rule, Series, Window, parameter
 from holter.rules.engine.quantile_sketch import QuantileSketch, add, box
 from holter.rules.patterns.gpu_owners import READS, ours, owners
 from holter.rules.patterns.ranks import by_rank
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
 
@@ -35,7 +33,6 @@ class BatchSize(Rule):
         "steps",
     )
     severity = "info"
-    description = "CPU, GPU and GPU memory are all underused"
     formula = (
         "95th percentiles of CPU use, GPU use and GPU memory are all below their thresholds, while data "
         "loading and communication each take less than other_limit of the steps"
@@ -70,7 +67,7 @@ class BatchSize(Rule):
         """The last minutes, or the last readings."""
         return Lookback(seconds=self.window_s or 250.0, readings=self.window)
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each GPU whose node has an underused CPU."""
         since = window.job.loop if self.skip_before_first_step else window.job.start - 1
         if since is None:

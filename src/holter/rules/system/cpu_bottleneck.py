@@ -7,11 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holter.analysis.machine.snapshots import any_above, any_below, busiest, matrix, moments, told, totals
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Window, parameter
 from holter.rules.patterns.gpu_owners import READS, ours, owners
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     import numpy as np
     from numpy.typing import NDArray
@@ -22,7 +22,6 @@ class CPUBottleneck(Rule):
     """A GPU idles while the CPU is saturated, in too many snapshots of a node."""
 
     reads = ("samples/gpu.util", "samples/cpu.core.util", "samples/proc.count", READS, "steps")
-    description = "a GPU idles while the CPU is saturated"
     formula = "share of snapshots with a GPU < gpu_threshold and the CPU > cpu_threshold is above threshold"
     advice = (
         "Take work off the CPU: decode and augment on the GPU or before training. Check CPU quotas and "
@@ -55,7 +54,7 @@ class CPUBottleneck(Rule):
         """The window, or new rows only."""
         return Lookback(seconds=self.window_s)
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each node by itself."""
         since = window.job.loop if self.skip_before_first_step else window.job.start - 1
         if since is None:

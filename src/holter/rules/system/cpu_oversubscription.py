@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from holter.rules import Issue, Lookback, Rule, Severity, Window, parameter
+from holter.rules import Issue, Issues, Lookback, Rule, Severity, Window, parameter
 from holter.rules.engine.levels import grade
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _MINUTE_S = 60.0
 _BUSY_PCT = 90.0
@@ -34,7 +31,6 @@ class CPUOversubscription(Rule):
         "samples/proc.cpu",
         "samples/proc.count",
     )
-    description = "more threads than CPU cores compete for time"
     formula = (
         "means of the last minute: the job's load per core while cores are busy, share of CPU periods "
         "throttled by a quota, or share of time in which a task waits for a CPU (psi.cpu), each >= its "
@@ -47,6 +43,7 @@ class CPUOversubscription(Rule):
     packs = ("performance",)
     every_s = 30.0
     consecutive = 2
+    lookback = Lookback(seconds=_MINUTE_S)
 
     load_info: float | None = parameter(1.2, above=0, unit="threads per core")
     """Load from which the rule reports a note."""
@@ -65,12 +62,7 @@ class CPUOversubscription(Rule):
     pressure_critical: float | None = parameter(60.0, above=0, high=100, unit="%")
     """CPU pressure that is critical."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The last minute."""
-        return Lookback(seconds=_MINUTE_S)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each node by the worst of load, quota and pressure."""
         since = window.job.loop
         if since is None:

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.analysis.machine.snapshots import matrix
-from holter.rules import Issue, Rule, Window, parameter
+from holter.rules import Issues, Rule, Window, parameter
 from holter.rules.engine.levels import grade
 from holter.rules.patterns.gpu_owners import READS, ours, owners
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _GAP_READINGS = 5
 """A reading covers the time since the previous one, up to this number of intervals."""
@@ -26,7 +22,6 @@ class EnergyWaste(Rule):
 
     reads = ("samples/gpu.power", "samples/gpu.util", READS)
     severity = "info"
-    description = "idle GPUs use much of the energy"
     formula = (
         "energy used while utilization < idle_pct / all energy since the start >= info, warning, or critical"
     )
@@ -46,7 +41,7 @@ class EnergyWaste(Rule):
     min_s: float = parameter(1800.0, low=0, unit="s")
     """Shorter jobs are not judged, because their start-up weighs too much."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Add the new readings, and judge all GPUs that worked at any time together."""
         power, util = window.series("gpu.power", new=True), window.series("gpu.util", new=True)
         kept: dict[str, list[float]] = window.state.setdefault("joules", {})
@@ -65,7 +60,7 @@ class EnergyWaste(Rule):
             kept[f"{node}/{device}"] = [whole, idle, high, float(series.time[-1])]
         yield from self._judge(window, kept)
 
-    def _judge(self, window: Window, kept: dict[str, list[float]]) -> Iterator[Issue]:
+    def _judge(self, window: Window, kept: dict[str, list[float]]) -> Issues:
         places = [(key.rpartition("/")[0], key.rpartition("/")[2]) for key in kept]
         mine = ours(places, owners(window))
         # UnusedGPU judges a GPU that never worked.

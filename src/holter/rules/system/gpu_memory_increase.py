@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.steps.spread import median
-from holter.rules import Issue, Lookback, Rule, Series, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Series, Window, parameter
 from holter.rules.engine.quantile_sketch import add, box, quantile
 from holter.rules.patterns.gpu_owners import READS, ours, owners
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
 _WINDOWS = 3
@@ -26,7 +24,6 @@ class GPUMemoryIncrease(Rule):
     """A GPU uses clearly more memory than after warm-up. GPUMemoryLeak finds slow growth."""
 
     reads = ("samples/gpu.mem.used_pct", "samples/gpu.mem.busy", READS, "steps")
-    description = "GPU memory use grows suddenly"
     formula = (
         "modern: the medians of the last three windows are all above the median of the first window after "
         "`patience` by more than increase; classic: mean of the last `window` readings - the same mean one "
@@ -53,7 +50,7 @@ class GPUMemoryIncrease(Rule):
         """Three windows; the classic formula keeps its readings in the state."""
         return Lookback(seconds=_WINDOWS * self.window_s if self.window_s else None)
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each GPU by itself."""
         metric = "gpu.mem.busy" if self.memory == "busy" else "gpu.mem.used_pct"
         series = window.series(metric, new=self.window is not None)

@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Window, parameter
 from holter.rules.engine.trend import mann_kendall, theil_sen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
 _BIN_NS = 30_000_000_000
@@ -28,7 +26,6 @@ class HostMemoryLeak(Rule):
     """The memory of the job's processes on a node shows a steady upward trend that does not level off."""
 
     reads = ("samples/proc.private", "samples/proc.rss", "samples/mem.available", "samples/shm.used")
-    description = "host memory use grows steadily"
     formula = (
         "over 30 s medians after skip_s: Mann-Kendall z >= min_z, slope >= min_slope_mib_h and >= 0.5 % of "
         "RAM per hour, slope of both halves >= 0.3 x the whole slope, growth >= min_growth_gib and >= 2 % "
@@ -41,6 +38,7 @@ class HostMemoryLeak(Rule):
     packs = ("default", "essentials")
     every_s = 60.0
     consecutive = 2
+    lookback = Lookback(seconds=(_POINTS + 2) * _BIN_NS / 1e9)
 
     skip_s: float = parameter(600.0, low=0, unit="s")
     """Start-up time that is ignored."""
@@ -55,12 +53,7 @@ class HostMemoryLeak(Rule):
     critical_h: float = parameter(6.0, low=0, unit="h")
     """Critical when memory reaches 90 % within this time, or when less than 10 % is available."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The last two hours."""
-        return Lookback(seconds=(_POINTS + 2) * _BIN_NS / 1e9)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each node by itself."""
         since = window.job.start + round(self.skip_s * 1e9)
         series = window.series("proc.private", since=since) or window.series("proc.rss", since=since)
@@ -95,7 +88,7 @@ class HostMemoryLeak(Rule):
         total: NDArray[np.float64],
         parts: dict[str, Any],
         base: dict[str, float],
-    ) -> Iterator[Issue]:
+    ) -> Issues:
         memory = float(window.job.nodes.get(node, {}).get("memory_bytes") or 0)
         slope = theil_sen(total) * _HOUR_BINS
         half = len(total) // 2

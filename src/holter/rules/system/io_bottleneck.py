@@ -10,13 +10,12 @@ import numpy as np
 
 from holter.analysis.loading import dataloading
 from holter.analysis.machine.snapshots import any_above, any_below, matrix, moments, told, totals
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Table, Window, parameter
 from holter.rules.patterns.gpu_owners import READS, ours, owners
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
-    from holter.schema.table import Table
 
 _SPANS_S = 60.0
 """How far back the rule reads the spans of the data loader, which are many."""
@@ -39,7 +38,6 @@ class IOBottleneck(Rule):
         "spans/stack",
         "spans/step",
     )
-    description = "a GPU idles while the machine waits for storage"
     formula = (
         "share of snapshots with a GPU < gpu_threshold and I/O wait > io_threshold (or psi.io >= "
         "psi_threshold) is above threshold; or data loading >= data_threshold of the loop and reads >= "
@@ -77,7 +75,7 @@ class IOBottleneck(Rule):
         """The window (or new rows only), and the last 200 steps of each rank."""
         return Lookback(seconds=self.window_s, steps=200)
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge the machine by its snapshots, then training by its reads."""
         since = window.job.loop if self.skip_before_first_step else window.job.start - 1
         if since is None:
@@ -88,7 +86,7 @@ class IOBottleneck(Rule):
         if not window.points and window.lack is None:
             window.insufficient("no_input", "neither gpu.util with I/O waits nor spans of data loading")
 
-    def _machine(self, window: Window, since: int) -> Iterator[Issue]:
+    def _machine(self, window: Window, since: int) -> Issues:
         gpus = window.series("gpu.util", since=since)
         gpus = {place: gpus[place] for place in ours(gpus, owners(window))}
         cores = window.series("cpu.core.iowait", since=since)
@@ -139,7 +137,7 @@ class IOBottleneck(Rule):
                     evidence={"bottleneck_pct": share, "bottlenecks": bad, "snapshots": count},
                 )
 
-    def _reads(self, window: Window, steps: Table) -> Iterator[Issue]:
+    def _reads(self, window: Window, steps: Table) -> Issues:
         recent = steps.where(steps["time"] >= window.end - round(_SPANS_S * 1e9))
         if recent.rows < self.min_steps:
             return

@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.rules import Issue, Lookback, Rule, Series, Window, parameter
+from holter.rules import Issues, Lookback, Place, Rule, Series, Window, parameter
 from holter.rules.patterns.gpu_owners import READS, ours, owners
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import ArrayLike, NDArray
 
-    from holter.rules.engine.lookback import Place
 
 _FARTHEST = math.sqrt(math.log(2.0))
 _MAX_TOLD = 16
@@ -30,7 +27,6 @@ class LoadBalancing(Rule):
     """The utilizations of two GPUs are distributed differently, and their means differ."""
 
     reads = ("samples/gpu.util", READS, "steps")
-    description = "GPUs are used unevenly"
     formula = (
         "Jensen-Shannon distance between the utilization histograms of two GPUs > threshold; modern: as a "
         "share of the largest possible distance, and the means differ by >= min_mean_difference"
@@ -64,7 +60,7 @@ class LoadBalancing(Rule):
         """The window, or new rows only."""
         return Lookback(seconds=self.window_s)
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Compare the GPUs in pairs, and report the most unequal pair of each node or of the job."""
         since = window.job.loop if self.window_s is not None else window.job.start - 1
         if since is None:
@@ -123,9 +119,7 @@ class LoadBalancing(Rule):
         ranks = len(window.job.warm)
         return ranks == 0 or ranks >= len(places)
 
-    def _compare(
-        self, window: Window, node: str, counts: dict[Place, NDArray[np.float64]]
-    ) -> Iterator[Issue]:
+    def _compare(self, window: Window, node: str, counts: dict[Place, NDArray[np.float64]]) -> Issues:
         middles = (np.arange(len(next(iter(counts.values())))) + 0.5) * self.bin_width
         means = {place: float(c @ middles / c.sum()) for place, c in counts.items()}
         scale = _FARTHEST if self.normalised else 1.0

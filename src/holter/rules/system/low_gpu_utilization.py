@@ -8,17 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.steps.spread import quantile
-from holter.rules import Issue, Lookback, Rule, Series, Window, parameter
+from holter.rules import Issues, Lookback, Place, Rule, Series, Table, Window, parameter
 from holter.rules.engine.quantile_sketch import add, box
 from holter.rules.patterns.gpu_owners import READS, ours, owners
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
-
-    from holter.rules.engine.lookback import Place
-    from holter.schema.table import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +21,6 @@ class LowGPUUtilization(Rule):
     """A GPU's utilization is low, or it fluctuates, over the last minutes of training."""
 
     reads = ("samples/gpu.util", "samples/gpu.sm_active", READS, "steps")
-    description = "GPU utilization is low or fluctuates"
     formula = (
         "low: 95th percentile < threshold_p95, or mean < threshold_mean; fluctuating: 95th percentile > "
         "threshold_p95 and 5th percentile < threshold_p5"
@@ -60,7 +54,7 @@ class LowGPUUtilization(Rule):
         """The last minutes, or the last readings."""
         return Lookback(seconds=max(self.window_s or 0.0, 250.0), readings=self.window)
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each GPU by itself."""
         since = window.job.loop if self.skip_before_first_step else window.job.start - 1
         if since is None:
@@ -124,7 +118,7 @@ class LowGPUUtilization(Rule):
 
     def _judge(
         self, window: Window, place: Place, metric: str, series: Series, now: dict[str, dict[str, Any]]
-    ) -> Iterator[Issue]:
+    ) -> Issues:
         node, device = place
         threshold_mean = self.sm_threshold_mean if metric == "gpu.sm_active" else self.threshold_mean
         mean = float(series.value.mean())

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issue, Issues, Lookback, Rule, Window, parameter
 from holter.rules.engine.levels import grade
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _WINDOW_S = 120.0
 _MIN_STEPS = 20
@@ -29,7 +25,6 @@ class NetworkBottleneck(Rule):
         "samples/net.retrans",
         "steps",
     )
-    description = "the network slows down training"
     formula = (
         "95th percentile of traffic >= full_pct of the link and communication >= exposed_pct of the steps; "
         "TCP retransmissions / segments sent >= info, warning, or critical; or a link slower than most "
@@ -39,6 +34,7 @@ class NetworkBottleneck(Rule):
     packs = ("distributed",)
     every_s = 30.0
     consecutive = 2
+    lookback = Lookback(seconds=_WINDOW_S, steps=200)
 
     full_pct: float = parameter(85.0, above=0, high=100, unit="%")
     """A link with more traffic than this is full."""
@@ -53,12 +49,7 @@ class NetworkBottleneck(Rule):
     min_segments: float = parameter(20_000.0, low=1, unit="segments")
     """Retransmissions are not judged below this number of segments in two minutes."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The last two minutes, and the last 200 steps of each rank."""
-        return Lookback(seconds=_WINDOW_S, steps=200)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each node by traffic, losses, and the speed of its link."""
         yield from self._losses(window)
         yield from self._full(window)
@@ -66,7 +57,7 @@ class NetworkBottleneck(Rule):
         if not window.points:
             window.insufficient("no_input", "neither the speed of a link nor enough TCP segments were read")
 
-    def _losses(self, window: Window) -> Iterator[Issue]:
+    def _losses(self, window: Window) -> Issues:
         sent, again = window.series("net.segments"), window.series("net.retrans")
         for place in sorted(sent.keys() & again.keys()):
             series = sent[place]
@@ -87,7 +78,7 @@ class NetworkBottleneck(Rule):
                     evidence={"retransmitted_pct": share, "segments": round(segments)},
                 )
 
-    def _full(self, window: Window) -> Iterator[Issue]:
+    def _full(self, window: Window) -> Issues:
         speeds = window.series("net.link_speed")
         steps = window.steady
         for place, speed in speeds.items():
@@ -108,7 +99,7 @@ class NetworkBottleneck(Rule):
                     evidence={"link_used_pct": use, "communication_pct": exposed},
                 )
 
-    def _slower(self, window: Window) -> Iterator[Issue]:
+    def _slower(self, window: Window) -> Issues:
         speeds = {place[0]: float(s.value[-1]) for place, s in window.series("net.link_speed").items()}
         # With two nodes it is unknown which one is wrong.
         if len(speeds) < 3:

@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.analysis.machine.snapshots import matrix, moments
-from holter.rules import Issue, Rule, Series, Window
+from holter.rules import Issues, Place, Rule, Series, Window
 from holter.rules.engine.quantile_sketch import add, statistics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
-    from holter.rules.engine.lookback import Place
 
 _GROUPS: dict[str, tuple[tuple[str, ...], str]] = {
     "CPU": (("cpu.util",), "mean"),
@@ -38,12 +35,11 @@ class OverallSystemUsage(Rule):
 
     reads = tuple(f"samples/{metric}" for metrics, _ in _GROUPS.values() for metric in metrics)
     severity = "info"
-    description = "summarises the use of CPU, GPU, memory, storage and network"
     formula = "never"
     packs = ("default", "performance", "sagemaker")
     every_s = 30.0
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Add the new readings, and hand over min, p50, p95, p99 and max of all readings."""
         sketches = window.state.setdefault("sketches", {})
         for group, (metrics, how) in _GROUPS.items():

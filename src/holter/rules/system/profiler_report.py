@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holter.parameters import nearest
-from holter.rules import BadRule, Issue, Rule, Window, catalogue, parameter
+from holter.rules import BadRule, Issues, Rule, Window, catalogue, parameter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 _RULES = (
     "BatchSize",
@@ -39,7 +39,6 @@ class ProfilerReport(Rule):
 
     reads = ("steps",)
     severity = "info"
-    description = "runs all profiler rules and reports them together"
     formula = "never"
     packs = ("sagemaker",)
 
@@ -90,7 +89,7 @@ class ProfilerReport(Rule):
             given.setdefault(rule, {})[name] = value
         return tuple(rule.of(given.get(name), defaults=self.profile) for name, rule in _rules().items())
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Hand over its rules with their parameters."""
         window.hand_over(lambda: {"rules": {type(rule).__name__: rule.values() for rule in self.brings()}})
         steps = window.new("steps").rows

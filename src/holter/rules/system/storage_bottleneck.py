@@ -7,12 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.rules import Issue, Lookback, Rule, Severity, Window, parameter
+from holter.rules import Issues, Lookback, Place, Rule, Severity, Window, parameter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.rules.engine.lookback import Place
     from holter.rules.engine.lookback import SampleSeries as Readings
 
 _PRESSURE_S = 60.0
@@ -33,7 +30,6 @@ class StorageBottleneck(Rule):
         "samples/disk.read_bytes",
         "steps",
     )
-    description = "storage is too slow for training"
     formula = (
         "psi.io of the last minute >= pressure and data loading >= data of the steps: warning; both at "
         "twice their limit: critical; 95th percentile of disk.await >= wait_ms: note"
@@ -42,6 +38,7 @@ class StorageBottleneck(Rule):
     packs = ("performance",)
     every_s = 30.0
     consecutive = 2
+    lookback = Lookback(seconds=_WINDOW_S, steps=200)
 
     pressure: float = parameter(20.0, above=0, high=100, unit="%")
     """I/O pressure that is a warning; twice as much is critical."""
@@ -50,12 +47,7 @@ class StorageBottleneck(Rule):
     wait_ms: float | None = parameter(50.0, above=0, unit="ms")
     """95th percentile of the time of a disk operation from which the rule reports a note."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The last five minutes, and the last 200 steps of each rank."""
-        return Lookback(seconds=_WINDOW_S, steps=200)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each node by its I/O pressure and by its ranks' wait for data."""
         pressure = window.series("psi.io", since=window.end - round(_PRESSURE_S * 1e9))
         waits, operations = window.series("disk.await"), window.series("disk.iops")

@@ -9,16 +9,13 @@ import numpy as np
 
 from holter.analysis.machine.snapshots import matrix
 from holter.analysis.steps.spread import median
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issue, Issues, Lookback, Place, Rule, Window, parameter
 from holter.rules.engine.levels import grade, worst
 from holter.rules.patterns.gpu_owners import READS, ours, owners
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
-    from holter.rules.engine.lookback import Place
 
 _CAP, _HARDWARE, _SOFT_HEAT, _HARD_HEAT, _BRAKE = 0x4, 0x8, 0x20, 0x40, 0x80
 """NVML's clock event reasons: power cap, slow-down, heat by software and hardware, power brake."""
@@ -48,7 +45,6 @@ class ThermalThrottling(Rule):
         "samples/gpu.mem_temp",
         READS,
     )
-    description = "heat or power limits lower GPU clocks"
     formula = (
         "share of busy readings throttled by heat > info, warning, or critical; by hardware or power brake "
         ">= hardware_*; median clock below other GPUs of the model by >= deficit_*; or a minute within 3 "
@@ -61,6 +57,7 @@ class ThermalThrottling(Rule):
     packs = ("performance",)
     every_s = 60.0
     consecutive = 2
+    lookback = Lookback(seconds=_WINDOW_S)
 
     info: float | None = parameter(0.0, low=0, high=100, unit="%")
     """Share of busy readings throttled by heat above which the rule reports a note."""
@@ -83,12 +80,7 @@ class ThermalThrottling(Rule):
     memory_c: float = parameter(95.0, above=0, unit="degrees C")
     """GPU memory at this temperature is a warning."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The last ten minutes."""
-        return Lookback(seconds=_WINDOW_S)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each busy GPU by itself, then against other GPUs of its model."""
         util = window.series("gpu.util")
         gpus = {}
@@ -120,7 +112,7 @@ class ThermalThrottling(Rule):
             yield from self._judge(window, place, gpu, _deficit(window, place, gpus))
             yield from self._hot(window, place)
 
-    def _judge(self, window: Window, place: Place, gpu: _Gpu, deficit: float | None) -> Iterator[Issue]:
+    def _judge(self, window: Window, place: Place, gpu: _Gpu, deficit: float | None) -> Issues:
         strict = gpu.heat if gpu.heat > 0 else -1.0
         levels = {
             "heat": grade(strict, info=self.info, warning=self.warning, critical=self.critical),
@@ -155,7 +147,7 @@ class ThermalThrottling(Rule):
             },
         )
 
-    def _hot(self, window: Window, place: Place) -> Iterator[Issue]:
+    def _hot(self, window: Window, place: Place) -> Issues:
         since = window.end - round(_HOT_S * 1e9)
         temp = window.series("gpu.temp", since=since).get(place)
         limit = window.series("gpu.temp_slowdown").get(place)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from holter.rules import Issue, Window
+    from holter.rules import Issues, Window
     from holter.rules.engine.step_rows import StepRows
     from holter.rules.patterns.tensor_issues import TensorFinding
 
@@ -33,7 +33,6 @@ class CreateXgboostReport(TensorRule):
 
     reads = ("tensors", "tensor_values", "scalars")
     severity = "info"
-    description = "collects the figures of the XGBoost report"
     formula = "never"
     packs = ("sagemaker",)
     also_called = ("PlotVisualizations", "PlotXGBoostVisualizations")
@@ -47,7 +46,7 @@ class CreateXgboostReport(TensorRule):
         known = name in ("labels", "predictions") or name.startswith("feature_importance/")
         return known or TensorRule.wants(self, name, role)
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Keep the last value of each figure, and hand them over."""
         losses: dict[str, list[float]] = window.state.setdefault("losses", {})
         for points in LossRule(ranks=self.ranks).points(window):

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from holter.rules import Issue, Rule, Severity, Window, parameter
+from holter.rules import Issues, Rule, Severity, Window, parameter
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.logged import pattern
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _COLUMNS = ("name", "position", "value")
 _ENOUGH = 100
@@ -25,7 +22,6 @@ class DeadExperts(Rule):
     """The router of a mixture of experts sends nearly all tokens to few experts for hundreds of steps."""
 
     reads = ("tensor_values",)
-    description = "a mixture-of-experts router sends almost no tokens to some experts"
     formula = (
         "for `steps` steps over all ranks: load of an expert < least x the uniform share: warning, of over "
         "25 % of the experts: critical; largest load > most x the mean, or entropy of the loads < entropy x"
@@ -53,7 +49,7 @@ class DeadExperts(Rule):
         Rule.__post_init__(self)
         pattern(self, "names")
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Add up the tokens of each layer until they suffice to judge."""
         state, new = window.state, window.new("tensor_values")
         search = pattern(self, "names").search
@@ -72,7 +68,7 @@ class DeadExperts(Rule):
             text = "no tokens per expert are recorded; save a tensor of counts called router_counts"
             window.insufficient("no_input", text)
 
-    def _add(self, window: Window, name: str, step: int, loads: Any) -> Iterator[Issue]:
+    def _add(self, window: Window, name: str, step: int, loads: Any) -> Issues:
         one = window.state.setdefault("layers", {}).setdefault(name, {"loads": [], "held": {}})
         if len(one["loads"]) != len(loads):
             one.update(loads=[0.0] * len(loads), start=step)

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.rules import Issue, Rule, Severity, Window, parameter
+from holter.rules import Issues, Rule, Severity, Table, Window, parameter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from holter.schema.table import Table
 
 _HOLD, _ROWS = 3, 4
 """Number of judgements in a row that must agree; minimum number of saved steps per judgement."""
@@ -25,7 +24,6 @@ class DeadNeurons(Rule):
     """Units or channels were inactive in all of the last thousands of samples."""
 
     reads = ("tensor_values",)
-    description = "units of a layer never activate"
     formula = (
         "share of a layer's units that are active in 0 of >= min_samples samples of >= 4 saved steps, over "
         "all ranks, >= info, warn, or critical at 3 judgements in a row"
@@ -44,7 +42,7 @@ class DeadNeurons(Rule):
     min_units: int = parameter(16, low=1)
     """Layers with fewer units are not judged."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Count each layer's samples; judge when they suffice, then start again."""
         state, new = window.state, window.new("tensor_values")
         rows = new.where(np.isin(new["kind"].astype(str), ("active", "samples")) & (new["mode"] != "predict"))
@@ -58,7 +56,7 @@ class DeadNeurons(Rule):
 
     def _add(
         self, window: Window, name: str, step: int, samples: float, active: NDArray[np.float64]
-    ) -> Iterator[Issue]:
+    ) -> Issues:
         layers: dict[str, Any] = window.state.setdefault("layers", {})
         one = layers.setdefault(name, {"samples": 0.0, "rows": 0, "units": 0, "silent": [], "held": []})
         if one["units"] != len(active):

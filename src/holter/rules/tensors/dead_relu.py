@@ -14,7 +14,6 @@ class DeadRelu(UnitRule):
     """Too many units of a ReLU layer always output zero."""
 
     reads = ("tensors", "tensor_values")
-    description = "ReLU units never activate"
     formula = (
         "a unit is dead when its output is > 0 in less than threshold_inactivity of the samples; the rule "
         "fires when more than threshold_layer of a layer's units are dead"

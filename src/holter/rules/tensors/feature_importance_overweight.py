@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 class FeatureImportanceOverweight(TensorRule):
     """The few most important features of a tree model weigh far more than all others together."""
 
-    description = "a few features carry nearly all importance"
     formula = "sum of the nfeatures largest importances / sum of all > threshold"
     advice = (
         "Check the listed features: remove one that leaks the label. Otherwise try deeper trees, column "

@@ -16,7 +16,6 @@ class SaturatedActivation(UnitRule):
     """Too many inputs of a tanh or sigmoid layer lie in its flat region, which passes no gradient."""
 
     reads = ("tensors", "tensor_values")
-    description = "tanh or sigmoid units are stuck in the flat region"
     formula = (
         "a unit is saturated when its input lies between the limits in less than threshold_inactivity of "
         "the samples; the rule fires when more than threshold_layer of a layer's units are saturated"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.rules import Window, parameter
+from holter.rules import Issues, Window, parameter
 from holter.rules.patterns.collections import matches
 from holter.rules.patterns.latest import LOSS
 from holter.rules.patterns.tensor_issues import TensorFinding
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from holter.rules import Issue
     from holter.rules.engine.step_rows import StepRows
 
 _STATISTICS = ("mean", "std", "min", "max")
@@ -35,7 +34,6 @@ class SimilarAcrossRuns(TensorRule):
 
     reads = ("tensors", "tensor_values", "scalars")
     severity = "info"
-    description = "tensors differ from those of the reference run"
     formula = (
         "|a - b| > atol + rtol x |b| for an element, or for a statistic when the elements are not recorded"
     )
@@ -64,7 +62,7 @@ class SimilarAcrossRuns(TensorRule):
     fire_if: str = parameter("different", choices=("different", "similar"))
     """Whether the rule reports what differs or what is similar."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Compare the new rows with the given runs."""
         missing = [name for name in self.other_trials or () if window.baseline(name) is None]
         if not self.other_trials or len(missing) == len(self.other_trials):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.rules import Window, parameter
+from holter.rules import Table, Window, parameter
 from holter.rules.patterns.tensor_columns import swapped
 from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensors import TensorRule
@@ -18,14 +18,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from holter.rules.engine.step_rows import StepRows
-    from holter.schema.table import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorVariance(TensorRule):
     """The variance of a tensor is too large, too small, or far from its first value."""
 
-    description = "the variance of a tensor is outside its limits"
     formula = (
         "variance > max_threshold, or < min_threshold (at the first saved step only with first_small), or "
         "changed by more than the factor relative_change"

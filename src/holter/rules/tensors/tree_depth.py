@@ -26,7 +26,6 @@ class TreeDepth(TensorRule):
 
     reads = ("tensors", "tensor_values")
     severity = "info"
-    description = "trees are deeper than allowed"
     formula = (
         "levels below the root > depth; counted along the links of the nodes, otherwise floor(log2(largest "
         "node id + 1))"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.rules import Window, parameter
+from holter.rules import Table, Window, parameter
 from holter.rules.patterns.latest import LR
 from holter.rules.patterns.tensor_columns import swapped
 from holter.rules.patterns.tensor_issues import TensorFinding
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from holter.rules.engine.step_rows import StepRows
-    from holter.schema.table import Table
 
 _COUNTS = ("count", "nan", "posinf", "neginf")
 _SHOWN = ("mean", "std", "min", "max")
@@ -30,7 +29,6 @@ class UnchangedTensor(TensorRule):
     """A tensor is unchanged at several saved steps in a row."""
 
     reads = ("tensors", "scalars")
-    description = "a tensor no longer changes"
     formula = "the last num_steps saved values are equal, or within atol + rtol x |value| when these are set"
     advice = (
         "Check that the optimizer holds these parameters, that gradients reach them, and that rounding does"
