@@ -62,6 +62,16 @@ def job_facts(steps: Table | None, *, start: int, **facts: Any) -> JobFacts:
     return JobFacts(start=start, **{"first_step": first, "warm": warm, "active": active, **facts})
 
 
+def steps_span(steps: Table) -> dict[str, int]:
+    """Return the first and the last of these steps and their times, for an issue."""
+    return {
+        "step_start": int(steps["step"].min()),
+        "step_end": int(steps["step"].max()),
+        "time_start": int(steps["time"].min()),
+        "time_end": int((steps["time"] + steps["duration"]).max()),
+    }
+
+
 def warm(steps: Table, job: JobFacts) -> Table:
     """Return the steps after warm-up; ranks that still warm up are left out."""
     if not steps.rows:

@@ -50,6 +50,11 @@ class SampleSeries(NamedTuple):
     time: NDArray[np.int64]
     value: NDArray[np.float64]
 
+    @property
+    def span(self) -> dict[str, int]:
+        """The times of the first and the last reading, for an issue."""
+        return {"time_start": int(self.time[0]), "time_end": int(self.time[-1])}
+
 
 Place = tuple[str, str]
 """Node and device; the device is empty for the whole node."""

@@ -237,7 +237,7 @@ class Window:
         return self._derived("warm", lambda: warm(self.steps, self.job))
 
     def insufficient(
-        self, reason: Reason, text: str, *, have: float | None = None, need: float | None = None
+        self, reason: Reason, text: str, have: float | None = None, need: float | None = None
     ) -> None:
         """Report that the rule could not judge (some of) this window, and the missing data in words."""
         self.lack = self.lack or Coverage(reason, text, have, need)

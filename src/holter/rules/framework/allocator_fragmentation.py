@@ -83,15 +83,10 @@ class AllocatorFragmentation(Rule):
         if severity is None:
             return
         if by_waste == severity or by_oom == severity:
-            code, text = (
-                "waste",
-                f"{waste:.0f} % of the GPU memory reserved by rank {rank} is fragmented",
-            )
+            code, text = "waste", f"{waste:.0f} % of the GPU memory reserved by rank {rank} is fragmented"
         else:
-            code, text = (
-                "retries",
-                f"rank {rank} had to free its GPU memory cache {rate:.1f} times per 100 steps",
-            )
+            code = "retries"
+            text = f"rank {rank} had to free its GPU memory cache {rate:.1f} times per 100 steps"
         series = here["reserved_peak"]
         split = here.get("inactive_split")
         yield self.issue(
@@ -100,10 +95,7 @@ class AllocatorFragmentation(Rule):
             code=code,
             node=series.node,
             rank=rank,
-            step_start=int(series.step[0]),
-            step_end=int(series.step[-1]),
-            time_start=int(series.time[0]),
-            time_end=int(series.time[-1]),
+            **series.span,
             evidence={
                 "waste_pct": waste,
                 "reserved_pct": full,

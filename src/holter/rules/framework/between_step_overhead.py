@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from holter.rules import Issues, Lookback, Rule, Table, Window, parameter
+from holter.rules.engine.job_facts import steps_span
 from holter.rules.engine.levels import severity_of, worth
 
 _PAUSE_NS = 60_000_000_000
@@ -67,8 +68,7 @@ class BetweenStepOverhead(Rule):
             if not window.steps.rows:
                 return window.insufficient("no_input", "no step")
             have = int(counts.max(initial=0))
-            text = "too few steps after warm-up"
-            return window.insufficient("too_few_points", text, have=have, need=self.min_steps)
+            return window.insufficient("too_few_points", "too few steps after warm-up", have, self.min_steps)
         window.judged(int(counts[counts >= self.min_steps].sum()))
         found = {int(r): _lost(steps.where(steps["rank"] == r).sorted("time", "step")) for r in enough}
         shares = {
@@ -90,10 +90,7 @@ class BetweenStepOverhead(Rule):
         yield self.issue(
             f"{share:.0f} % of the loop, {each:.3g} ms per step, is spent in code outside the steps",
             severity="info" if each < self.min_ms else severity,
-            step_start=int(mine["step"].min()),
-            step_end=int(mine["step"].max()),
-            time_start=int(mine["time"].min()),
-            time_end=int((mine["time"] + mine["duration"]).max()),
+            **steps_span(mine),
             evidence={
                 "share_pct": share,
                 "gap_pct": 100.0 * gap / loop,

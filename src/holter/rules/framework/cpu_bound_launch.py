@@ -83,11 +83,7 @@ class CpuBoundLaunch(Rule):
                     "launch work",
                     severity=severity,
                     code=code,
-                    node=one.node,
-                    rank=one.rank,
-                    device=f"gpu{one.device}",
-                    time_start=int(one.begin[0]),
-                    time_end=int(one.end[-1]),
+                    **one.about,
                     evidence={"launch_gap_pct": share, "profiled_steps": len(one.begin), **facts},
                 )
         if not found:

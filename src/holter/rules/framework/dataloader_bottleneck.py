@@ -10,6 +10,7 @@ import numpy as np
 
 from holter.analysis.loading import dataloading
 from holter.rules import Issues, Lookback, Rule, Severity, Table, Window, parameter
+from holter.rules.engine.job_facts import steps_span
 
 _SPANS_S = 120.0
 """How far back the rule reads the spans of the data loader, which are many."""
@@ -103,10 +104,7 @@ class DataloaderBottleneck(Rule):
             f"{who} spends {share:.0f} % of its steps waiting for data{_because(causes)}",
             severity=severity,
             rank=rank,
-            step_start=int(steps["step"].min()),
-            step_end=int(steps["step"].max()),
-            time_start=int(steps["time"].min()),
-            time_end=int((steps["time"] + steps["duration"]).max()),
+            **steps_span(steps),
             evidence=evidence,
             advice=_ADVICE.get(causes[0], self.advice) if causes else self.advice,
         )

@@ -55,8 +55,7 @@ class EvalOverhead(Rule):
         if not whole:
             if not ranks:
                 return window.insufficient("no_input", "no evaluation ran during training")
-            text = "one evaluation; a whole cycle takes two"
-            return window.insufficient("too_few_points", text, have=1, need=2)
+            return window.insufficient("too_few_points", "one evaluation; a whole cycle takes two", 1, 2)
         shares = {rank: 100.0 * k["eval"] / (k["end"] - k["begin"]) for rank, k in whole.items()}
         window.judged(sum(known["count"] for known in whole.values()))
         rank = max(shares, key=lambda r: (shares[r], -int(r)))

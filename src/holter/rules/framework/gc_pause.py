@@ -64,8 +64,7 @@ class GCPause(Rule):
         if not newest:
             return window.insufficient("no_input", "no step after warm-up")
         if steps < self.min_steps:
-            text = "too few steps after warm-up"
-            return window.insufficient("too_few_points", text, have=steps, need=self.min_steps)
+            return window.insufficient("too_few_points", "too few steps after warm-up", steps, self.min_steps)
         window.judged(sums["steps"])
         every = max(sums["wall"], 1)
         wall = every / ranks

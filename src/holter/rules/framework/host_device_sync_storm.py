@@ -89,11 +89,7 @@ class HostDeviceSyncStorm(Rule):
                     f"waits for it{where}",
                     severity=severity,
                     code="drained",
-                    node=one.node,
-                    rank=one.rank,
-                    device=f"gpu{one.device}",
-                    time_start=int(one.begin[0]),
-                    time_end=int(one.end[-1]),
+                    **one.about,
                     evidence={"harm_pct": harm, "syncs_per_step": count, "lines": lines},
                 )
 
@@ -118,9 +114,7 @@ class HostDeviceSyncStorm(Rule):
             some = np.searchsorted(syncs["time"], end) > np.searchsorted(syncs["time"], begin)
             if some.sum() < self.min_steps:
                 have = int(some.sum())
-                window.insufficient(
-                    "too_few_points", "too few steps with syncs", have=have, need=self.min_steps
-                )
+                window.insufficient("too_few_points", "too few steps with syncs", have, self.min_steps)
                 continue
             window.judged(int(some.sum()))
             count = _per_step(syncs, begin[some], end[some])

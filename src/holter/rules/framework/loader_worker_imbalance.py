@@ -51,9 +51,7 @@ class LoaderWorkerImbalance(Rule):
             workers = workers[counts >= self.min_fetches]
             if len(workers) < 2:
                 if counts.size < 2:
-                    window.insufficient(
-                        "no_match", "one worker; the rule compares two or more", have=1, need=2
-                    )
+                    window.insufficient("no_match", "one worker; the rule compares two or more", 1, 2)
                 else:
                     have = int(np.sort(counts)[-2])
                     text = "too few fetches of each worker"

@@ -8,6 +8,7 @@ import numpy as np
 
 from holter.analysis.device.flops import peak, transformer_flops
 from holter.rules import Issues, Lookback, Rule, Table, Window, parameter
+from holter.rules.engine.job_facts import steps_span
 from holter.rules.engine.levels import grade
 from holter.rules.patterns.ranks import by_rank
 
@@ -107,10 +108,7 @@ class LowMFU(Rule):
             yield self.issue(
                 f"the model uses {mfu:.1f} % of the peak performance of its devices (MFU)",
                 severity=severity,
-                step_start=int(steps["step"].min()),
-                step_end=int(steps["step"].max()),
-                time_start=int(steps["time"].min()),
-                time_end=int((steps["time"] + steps["duration"]).max()),
+                **steps_span(steps),
                 evidence={
                     "mfu_pct": mfu,
                     "waterfall_pct": {"model": mfu, **waterfall, "kernels_and_launches": lost},

@@ -91,11 +91,7 @@ class MixedPrecisionNotUsed(Rule):
             f"{100 * share:.0f} % of the kernel time of rank {one.rank} is matrix products, "
             f"{100 * reduced / products:.0f} % of them in reduced precision",
             code=code,
-            node=one.node,
-            rank=one.rank,
-            device=f"gpu{one.device}",
-            time_start=int(one.begin[0]),
-            time_end=int(one.end[-1]),
+            **one.about,
             evidence={
                 "products_pct": 100.0 * share,
                 "reduced_pct": 100.0 * reduced / products,

@@ -9,6 +9,7 @@ import numpy as np
 
 from holter.analysis.steps.spread import median, spread
 from holter.rules import Issues, Lookback, Rule, Table, Window, parameter
+from holter.rules.engine.job_facts import steps_span
 from holter.schema.phases import BREAKDOWN, Mode
 
 if TYPE_CHECKING:
@@ -138,10 +139,7 @@ class StepOutlier(Rule):
             severity="info" if jitter else self.severity,
             rank=int(steps["rank"][0]),
             node=str(steps["node"][0]) or None,
-            step_start=int(worst["step"].min()),
-            step_end=int(worst["step"].max()),
-            time_start=int(worst["time"].min()),
-            time_end=int((worst["time"] + worst["duration"]).max()),
+            **steps_span(worst),
             evidence=evidence,
         )
 

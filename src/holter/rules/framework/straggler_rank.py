@@ -10,6 +10,7 @@ import numpy as np
 from holter.analysis.jobs.stragglers import COST, EXCESS, Straggler, stragglers
 from holter.rules import Issue, Issues, Lookback, Rule, Severity, Table, Window, parameter
 from holter.rules.engine import quantile_sketch as _sketch
+from holter.rules.engine.job_facts import steps_span
 
 _BLOCK = 50
 """Steps whose median is one point of a rank's own history."""
@@ -95,10 +96,7 @@ class StragglerRank(Rule):
             code="" if alone else "node",
             rank=worst.rank if alone else None,
             node=worst.node or None,
-            step_start=int(steps["step"].min()),
-            step_end=int(steps["step"].max()),
-            time_start=int(steps["time"].min()),
-            time_end=int((steps["time"] + steps["duration"]).max()),
+            **steps_span(steps),
             evidence={
                 "excess_pct": 100 * worst.excess,
                 "cost_pct": 100 * worst.cost,

@@ -87,11 +87,7 @@ class UnpinnedH2DCopy(Rule):
                 f"rank {one.rank} copies {per_step / _MIB:.1f} MiB per step to gpu{one.device}, {how}",
                 severity=severity,
                 code=code,
-                node=one.node,
-                rank=one.rank,
-                device=f"gpu{one.device}",
-                time_start=int(one.begin[0]),
-                time_end=int(one.end[-1]),
+                **one.about,
                 evidence={
                     "pageable_pct": 100.0 * pageable,
                     "exposed_pct": exposed,

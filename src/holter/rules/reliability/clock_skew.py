@@ -62,9 +62,7 @@ class ClockSkew(Rule):
         nodes = sorted(set(steps["node"].tolist()))
         if len(nodes) < 2:
             if not window.points:
-                window.insufficient(
-                    "no_match", "one node; the rule compares two or more", have=len(nodes), need=2
-                )
+                window.insufficient("no_match", "one node; the rule compares two or more", len(nodes), 2)
             return
         yield from self._between(window, steps, nodes)
 

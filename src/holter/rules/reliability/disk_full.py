@@ -64,8 +64,7 @@ class DiskFull(Rule):
                     f"{now:.1f} % of the disk is free{when}",
                     severity=severity,
                     node=place[0],
-                    time_start=int(share.time[0]),
-                    time_end=int(share.time[-1]),
+                    **share.span,
                     evidence={"free_pct": now, "free_bytes": free, "hours_left": hours},
                 )
 

@@ -77,8 +77,7 @@ class ObserverOverhead(Rule):
                     severity=severity if busy is None or busy >= _BUSY else "info",
                     code="agent",
                     node=node,
-                    time_start=int(series.time[0]),
-                    time_end=int(series.time[-1]),
+                    **series.span,
                     evidence={"share_pct": share, "cores_used": used / 100, "cores": cores, "cpu_pct": busy},
                 )
 

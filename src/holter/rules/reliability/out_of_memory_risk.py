@@ -172,8 +172,7 @@ class OutOfMemoryRisk(Rule):
                     severity=severity,
                     code="host",
                     node=node,
-                    time_start=int(series.time[0]),
-                    time_end=int(series.time[-1]),
+                    **series.span,
                     evidence=evidence,
                     advice="Fewer loader workers, smaller caches and prefetch; see HostMemoryLeak.",
                 )

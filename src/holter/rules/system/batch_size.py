@@ -13,6 +13,7 @@ from holter.analysis.steps.spread import quantile
 from holter.rules import Issue, Issues, Lookback, Rule, Series, Window, parameter
 from holter.rules.engine.quantile_sketch import QuantileSketch, add, box
 from holter.rules.patterns.gpu_owners import READS, ours, owners
+from holter.rules.patterns.patience import start_of, too_early
 from holter.rules.patterns.ranks import by_rank
 
 if TYPE_CHECKING:
@@ -69,9 +70,8 @@ class BatchSize(Rule):
 
     def evaluate(self, window: Window) -> Issues:
         """Judge each GPU whose node has an underused CPU."""
-        since = window.job.loop if self.skip_before_first_step else window.job.start - 1
-        if since is None:
-            return window.insufficient("patience_not_reached", "warm-up has not ended")
+        if (since := start_of(window, self.skip_before_first_step)) is None:
+            return
         metric = "gpu.mem.busy" if self.memory == "busy" else "gpu.mem.used_pct"
         seen = window.seen("gpu.util", since=since)
         gpus, memory = window.series("gpu.util", since=since), window.series(metric, since=since)
@@ -90,13 +90,8 @@ class BatchSize(Rule):
             cpu = self._p95(window, Series(at, busiest(readings, len(readings))))
             for device in (device for where, device in both if where == node):
                 series = gpus[node, device]
-                have: float = seen[node, device]
-                need: float | None = self.patience
-                if need is None and self.patience_s is not None:
-                    have, need = (int(series.time[-1]) - since) / 1e9, self.patience_s
-                if need is not None and have <= need:
-                    text = f"{device} was observed for too short a time"
-                    window.insufficient("patience_not_reached", text, have=have, need=need)
+                seconds = (int(series.time[-1]) - since) / 1e9
+                if too_early(window, device, seen[node, device], self.patience, seconds, self.patience_s):
                     continue
                 gpu, used = self._p95(window, series), self._p95(window, memory[node, device])
                 if cpu is None or gpu is None or used is None or series.value.max() == 0:
@@ -135,8 +130,7 @@ class BatchSize(Rule):
             f"{p95[2]:.0f} % and {p95[0]:.0f} %",
             node=node,
             device=device,
-            time_start=int(series.time[0]),
-            time_end=int(series.time[-1]),
+            **series.span,
             evidence=evidence,
             advice=self.advice
             if factor is None or factor < 2

@@ -7,6 +7,7 @@ from typing import Any
 
 from holter.rules import Issue, Issues, Lookback, Rule, Severity, Window, parameter
 from holter.rules.engine.levels import grade
+from holter.rules.patterns.patience import start_of
 
 _MINUTE_S = 60.0
 _BUSY_PCT = 90.0
@@ -64,9 +65,8 @@ class CPUOversubscription(Rule):
 
     def evaluate(self, window: Window) -> Issues:
         """Judge each node by the worst of load, quota and pressure."""
-        since = window.job.loop
-        if since is None:
-            return window.insufficient("patience_not_reached", "warm-up has not ended")
+        if (since := start_of(window, skip_warmup=True)) is None:
+            return
         means = {
             metric: {node: float(s.value.mean()) for (node, device), s in found.items() if not device}
             for metric in ("cpu.load1", "cpu.util", "cgroup.throttled_pct", "psi.cpu")

@@ -70,8 +70,7 @@ class EnergyWaste(Rule):
             return window.insufficient("no_input", "no power of a GPU that works")
         seconds = (window.end - window.job.start) / 1e9
         if seconds < self.min_s:
-            text = "the job is too short"
-            return window.insufficient("run_too_short", text, have=seconds, need=self.min_s)
+            return window.insufficient("run_too_short", "the job is too short", seconds, self.min_s)
         window.judged(len(used))
         share = 100.0 * idle / whole
         severity = grade(share, info=self.info, warning=self.warning, critical=self.critical)

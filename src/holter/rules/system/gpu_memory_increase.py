@@ -72,8 +72,7 @@ class GPUMemoryIncrease(Rule):
                     node=node,
                     device=device,
                     count=count,
-                    time_start=int(series[node, device].time[0]),
-                    time_end=int(series[node, device].time[-1]),
+                    **series[node, device].span,
                     evidence={"increase_points": grown, "threshold_points": self.increase, **evidence},
                 )
 
@@ -108,8 +107,7 @@ class GPUMemoryIncrease(Rule):
         kept["seen"], kept["tail"] = before + len(new.value), values[-width - 1 :].tolist()
         patience = self.patience or 0
         if kept["seen"] <= patience:
-            text = "too few readings of memory"
-            window.insufficient("patience_not_reached", text, have=kept["seen"], need=patience)
+            window.insufficient("patience_not_reached", "too few readings of memory", kept["seen"], patience)
             return None
         window.judged(len(new.value))
         ends = np.arange(len(tail), len(values))
@@ -140,8 +138,7 @@ class GPUMemoryIncrease(Rule):
                 kept["reference"] = median(early)
             else:
                 have, need = (window.end - loop) / 1e9, (first + width - loop) / 1e9
-                text = "training has not settled"
-                window.insufficient("patience_not_reached", text, have=have, need=need)
+                window.insufficient("patience_not_reached", "training has not settled", have, need)
                 return None
         medians: list[float] = []
         for back in range(_WINDOWS):

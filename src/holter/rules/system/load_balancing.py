@@ -11,6 +11,7 @@ import numpy as np
 
 from holter.rules import Issues, Lookback, Place, Rule, Series, Window, parameter
 from holter.rules.patterns.gpu_owners import READS, ours, owners
+from holter.rules.patterns.patience import start_of, too_early
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -62,9 +63,8 @@ class LoadBalancing(Rule):
 
     def evaluate(self, window: Window) -> Issues:
         """Compare the GPUs in pairs, and report the most unequal pair of each node or of the job."""
-        since = window.job.loop if self.window_s is not None else window.job.start - 1
-        if since is None:
-            return window.insufficient("patience_not_reached", "warm-up has not ended")
+        if (since := start_of(window, skip_warmup=self.window_s is not None)) is None:
+            return
         series = window.series("gpu.util", since=since, new=self.window_s is None)
         known = owners(window)
         counts = self._counts(window, since, {place: series[place] for place in ours(series, known)})
@@ -102,15 +102,10 @@ class LoadBalancing(Rule):
                 key = f"{node}/{device}"
                 count += np.array(kept.get(key, [0.0] * bins))
                 kept[key] = count.tolist()
-            have, need = float(count.sum()), float(self.patience or 0)
-            if self.patience is None and self.patience_s is not None:
-                have, need = (int(one.time[-1]) - since) / 1e9, self.patience_s
-            if have > need:
+            seconds = (int(one.time[-1]) - since) / 1e9
+            if not too_early(window, device, float(count.sum()), self.patience, seconds, self.patience_s):
                 found[node, device] = count
                 window.judged(len(one.value))
-            else:
-                text = f"{device} was observed for too short a time"
-                window.insufficient("patience_not_reached", text, have=have, need=need)
         return found
 
     def _certain(self, window: Window, places: list[Place], known: dict[Place, int]) -> bool:

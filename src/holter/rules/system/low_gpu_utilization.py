@@ -11,6 +11,7 @@ from holter.analysis.steps.spread import quantile
 from holter.rules import Issues, Lookback, Place, Rule, Series, Table, Window, parameter
 from holter.rules.engine.quantile_sketch import add, box
 from holter.rules.patterns.gpu_owners import READS, ours, owners
+from holter.rules.patterns.patience import start_of, too_early
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,9 +57,8 @@ class LowGPUUtilization(Rule):
 
     def evaluate(self, window: Window) -> Issues:
         """Judge each GPU by itself."""
-        since = window.job.loop if self.skip_before_first_step else window.job.start - 1
-        if since is None:
-            return window.insufficient("patience_not_reached", "warm-up has not ended")
+        if (since := start_of(window, self.skip_before_first_step)) is None:
+            return
         found, new = self._series(window, since), self._series(window, since, new=True)
         if not found:
             wanted = "gpu.util" if self.metric == "auto" else self.metric
@@ -67,17 +67,8 @@ class LowGPUUtilization(Rule):
         seen = self._remember(window, new, now)
         for node, device in ours(found, owners(window)):
             metric, series = found[node, device]
-            have: float = seen.get((node, device), 0)
-            need: float | None = self.patience
-            if self.patience is None and self.patience_s is not None:
-                have, need = (int(series.time[-1]) - since) / 1e9, self.patience_s
-            if need is not None and have <= need:
-                window.insufficient(
-                    "patience_not_reached",
-                    f"{device} was observed for too short a time",
-                    have=have,
-                    need=need,
-                )
+            count, seconds = seen.get((node, device), 0), (int(series.time[-1]) - since) / 1e9
+            if too_early(window, device, count, self.patience, seconds, self.patience_s):
                 continue
             if self.window is None and self.window_s is not None:
                 cut = int(np.searchsorted(series.time, window.end - round(self.window_s * 1e9), side="right"))
