@@ -18,6 +18,7 @@ from holter.rules.engine.check_rule import check_rule
 from holter.rules.engine.coverage import Coverage, Reason
 from holter.rules.engine.job_facts import JobFacts
 from holter.rules.engine.lookback import Lookback, Place, SampleSeries
+from holter.rules.engine.table_json import State
 from holter.rules.engine.window import Window
 from holter.rules.own.files import split_reference
 from holter.rules.own.function import rule
@@ -48,6 +49,7 @@ __all__ = [
     "SampleSeries",
     "Series",
     "Severity",
+    "State",
     "Step",
     "Table",
     "Window",

@@ -43,7 +43,7 @@ class Issue:
     step_end: int | None = None
     time_start: int | None = None
     time_end: int | None = None
-    evidence: Mapping[str, Any] = field(default_factory=dict)
+    evidence: Mapping[str, object] = field(default_factory=dict)
     """The numbers behind it, as JSON can hold them; their names contain the units."""
     advice: str = ""
     count: int = 1
@@ -119,11 +119,14 @@ class Rule:
 
     def issue(self, summary: str, **about: Any) -> Issue:
         """Make an issue of this rule, with its usual severity and advice where none are given."""
-        given: dict[str, Any] = {"severity": self.severity, "advice": self.advice, **about}
-        return Issue(rule=type(self).__name__, summary=summary, **given)
+        return Issue(
+            rule=type(self).__name__,
+            summary=summary,
+            **{"severity": self.severity, "advice": self.advice, **about},
+        )
 
     @classmethod
-    def of(cls, given: Mapping[str, Any] | None = None, *, defaults: str = "modern") -> Rule:
+    def of(cls, given: Mapping[str, object] | None = None, *, defaults: str = "modern") -> Rule:
         """Make the rule from parameters as a user writes them: strings, aliases; the rest by profile.
 
         Raises:
@@ -132,7 +135,7 @@ class Rule:
         return cls(**cls.resolved(given or {}, defaults))
 
     @classmethod
-    def resolved(cls, given: Mapping[str, Any], defaults: str) -> dict[str, Any]:
+    def resolved(cls, given: Mapping[str, object], defaults: str) -> dict[str, Any]:
         """Return the values of all parameters: the given ones under any name, the others by profile."""
         owner: Any = cls
         try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from holter.rules.engine.table_json import from_json, to_json
+from holter.rules.engine.table_json import NO_ROWS, State, from_json, to_json
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -38,9 +38,7 @@ class CompleteSteps(NamedTuple):
             yield int(step[low]), self.rows.where(slice(low, high))
 
 
-def complete_steps(
-    new: Table, state: dict[str, Any], columns: Sequence[str], *, ended: bool
-) -> list[CompleteSteps]:
+def complete_steps(new: Table, state: State, columns: Sequence[str], *, ended: bool) -> list[CompleteSteps]:
     """Return the rows of steps that are complete now; others wait in `state`, and late rows are left out.
 
     The result depends only on the rows in the order of time, and not on where windows are cut. A rank
@@ -52,14 +50,14 @@ def complete_steps(
         columns: The columns to return besides time, rank and step.
         ended: Whether the job has ended.
     """
-    if not new.rows and not (ended and state.get("waiting", {}).get("rows")):
+    if not new.rows and not (ended and state.get("waiting", NO_ROWS)["rows"]):
         return []
     wanted = ("step", "rank", "time", *columns)
     rows = Table({name: new[name] for name in wanted}).sorted("time", "rank", "step")
     nothing = rows.where(np.zeros(rows.rows, dtype=bool))
     waiting = from_json(state.get("waiting"), rows)
-    last: dict[str, int] = state.get("last", {})
-    newest, attempt = int(state.get("newest", -(2**40))), int(state.get("attempt", 0))
+    last = state.get("last", {})
+    newest, attempt = state.get("newest", -(2**40)), state.get("attempt", 0)
     edges = [0, *_restarts(rows["rank"], rows["step"], last), rows.rows]
     found = []
     for i, (low, high) in enumerate(itertools.pairwise(edges)):

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from holter.analysis.grouping import groups
 from holter.rules.engine.row_buffer import RowBuffer, last_of
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -60,6 +60,12 @@ Place = tuple[str, str]
 """Node and device; the device is empty for the whole node."""
 
 
+def place_of(key: str) -> Place:
+    """Return the place of `node/device`, as rules write it in their states."""
+    node, _, device = key.rpartition("/")
+    return node, device
+
+
 class RecentData:
     """Samples as series, other tables as rows, both ordered by their due time.
 
@@ -90,8 +96,8 @@ class RecentData:
         finite = np.isfinite(rows["value"])
         if not finite.all():
             rows, due = rows.where(finite), due[finite]
-        for metric, place, where in _groups(rows):
-            self._put(metric, place, due[where], rows["value"][where])
+        for (metric, *place), where in groups(rows["metric"], rows["node"], rows["device"]).items():
+            self._put(metric, (place[0], place[1]), due[where], rows["value"][where])
 
     def add_series(self, metric: str, place: Place, series: SampleSeries, judged: int) -> None:
         """Take in the readings of one series; `judged` as for `add`."""
@@ -204,27 +210,3 @@ def last_of_each_rank(steps: Table, last: int) -> Table:
 
 def _since(need: Lookback, until: int, floor: int) -> int:
     return min(floor, until - round((need.seconds or 0.0) * 1e9))
-
-
-def _groups(rows: Table) -> Iterable[tuple[str, Place, NDArray[np.int64]]]:
-    """Split samples by series; a dictionary of the few distinct texts is faster than sorting."""
-    if not rows.rows:
-        return
-    known: list[list[str]] = []
-    which = np.zeros(rows.rows, dtype=np.int64)
-    for name in ("metric", "node", "device"):
-        texts = rows[name].tolist() if name in rows else [""] * rows.rows
-        codes: dict[str, int] = defaultdict(count().__next__)
-        number = np.fromiter(map(codes.__getitem__, texts), dtype=np.int64, count=rows.rows)
-        which = which * max(len(codes), 1) + number
-        known.append(list(codes))
-    order = np.argsort(which, kind="stable")
-    ordered = which[order]
-    edges = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])).tolist()
-    for low, high in zip(edges, [*edges[1:], rows.rows], strict=True):
-        code, places = int(ordered[low]), []
-        for texts in reversed(known):
-            code, number_ = divmod(code, len(texts))
-            places.append(texts[number_])
-        device, node, metric = places
-        yield metric, (node, device), order[low:high]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.rules.engine.table_json import from_json, to_json
+from holter.rules.engine.table_json import State, TableJson, from_json, to_json
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class StepRows:
         return self._judged
 
     @property
-    def place(self) -> dict[str, Any]:
+    def place(self) -> dict[str, str | int | None]:
         """Node and times, for an issue."""
         filled = [t for t in self.tables.values() if t.rows]
         nodes = sorted({str(n) for t in filled for n in t["node"].tolist()})
@@ -86,7 +86,7 @@ def by_step(function: np.ufunc, values: NDArray[Any], edges: NDArray[np.int64]) 
     return np.repeat(function.reduceat(values, edges[:-1][some]), counts[some]) if some.any() else values
 
 
-def rank_steps(new: Mapping[str, Table], state: dict[str, Any], *, ended: bool) -> RankSteps:
+def rank_steps(new: Mapping[str, Table], state: State, *, ended: bool) -> RankSteps:
     """Return the steps that are complete.
 
     A step is complete once there is a row of another step of its rank, or the job has ended; until then its
@@ -97,7 +97,7 @@ def rank_steps(new: Mapping[str, Table], state: dict[str, Any], *, ended: bool) 
         state: The rule's state.
         ended: Whether the job has ended.
     """
-    waiting: dict[str, dict[str, Any]] = state.get("waiting", {})
+    waiting: dict[str, TableJson] = state.get("waiting", {})
     tables = {
         name: Table.concat([from_json(waiting[name], rows), rows]) if name in waiting else rows
         for name, rows in new.items()
@@ -121,15 +121,12 @@ def rank_steps(new: Mapping[str, Table], state: dict[str, Any], *, ended: bool) 
     number = np.where(done, np.cumsum(done) - 1, int(done.sum()))
     runs = np.empty(len(order), dtype=np.int64)
     runs[order] = number[np.cumsum(begins) - 1]
-    whole, edges, low = {}, {}, 0
+    whole, edges, later, low = {}, {}, {}, 0
     for name, table in tables.items():
         whole[name], edges[name], rest = _split(table, runs[low : low + table.rows], int(done.sum()))
         low += table.rows
-        if rest.rows:
-            waiting = {**waiting, name: to_json(rest)}
-        else:
-            waiting = {other: rows for other, rows in waiting.items() if other != name}
-    state["waiting"] = waiting
+        later[name] = to_json(rest)
+    state["waiting"] = {name: rest for name, rest in {**waiting, **later}.items() if rest["rows"]}
     columns = (rank[first[done]].tolist(), step[first[done]].tolist(), mode[first[done]].tolist())
     places = [(r, s, modes[m]) for r, s, m in zip(*columns, strict=True)]
     return RankSteps(places, whole, edges)

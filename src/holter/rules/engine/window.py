@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from holter.analysis.grouping import groups
 from holter.rules.engine.coverage import Coverage, Reason
 from holter.rules.engine.job_facts import JobFacts, job_facts, steady, warm
-from holter.rules.engine.lookback import Lookback, Place, RecentData, SampleSeries, T
+from holter.rules.engine.lookback import Lookback, Place, RecentData, SampleSeries, T, place_of
 from holter.schema.table import Table, repeated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
+
+    from holter.rules.engine.table_json import State
 
 
 class Window:
@@ -29,15 +32,15 @@ class Window:
         start: int,
         end: int,
         job: JobFacts,
-        state: dict[str, Any] | None = None,
+        state: State | None = None,
         baselines: Mapping[str, Mapping[str, Table]] | None = None,
     ) -> None:
         self.start = start
         self.end = end
         self.job = job
-        self.state: dict[str, Any] = {} if state is None else state
+        self.state: State = {} if state is None else state
         """The rule's memory between windows; it holds JSON values only."""
-        self._details: dict[str, Any] | Callable[[], dict[str, Any]] = {}
+        self._details: dict[str, object] | Callable[[], dict[str, object]] = {}
         self.idle = False
         self.points = 0
         self._read: set[str] = set()
@@ -54,7 +57,7 @@ class Window:
         job: JobFacts | None = None,
         start: int | None = None,
         end: int | None = None,
-        state: dict[str, Any] | None = None,
+        state: State | None = None,
         baselines: Mapping[str, Mapping[str, Table]] | None = None,
         **tables: Table,
     ) -> Window:
@@ -77,17 +80,17 @@ class Window:
         )
 
     @property
-    def details(self) -> dict[str, Any]:
+    def details(self) -> dict[str, object]:
         """Statistics that the rule publishes, with or without issues; the last ones are kept."""
         if callable(self._details):
             self._details = self._details()
         return self._details
 
     @details.setter
-    def details(self, details: dict[str, Any]) -> None:
+    def details(self, details: dict[str, object]) -> None:
         self._details = details
 
-    def hand_over(self, work_out: Callable[[], dict[str, Any]]) -> None:
+    def hand_over(self, work_out: Callable[[], dict[str, object]]) -> None:
         """Publish `details` that are computed on demand, once after many evaluations.
 
         They may use `state`, which is then as the last evaluation left it.
@@ -95,7 +98,7 @@ class Window:
         self._details = work_out
 
     @property
-    def handed_over(self) -> dict[str, Any] | Callable[[], dict[str, Any]]:
+    def handed_over(self) -> dict[str, object] | Callable[[], dict[str, object]]:
         """The details, or the function that computes them."""
         return self._details
 
@@ -123,10 +126,7 @@ class Window:
 
         def answer() -> dict[str, Table]:
             rows = self._recent.rows("spans", since, self.end)
-            phases = rows["phase"].tolist()
-            code = {text: number for number, text in enumerate(dict.fromkeys(phases))}
-            codes = np.fromiter(map(code.__getitem__, phases), np.int16, rows.rows)
-            return {text: rows.where(codes == number) for text, number in code.items()}
+            return {phase: rows.where(where) for (phase,), where in groups(rows["phase"]).items()}
 
         found = self._recent.shared(("spans by phase", since, self.end), self.end, answer)
         return found[phase] if phase in found else Table.empty("spans")
@@ -224,7 +224,7 @@ class Window:
         for (node, device), series in self.series(metric, since=since, new=True).items():
             key = f"{node}/{device}"
             counts[key] = counts.get(key, 0) + len(series.time)
-        return {(key.rpartition("/")[0], key.rpartition("/")[2]): count for key, count in counts.items()}
+        return {place_of(key): count for key, count in counts.items()}
 
     @cached_property
     def steady(self) -> Table:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from holter.rules import Issues, Rule, Window, parameter
+from holter.rules.patterns.event_details import details_of
 
 _MOMENTS = ("process", "framework")
 
@@ -84,10 +84,9 @@ def _learn(window: Window) -> None:
         return
     events = window.new("events")
     for kind in _MOMENTS:
-        rows = events.where(events["kind"] == kind)
-        times = [row["time"] for row in rows.to_rows() if kind != "process" or _trains(row["detail"])]
-        if times:
-            state[kind] = min([*times, state.get(kind, 2**62)])
+        for row, detail in details_of(events, kind):
+            if kind != "process" or detail.get("role", "trainer") == "trainer":
+                state[kind] = min(row["time"], state.get(kind, 2**62))
     scalars = window.new("scalars")
     if scalars.rows:
         state["scalar"] = min(int(scalars["time"].min()), state.get("scalar", 2**62))
@@ -96,14 +95,6 @@ def _learn(window: Window) -> None:
     row = next(steps.where(np.lexsort((steps["rank"], steps["time"]))[:1]).to_rows())
     if row["time"] < state.get("first", {}).get("time", 2**62):
         state["first"] = {name: row[name] for name in ("time", "compile", "data_loading")}
-
-
-def _trains(text: str) -> bool:
-    try:
-        detail: Any = json.loads(text or "{}")
-    except ValueError:
-        return False
-    return isinstance(detail, dict) and detail.get("role", "trainer") == "trainer"
 
 
 def _parts(window: Window, first: int | None) -> dict[str, float]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from holter.rules import Issues, Lookback, Rule, Table, Window, parameter
 from holter.rules.engine.levels import severity_of
+from holter.rules.patterns.event_details import details_of
 
 _STABLE = 0.2
 """Largest variation of a skew over the steps, as a share of it; a clock skew is constant."""
@@ -40,11 +39,11 @@ class ClockSkew(Rule):
 
     def evaluate(self, window: Window) -> Issues:
         """Judge each node's own clock, then compare the nodes."""
-        events = window.new("events")
-        for row in events.where(events["kind"] == "clock").sorted("time", "detail").to_rows():
-            moved = _moved(row["detail"])
-            if moved is None:
+        for row, detail in details_of(window.new("events"), "clock"):
+            moved_ns = detail.get("moved_ns")
+            if not isinstance(moved_ns, int | float) or abs(moved_ns) >= 2**62:
                 continue
+            moved = moved_ns / 1e6
             window.judged(1)
             # There is no critical level, because clocks do not harm the training.
             severity = severity_of(abs(moved), self.info_ms, self.warning_ms, None)
@@ -107,13 +106,3 @@ def _ends(steps: Table) -> dict[int, int]:
     end = steps["time"] + steps["duration"]
     order = np.argsort(end, kind="stable")
     return dict(zip(steps["step"][order].tolist(), end[order].tolist(), strict=True))
-
-
-def _moved(text: str) -> float | None:
-    """Return by how many ms a clock moved, as its agent recorded."""
-    try:
-        detail: Any = json.loads(text or "{}")
-    except ValueError:
-        return None
-    moved = detail.get("moved_ns") if isinstance(detail, dict) else None
-    return float(moved) / 1e6 if isinstance(moved, int | float) and abs(moved) < 2**62 else None

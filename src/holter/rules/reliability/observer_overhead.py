@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from holter.rules import Issues, Lookback, Rule, Window, parameter
 from holter.rules.engine.levels import severity_of, worth
+from holter.rules.patterns.event_details import details_of
 
 _BUSY = 80.0
 """Below this CPU utilization the agent does not take CPU time from the training."""
@@ -83,13 +82,11 @@ class ObserverOverhead(Rule):
 
     def _recorders(self, window: Window) -> Issues:
         first = window.job.first_step
-        events = window.new("events")
-        ends = events.where(events["kind"] == "end").sorted("time", "rank", "detail")
-        for row in ends.to_rows():
-            spent = _cost(row["detail"])
-            loop = (row["time"] - first) / 1e9 if first is not None else 0.0
-            if spent is None or loop <= 0:
+        for row, detail in details_of(window.new("events"), "end"):
+            cost, loop = detail.get("cost_ns"), (row["time"] - first) / 1e9 if first is not None else 0.0
+            if not isinstance(cost, int | float) or not 0 < cost < 2**62 or loop <= 0:
                 continue
+            spent = cost / 1e9
             window.judged(1)
             share = min(100.0 * spent / loop, 100.0)
             severity = worth(
@@ -106,13 +103,3 @@ class ObserverOverhead(Rule):
                     time_end=row["time"],
                     evidence={"share_pct": share, "recorder_s": spent, "loop_s": loop},
                 )
-
-
-def _cost(text: str) -> float | None:
-    """Return the recorder's own seconds, which a process reports at its end."""
-    try:
-        detail: Any = json.loads(text or "{}")
-    except ValueError:
-        return None
-    cost = detail.get("cost_ns") if isinstance(detail, dict) else None
-    return float(cost) / 1e9 if isinstance(cost, int | float) and 0 < cost < 2**62 else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -121,7 +121,7 @@ class BatchSize(Rule):
     def _found(
         self, window: Window, node: str, device: str, series: Series, p95: tuple[float, float, float]
     ) -> Issue:
-        evidence: dict[str, Any] = dict(zip(("cpu_p95", "gpu_p95", "gpu_memory_p95"), p95, strict=True))
+        evidence = dict(zip(("cpu_p95", "gpu_p95", "gpu_memory_p95"), p95, strict=True))
         factor = _multiplier(window, node)
         if factor is not None:
             evidence["batch_multiplier"] = factor

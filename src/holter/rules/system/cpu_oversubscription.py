@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
-from typing import Any
 
 from holter.rules import Issue, Issues, Lookback, Rule, Severity, Window, parameter
-from holter.rules.engine.levels import grade
+from holter.rules.engine.levels import grade, worst
 from holter.rules.patterns.patience import start_of
 
 _MINUTE_S = 60.0
@@ -72,24 +72,20 @@ class CPUOversubscription(Rule):
             for metric in ("cpu.load1", "cpu.util", "cgroup.throttled_pct", "psi.cpu")
             for found in [window.series(metric, since=since)]
         }
-        cores: dict[str, int] = {}
-        for node, _ in window.series("cpu.core.util", since=since):
-            cores[node] = cores.get(node, 0) + 1
+        cores = Counter(node for node, _ in window.series("cpu.core.util", since=since))
         for (node, _), role in window.series("proc.cpu", since=since).items():
             own = means.setdefault("proc.cpu", {})
             own[node] = own.get(node, 0.0) + float(role.value.mean())
         nodes = sorted({node for values in means.values() for node in values})
         for node in nodes:
             here = {metric: values[node] for metric, values in means.items() if node in values}
-            levels = self._levels(here, cores.get(node, 0))
+            levels = self._levels(here, cores[node])
             if not levels:
                 continue
             window.judged(1)
-            found = [(severity, code) for code, severity in levels.items() if severity is not None]
-            if found:
-                order = ("info", "warning", "critical")
-                severity, code = max(found, key=lambda one: order.index(one[0]))
-                yield self._issue(window, node, severity, code, here | {"cores": cores.get(node)})
+            if (severity := worst(*levels.values())) is not None:
+                code = next(code for code, level in levels.items() if level == severity)
+                yield self._issue(window, node, severity, code, here, cores[node])
         if not window.points:
             window.insufficient("no_input", "neither load, nor quota, nor CPU pressure")
 
@@ -115,11 +111,13 @@ class CPUOversubscription(Rule):
             levels["load"] = found if busy else None
         return levels
 
-    def _issue(self, window: Window, node: str, severity: Severity, code: str, here: dict[str, Any]) -> Issue:
+    def _issue(
+        self, window: Window, node: str, severity: Severity, code: str, here: dict[str, float], cores: int
+    ) -> Issue:
         words = {
             "throttled": f"the CPU quota ran out in {here.get('cgroup.throttled_pct', 0):.0f} % of periods",
             "pressure": f"a task waits for a CPU {here.get('psi.cpu', 0):.0f} % of the time",
-            "load": f"{here.get('cpu.load1', 0):.0f} threads compete for {here.get('cores')} cores",
+            "load": f"{here.get('cpu.load1', 0):.0f} threads compete for {cores} cores",
         }
         counts = window.series("proc.count")
         processes = {role: int(s.value[-1]) for (where, role), s in counts.items() if where == node}
@@ -130,7 +128,7 @@ class CPUOversubscription(Rule):
             node=node,
             time_start=window.end - round(_MINUTE_S * 1e9),
             time_end=window.end,
-            evidence={**here, "processes": processes},
+            evidence={**here, "cores": cores or None, "processes": processes},
             advice=_ADVICE[code],
         )
 

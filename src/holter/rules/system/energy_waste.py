@@ -9,6 +9,7 @@ import numpy as np
 from holter.analysis.machine.snapshots import matrix
 from holter.rules import Issues, Rule, Window, parameter
 from holter.rules.engine.levels import grade
+from holter.rules.engine.lookback import place_of
 from holter.rules.patterns.gpu_owners import READS, ours, owners
 
 _GAP_READINGS = 5
@@ -61,8 +62,7 @@ class EnergyWaste(Rule):
         yield from self._judge(window, kept)
 
     def _judge(self, window: Window, kept: dict[str, list[float]]) -> Issues:
-        places = [(key.rpartition("/")[0], key.rpartition("/")[2]) for key in kept]
-        mine = ours(places, owners(window))
+        mine = ours(map(place_of, kept), owners(window))
         # UnusedGPU judges a GPU that never worked.
         used = [kept[f"{node}/{device}"] for node, device in mine if kept[f"{node}/{device}"][2] >= 5.0]
         whole, idle = sum(k[0] for k in used), sum(k[1] for k in used)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.analysis.steps.spread import median
-from holter.rules import Issues, Lookback, Rule, Series, Window, parameter
-from holter.rules.engine.quantile_sketch import add, box, quantile
+from holter.rules import Issues, Lookback, Rule, Series, State, Window, parameter
+from holter.rules.engine.quantile_sketch import box, quantile, remember
 from holter.rules.patterns.gpu_owners import READS, ours, owners
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class GPUMemoryIncrease(Rule):
             return window.insufficient("no_input", f"no new reading of {metric}")
         self._remember(window, metric)
         for node, device in places:
-            kept: dict[str, Any] = window.state.setdefault("devices", {}).setdefault(f"{node}/{device}", {})
+            kept = window.state.setdefault("devices", {}).setdefault(f"{node}/{device}", {})
             if self.window is not None:
                 found = self._shifted(window, kept, series[node, device], self.window)
             else:
@@ -78,30 +78,19 @@ class GPUMemoryIncrease(Rule):
 
     def _remember(self, window: Window, metric: str) -> None:
         """Add the new readings to the sketches, and hand over box plots of all."""
-        sketches = window.state.setdefault("sketches", {})
-        last = window.state.setdefault("last", {})
+        sketches, last = remember(window, window.series(metric, new=True))
         grown = window.state.setdefault("grown", {})
-        for (node, device), series in window.series(metric, new=True).items():
-            add(sketches.setdefault(f"{node}/{device}", {}), series.value)
-            last[f"{node}/{device}"] = int(series.time[-1])
-        window.hand_over(
-            lambda: {
-                "gpus": {
-                    key: {
-                        **box(sketch),
-                        "p05": quantile(sketch, 0.05),
-                        "gpu_max": sketch.get("max"),
-                        "increase": grown.get(key),
-                        "last_timestamp": last[key],
-                    }
-                    for key, sketch in sorted(sketches.items())
-                }
-            }
-        )
+
+        def details(key: str) -> dict[str, object]:
+            sketch = sketches[key]
+            of_all = {**box(sketch), "p05": quantile(sketch, 0.05), "gpu_max": sketch.get("max")}
+            return {**of_all, "increase": grown.get(key), "last_timestamp": last[key]}
+
+        window.hand_over(lambda: {"gpus": {key: details(key) for key in sorted(sketches)}})
 
     def _shifted(
-        self, window: Window, kept: dict[str, Any], new: Series, width: int
-    ) -> tuple[float, int, dict[str, Any]] | None:
+        self, window: Window, kept: State, new: Series, width: int
+    ) -> tuple[float, int, dict[str, float]] | None:
         before, tail = int(kept.get("seen", 0)), np.array(kept.get("tail", []), dtype=np.float64)
         values = np.concatenate([tail, new.value])
         kept["seen"], kept["tail"] = before + len(new.value), values[-width - 1 :].tolist()
@@ -123,8 +112,8 @@ class GPUMemoryIncrease(Rule):
         return (float(rise.max()), int(above.sum()), {}) if above.any() else None
 
     def _settled(
-        self, window: Window, kept: dict[str, Any], series: Series
-    ) -> tuple[float, int, dict[str, Any]] | None:
+        self, window: Window, kept: State, series: Series
+    ) -> tuple[float, int, dict[str, float]] | None:
         loop = window.job.loop
         width = round((self.window_s or 60.0) * 1e9)
         if loop is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -86,7 +86,7 @@ class HostMemoryLeak(Rule):
         window: Window,
         node: str,
         total: NDArray[np.float64],
-        parts: dict[str, Any],
+        parts: dict[str, NDArray[np.float64]],
         base: dict[str, float],
     ) -> Issues:
         memory = float(window.job.nodes.get(node, {}).get("memory_bytes") or 0)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.rules import Issues, Lookback, Place, Rule, Series, Window, parameter
+from holter.rules import Issues, Lookback, Place, Reason, Rule, Series, Window, parameter
 from holter.rules.patterns.gpu_owners import READS, ours, owners
 from holter.rules.patterns.patience import start_of, too_early
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 _FARTHEST = math.sqrt(math.log(2.0))
-_MAX_TOLD = 16
+_SHOWN = 16
 _MAX_DEVICES = 512
 """Number of GPUs that are compared: the number of pairs grows with its square."""
 
@@ -75,18 +75,20 @@ class LoadBalancing(Rule):
             groups = {n: sorted(p for p in used if p[0] == n) for n in sorted({n for n, _ in used})}
         if all(len(places) < 2 for places in groups.values()):
             if window.lack is None:
-                text = "fewer than two GPUs are used by the job"
-                window.insufficient("no_match" if counts else "no_input", text)
+                reason: Reason = "no_match" if counts else "no_input"
+                window.insufficient(reason, "fewer than two GPUs are used by the job")
             return
+        workloads: dict[str, list[int]] = {}
+        distances: dict[str, dict[str, float]] = {}
         for node, places in groups.items():
             if len(places) < 2:
                 continue
             if not self._certain(window, places, known):
-                window.insufficient(
-                    "no_match", "there are more GPUs than ranks, so the GPUs of this job are unknown"
-                )
+                text = "there are more GPUs than ranks, so the GPUs of this job are unknown"
+                window.insufficient("no_match", text)
                 continue
-            yield from self._compare(window, node, {place: used[place] for place in places})
+            window.details = {"workloads": workloads, "distances": distances}
+            yield from self._compare(node, {place: used[place] for place in places}, workloads, distances)
 
     def _counts(
         self, window: Window, since: int, series: dict[Place, Series]
@@ -114,14 +116,18 @@ class LoadBalancing(Rule):
         ranks = len(window.job.warm)
         return ranks == 0 or ranks >= len(places)
 
-    def _compare(self, window: Window, node: str, counts: dict[Place, NDArray[np.float64]]) -> Issues:
+    def _compare(
+        self,
+        node: str,
+        counts: dict[Place, NDArray[np.float64]],
+        workloads: dict[str, list[int]],
+        distances: dict[str, dict[str, float]],
+    ) -> Issues:
         middles = (np.arange(len(next(iter(counts.values())))) + 0.5) * self.bin_width
         means = {place: float(c @ middles / c.sum()) for place, c in counts.items()}
         scale = _FARTHEST if self.normalised else 1.0
         apart = {}
-        workloads = window.details.setdefault("workloads", {})
-        distances: dict[str, dict[str, float]] = window.details.setdefault("distances", {})
-        few = sorted(counts)[:_MAX_TOLD]
+        few = sorted(counts)[:_SHOWN]
         workloads.update({_name(place): counts[place].astype(int).tolist() for place in few})
         for one, other in itertools.combinations(counts, 2):
             far = distance(counts[one], counts[other]) / scale

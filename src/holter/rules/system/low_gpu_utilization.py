@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.analysis.steps.spread import quantile
 from holter.rules import Issues, Lookback, Place, Rule, Series, Table, Window, parameter
-from holter.rules.engine.quantile_sketch import add, box
+from holter.rules.engine.lookback import place_of
+from holter.rules.engine.quantile_sketch import box, remember
 from holter.rules.patterns.gpu_owners import READS, ours, owners
 from holter.rules.patterns.patience import start_of, too_early
 
@@ -63,7 +64,7 @@ class LowGPUUtilization(Rule):
         if not found:
             wanted = "gpu.util" if self.metric == "auto" else self.metric
             return window.insufficient("no_input", f"no reading of {wanted}")
-        now: dict[str, dict[str, Any]] = {}
+        now: dict[str, dict[str, object]] = {}
         seen = self._remember(window, new, now)
         for node, device in ours(found, owners(window)):
             metric, series = found[node, device]
@@ -89,14 +90,10 @@ class LowGPUUtilization(Rule):
         return found
 
     def _remember(
-        self, window: Window, new: dict[Place, tuple[str, Series]], now: dict[str, dict[str, Any]]
+        self, window: Window, new: dict[Place, tuple[str, Series]], now: dict[str, dict[str, object]]
     ) -> dict[Place, int]:
         """Add the new readings, hand over box plots, and return the number of readings of each GPU."""
-        sketches = window.state.setdefault("sketches", {})
-        last = window.state.setdefault("last", {})
-        for (node, device), (_, series) in new.items():
-            add(sketches.setdefault(f"{node}/{device}", {}), series.value)
-            last[f"{node}/{device}"] = int(series.time[-1])
+        sketches, last = remember(window, {place: series for place, (_, series) in new.items()})
         window.hand_over(
             lambda: {
                 "gpus": {
@@ -105,10 +102,10 @@ class LowGPUUtilization(Rule):
                 }
             }
         )
-        return {(k.rpartition("/")[0], k.rpartition("/")[2]): s.get("n", 0) for k, s in sketches.items()}
+        return {place_of(key): sketch.get("n", 0) for key, sketch in sketches.items()}
 
     def _judge(
-        self, window: Window, place: Place, metric: str, series: Series, now: dict[str, dict[str, Any]]
+        self, window: Window, place: Place, metric: str, series: Series, now: dict[str, dict[str, object]]
     ) -> Issues:
         node, device = place
         threshold_mean = self.sm_threshold_mean if metric == "gpu.sm_active" else self.threshold_mean
@@ -117,25 +114,14 @@ class LowGPUUtilization(Rule):
         calm = _training(series, window.steps) if self.skip_before_first_step else series.value
         low = quantile(calm, 0.05) if len(calm) else None
         numbers = {"mean_pct": mean, "p95_pct": high, "p5_pct": low, "readings": len(series.value)}
-        now[f"{node}/{device}"] = {
-            "metric": metric,
-            "gpu_max": float(series.value.max()),
-            "gpu_95": high,
-            "gpu_5": low,
-        }
-        where = {
-            "node": node,
-            "device": device,
-            "time_start": int(series.time[0]),
-            "time_end": int(series.time[-1]),
-        }
+        extremes = {"gpu_max": float(series.value.max()), "gpu_95": high, "gpu_5": low}
+        now[f"{node}/{device}"] = {"metric": metric, **extremes}
+        where = {"node": node, "device": device, **series.span}
         if high < self.threshold_p95 or (threshold_mean is not None and mean < threshold_mean):
-            limit = self.threshold_p95 if high < self.threshold_p95 else threshold_mean
-            what = (
-                f"its 95th percentile is {high:.0f} %"
-                if high < self.threshold_p95
-                else f"its mean is {mean:.0f} %"
-            )
+            if high < self.threshold_p95:
+                what, limit = f"its 95th percentile is {high:.0f} %", self.threshold_p95
+            else:
+                what, limit = f"its mean is {mean:.0f} %", threshold_mean or 0.0
             numbers["threshold_pct"] = limit
             yield self.issue(
                 f"{device} is underused: {what}, below {limit:g} %", code="low", evidence=numbers, **where

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from holter.rules import Issues, Place, Rule, Window, parameter
+from holter.rules.engine.lookback import place_of
 from holter.rules.patterns.gpu_owners import READS, owners
 
 _BUSY_PCT = 5.0
@@ -47,8 +48,10 @@ class UnusedGPU(Rule):
             return window.insufficient("no_input", "no reading of a GPU")
         if not any(known.values()) and not window.state.get("cuda"):
             return window.insufficient("no_input", "it is unknown whether this job uses a GPU")
-        for node in sorted({key.rpartition("/")[0] for key in highest}):
-            here = {k.rpartition("/")[2]: v for k, v in highest.items() if k.rpartition("/")[0] == node}
+        nodes: dict[str, dict[str, list[float]]] = {}
+        for (node, device), kept in sorted((place_of(key), kept) for key, kept in highest.items()):
+            nodes.setdefault(node, {})[device] = kept
+        for node, here in nodes.items():
             yield from self._judge(window, node, here, known)
 
     def _judge(
