@@ -242,6 +242,10 @@ class Window:
         """Report that the rule could not judge (some of) this window, and the missing data in words."""
         self.lack = self.lack or Coverage(reason, text, have, need)
 
+    def too_few(self, text: str, have: float, need: float) -> None:
+        """Report that there are too few readings or steps to judge."""
+        self.insufficient("too_few_points", text, have, need)
+
     def unchanged(self, table: str) -> bool:
         """Return whether a table has no new rows, so that another evaluation cannot find anything new.
 

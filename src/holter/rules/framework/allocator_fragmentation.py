@@ -61,7 +61,7 @@ class AllocatorFragmentation(Rule):
             here = {name: last(of[rank], self.window) for name, of in found.items() if rank in of}
             if len(here["reserved_peak"].value) < self.window:
                 have = len(here["reserved_peak"].value)
-                window.insufficient("too_few_points", "too few steps", have=have, need=self.window)
+                window.too_few("too few steps", have, self.window)
                 continue
             window.judged(self.window)
             yield from self._judge(rank, here)

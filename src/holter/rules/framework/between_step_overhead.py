@@ -68,7 +68,7 @@ class BetweenStepOverhead(Rule):
             if not window.steps.rows:
                 return window.insufficient("no_input", "no step")
             have = int(counts.max(initial=0))
-            return window.insufficient("too_few_points", "too few steps after warm-up", have, self.min_steps)
+            return window.too_few("too few steps after warm-up", have, self.min_steps)
         window.judged(int(counts[counts >= self.min_steps].sum()))
         found = {int(r): _lost(steps.where(steps["rank"] == r).sorted("time", "step")) for r in enough}
         shares = {

@@ -78,7 +78,7 @@ class CheckpointStall(Rule):
             rank = max(shares, key=lambda r: (shares[r], -int(r)))
             yield from self._often(window, rank, recent[rank], shares[rank])
         else:
-            window.insufficient("too_few_points", "one checkpoint was written; the rule needs two", 1, 2)
+            window.too_few("one checkpoint was written; the rule needs two", 1, 2)
         yield from self._long(window, recent)
 
     def _often(self, window: Window, rank: str, events: list[list[int]], share: float) -> Issues:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -105,10 +105,10 @@ class CommNotOverlapped(Rule):
                 },
             )
 
-    def _cause(self, one: Profiled, rows: Table) -> tuple[str, dict[str, Any]]:
+    def _cause(self, one: Profiled, rows: Table) -> tuple[str, dict[str, float]]:
         known = rows.where((rows["bytes"] > 0) & (rows["duration"] > 0))
         per_step = rows.rows / len(one.begin)
-        facts: dict[str, Any] = {"collectives_per_step": per_step}
+        facts = {"collectives_per_step": per_step}
         if not known.rows:
             return "exposed", facts
         facts["median_bytes"] = float(np.median(known["bytes"]))

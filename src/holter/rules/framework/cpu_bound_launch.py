@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -131,7 +131,7 @@ class CpuBoundLaunch(Rule):
                 )
 
 
-def _cause(window: Window, one: Profiled) -> tuple[str, dict[str, Any]]:
+def _cause(window: Window, one: Profiled) -> tuple[str, dict[str, float]]:
     length = one.kernels["duration"][one.kernels["kind"] == "compute"]
     small = 100.0 * float((length < _SMALL_NS).mean()) if len(length) else 0.0
     launches = window.launches.where(window.launches["rank"] == one.rank)
@@ -139,7 +139,7 @@ def _cause(window: Window, one: Profiled) -> tuple[str, dict[str, Any]]:
     operators = window.operators
     regions = np.char.find(operators["name"].astype(str), "Torch-Compiled Region") >= 0
     breaks = float((regions & (operators["rank"] == one.rank)).sum()) / len(one.begin)
-    facts: dict[str, Any] = {
+    facts = {
         "small_kernels_pct": small,
         "kernel_median_us": _weighted_median(length) / 1e3,
         "host_between_launches_us": between / 1e3,

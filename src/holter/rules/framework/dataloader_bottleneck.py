@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from holter.analysis.loading import dataloading
-from holter.rules import Issues, Lookback, Rule, Severity, Table, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Severity, State, Table, Window, parameter
 from holter.rules.engine.job_facts import steps_span
 
 _SPANS_S = 120.0
@@ -78,8 +77,7 @@ class DataloaderBottleneck(Rule):
             have = int(counts.max(initial=0))
             if not window.steps.rows:
                 return window.insufficient("no_input", "no step")
-            text = "too few steps in steady state"
-            return window.insufficient("too_few_points", text, have=have, need=self.min_steps)
+            return window.too_few("too few steps in steady state", have, self.min_steps)
         window.judged(steps.rows)
         share, ratio = _share(steps)
         severity = self._severity(window, steps, share, ratio)
@@ -92,21 +90,17 @@ class DataloaderBottleneck(Rule):
             severity = self._severity(window, steps.where(steps["rank"] == rank), share, ratio)
         if severity is None:
             return
-        evidence = {
-            "share_pct": share,
-            "compute_ratio": ratio,
-            "steps": steps.rows,
-            **self._explain(window, steps),
-        }
+        explained = self._explain(window, steps)
+        causes = explained.get("causes") or []
+        words, advice = _CAUSES.get(causes[0], ("", self.advice)) if causes else ("", self.advice)
         who = "training" if rank is None else f"rank {rank}"
-        causes = evidence.get("causes") or []
         yield self.issue(
-            f"{who} spends {share:.0f} % of its steps waiting for data{_because(causes)}",
+            f"{who} spends {share:.0f} % of its steps waiting for data" + (f": {words}" if words else ""),
             severity=severity,
             rank=rank,
             **steps_span(steps),
-            evidence=evidence,
-            advice=_ADVICE.get(causes[0], self.advice) if causes else self.advice,
+            evidence={"share_pct": share, "compute_ratio": ratio, "steps": steps.rows, **explained},
+            advice=advice,
         )
 
     def _severity(self, window: Window, steps: Table, share: float, ratio: float | None) -> Severity | None:
@@ -127,7 +121,7 @@ class DataloaderBottleneck(Rule):
                 return "info" if small else severity
         return None
 
-    def _explain(self, window: Window, steps: Table) -> dict[str, Any]:
+    def _explain(self, window: Window, steps: Table) -> State:
         """Explain the wait; computed once a minute, because it costs more than the rule itself."""
         before = window.state.get("explained")
         if before and window.end - before["at"] < _EXPLAIN_EVERY_NS:
@@ -157,26 +151,33 @@ class DataloaderBottleneck(Rule):
         return dict(evidence)
 
 
-_ADVICE = {
-    "single_process": "Load in worker processes: num_workers above 0, and keep them with persistent_workers.",
-    "cpu_saturated": "The CPU is the limit: cache decoded data, or decode and augment on the GPU.",
-    "io_wait": "Reading is the limit: a local cache, larger files, a sequential format.",
-    "too_few_workers": "Use more workers; the evidence says how many would hide the loading.",
-    "periodic": "Use more workers, or let each prefetch more batches.",
-    "epoch_start": "Keep workers between epochs: persistent_workers=True.",
+_CAUSES = {
+    "single_process": (
+        "the training process loads it itself",
+        "Load in worker processes: num_workers above 0, and keep them with persistent_workers.",
+    ),
+    "cpu_saturated": (
+        "the CPU is saturated",
+        "The CPU is the limit: cache decoded data, or decode and augment on the GPU.",
+    ),
+    "io_wait": (
+        "most of it is reading",
+        "Reading is the limit: a local cache, larger files, a sequential format.",
+    ),
+    "too_few_workers": (
+        "all workers are busy all the time",
+        "Use more workers; the evidence says how many would hide the loading.",
+    ),
+    "periodic": (
+        "workers are too slow for their number",
+        "Use more workers, or let each prefetch more batches.",
+    ),
+    "epoch_start": (
+        "workers start anew each epoch",
+        "Keep workers between epochs: persistent_workers=True.",
+    ),
 }
-_WORDS = {
-    "single_process": "the training process loads it itself",
-    "cpu_saturated": "the CPU is saturated",
-    "io_wait": "most of it is reading",
-    "too_few_workers": "all workers are busy all the time",
-    "periodic": "workers are too slow for their number",
-    "epoch_start": "workers start anew each epoch",
-}
-
-
-def _because(causes: list[str]) -> str:
-    return f": {_WORDS[causes[0]]}" if causes and causes[0] in _WORDS else ""
+"""The cause in words, and what to do about it."""
 
 
 def _share(steps: Table) -> tuple[float, float | None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -36,7 +35,7 @@ class EvalOverhead(Rule):
 
     def evaluate(self, window: Window) -> Issues:
         """Add the new evaluations, and judge the slowest rank, because the others wait for it."""
-        ranks: dict[str, dict[str, Any]] = window.state.setdefault("ranks", {})
+        ranks = window.state.setdefault("ranks", {})
         if window.unchanged("steps"):
             return
         steps = window.new("steps")
@@ -55,7 +54,7 @@ class EvalOverhead(Rule):
         if not whole:
             if not ranks:
                 return window.insufficient("no_input", "no evaluation ran during training")
-            return window.insufficient("too_few_points", "one evaluation; a whole cycle takes two", 1, 2)
+            return window.too_few("one evaluation; a whole cycle takes two", 1, 2)
         shares = {rank: 100.0 * k["eval"] / (k["end"] - k["begin"]) for rank, k in whole.items()}
         window.judged(sum(known["count"] for known in whole.values()))
         rank = max(shares, key=lambda r: (shares[r], -int(r)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -37,12 +36,13 @@ class FirstStepSlow(Rule):
     def evaluate(self, window: Window) -> Issues:
         """Judge once, when enough later steps are known: the slowest first step of any rank."""
         state = window.state
-        first: dict[str, dict[str, Any]] = state.setdefault("first", {})
+        first = state.setdefault("first", {})
         if window.unchanged("steps"):
             return
         if state.get("reported"):
             return window.judged(len(first))
-        for row in _earliest(window):
+        steps = window.new("steps").sorted("rank", "time", "duration", "step")
+        for row in steps.where(np.unique(steps["rank"], return_index=True)[1]).to_rows():
             known = first.setdefault(str(row["rank"]), row)
             if row["time"] < known["time"]:
                 first[str(row["rank"])] = row
@@ -50,8 +50,7 @@ class FirstStepSlow(Rule):
             return window.insufficient("no_input", "no step")
         steady = window.steady
         if steady.rows < self.min_steps:
-            text = "too few steps after the first"
-            return window.insufficient("too_few_points", text, have=steady.rows, need=self.min_steps)
+            return window.too_few("too few steps after the first", steady.rows, self.min_steps)
         window.judged(len(first))
         state["reported"] = True
         median = float(np.median(steady["duration"]))
@@ -74,10 +73,3 @@ class FirstStepSlow(Rule):
                 "slowest_rank": slow["rank"],
             },
         )
-
-
-def _earliest(window: Window) -> list[dict[str, Any]]:
-    """Return each rank's earliest step among the new ones."""
-    steps = window.new("steps").sorted("rank", "time", "duration", "step")
-    _, at = np.unique(steps["rank"], return_index=True)
-    return list(steps.where(at).to_rows())

@@ -9,6 +9,7 @@ import numpy as np
 
 from holter.rules import Issues, Rule, Table, Window, parameter
 from holter.rules.engine import last_hour as _hour
+from holter.rules.engine.job_facts import warm
 from holter.rules.engine.levels import severity_of, worth
 
 _OPEN_STEPS = 1000
@@ -64,7 +65,7 @@ class GCPause(Rule):
         if not newest:
             return window.insufficient("no_input", "no step after warm-up")
         if steps < self.min_steps:
-            return window.insufficient("too_few_points", "too few steps after warm-up", steps, self.min_steps)
+            return window.too_few("too few steps after warm-up", steps, self.min_steps)
         window.judged(sums["steps"])
         every = max(sums["wall"], 1)
         wall = every / ranks
@@ -89,11 +90,11 @@ class GCPause(Rule):
                 evidence={"cost_pct": cost, "own_pct": own, "lost_s": lost / 1e9, "ranks": ranks, **about},
             )
         if worst[0] >= self.single_warning_s * 1e9:
-            dear = sums.get("long", 0) >= 0.01 * wall
+            often = sums.get("long", 0) >= 0.01 * wall
             long = worst[0] >= self.single_critical_s * 1e9
             yield self.issue(
                 f"the garbage collector paused rank {worst[1]} for {worst[0] / 1e9:.2g} s",
-                severity="info" if not dear else "critical" if long else "warning",
+                severity="info" if not often else "critical" if long else "warning",
                 code="pause",
                 step_start=worst[2],
                 step_end=worst[2],
@@ -112,7 +113,8 @@ def _learn(window: Window, newest: dict[str, int], long_ns: int) -> None:
     for rank in np.unique(steps["rank"]).tolist():
         mine = np.flatnonzero(steps["rank"] == rank)
         newest[str(rank)] = int(steps["step"][mine[np.lexsort((steps["step"][mine], ends[mine]))[-1]]])
-    pauses = _pauses(window)
+    pauses = window.spans_of("gc", new=True)
+    pauses = warm(pauses.where((pauses["worker"] == -1) & (pauses["step"] >= 0)), window.job)
     longest = np.where(pauses["duration"] >= long_ns, pauses["duration"], 0)
     _hour.add(sums, pauses["time"], own=pauses["duration"], long=longest)
     _keep_worst(state.setdefault("worst", {}), pauses)
@@ -130,15 +132,6 @@ def _learn(window: Window, newest: dict[str, int], long_ns: int) -> None:
     for step in whole:
         lost, time, _ = waiting.pop(step)
         _hour.add(sums, np.array([time]), lost=np.array([lost]))
-
-
-def _pauses(window: Window) -> Table:
-    """Return the new pauses of training processes after their warm-up."""
-    spans = window.spans_of("gc", new=True)
-    spans = spans.where((spans["worker"] == -1) & (spans["step"] >= 0))
-    warm = window.job.warm
-    since = np.array([warm.get(rank, 2**62) for rank in spans["rank"].tolist()], dtype=np.int64)
-    return spans.where(spans["time"] >= since)
 
 
 def _keep_worst(worst: dict[str, list[int]], pauses: Table) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from holter.rules import Issues, Rule, Window, parameter
+from holter.rules import Issues, Rule, State, Window, parameter
 from holter.rules.engine.trend import rising
 from holter.rules.patterns.ranks import Scalars, by_rank
 
@@ -51,7 +50,7 @@ class GPUMemoryLeak(Rule):
         allocated, totals = (
             by_rank(window.new("scalars"), f"cuda.{name}") for name in ("allocated", "total")
         )
-        ranks: dict[str, dict[str, Any]] = window.state.setdefault("ranks", {})
+        ranks = window.state.setdefault("ranks", {})
         for rank, series in allocated.items():
             kept = ranks.setdefault(str(rank), {"levels": [{} for _ in range(_LEVELS)], "node": series.node})
             self._take(kept, series)
@@ -63,7 +62,7 @@ class GPUMemoryLeak(Rule):
         for name, kept in sorted(ranks.items(), key=lambda item: int(item[0])):
             yield from self._judge(window, int(name), kept)
 
-    def _take(self, kept: dict[str, Any], series: Scalars) -> None:
+    def _take(self, kept: State, series: Scalars) -> None:
         late = series.step >= self.skip_steps
         steps, values = series.step[late], series.value[late]
         for level, minima in enumerate(kept["levels"]):
@@ -74,7 +73,7 @@ class GPUMemoryLeak(Rule):
             for number in sorted(minima, key=int)[:-_KEEP]:
                 del minima[number]
 
-    def _judge(self, window: Window, rank: int, kept: dict[str, Any]) -> Issues:
+    def _judge(self, window: Window, rank: int, kept: State) -> Issues:
         total = kept.get("total")
         for level, minima in enumerate(kept["levels"]):
             width = _WIDTH * _GROWTH**level
@@ -84,7 +83,7 @@ class GPUMemoryLeak(Rule):
             if len(numbers) < need:
                 if level == 0:
                     text, have = f"too few steps of rank {rank}", len(numbers) * width
-                    window.insufficient("too_few_points", text, have=have, need=self.min_steps)
+                    window.too_few(text, have, self.min_steps)
                 continue
             window.judged(len(numbers))
             values = np.array([minima[number] for number in numbers])

@@ -114,7 +114,7 @@ class HostDeviceSyncStorm(Rule):
             some = np.searchsorted(syncs["time"], end) > np.searchsorted(syncs["time"], begin)
             if some.sum() < self.min_steps:
                 have = int(some.sum())
-                window.insufficient("too_few_points", "too few steps with syncs", have, self.min_steps)
+                window.too_few("too few steps with syncs", have, self.min_steps)
                 continue
             window.judged(int(some.sum()))
             count = _per_step(syncs, begin[some], end[some])

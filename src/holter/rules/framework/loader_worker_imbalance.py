@@ -54,8 +54,7 @@ class LoaderWorkerImbalance(Rule):
                     window.insufficient("no_match", "one worker; the rule compares two or more", 1, 2)
                 else:
                     have = int(np.sort(counts)[-2])
-                    text = "too few fetches of each worker"
-                    window.insufficient("too_few_points", text, have=have, need=self.min_fetches)
+                    window.too_few("too few fetches of each worker", have, self.min_fetches)
                 continue
             window.judged(int(counts.sum()))
             waited = waits.get(rank, 0.0)

@@ -85,8 +85,7 @@ class LowMFU(Rule):
                     "no_match", "the peak performance of the device is unknown; set peak_tflops"
                 )
             elif own.rows < self.min_steps:
-                text = "too few steps in steady state"
-                window.insufficient("too_few_points", text, have=own.rows, need=self.min_steps)
+                window.too_few("too few steps in steady state", own.rows, self.min_steps)
             else:
                 window.judged(own.rows)
                 shares[int(rank)] = 100.0 * flops / (float(np.median(own["duration"])) / 1e9 * best)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -113,7 +112,7 @@ def _parts(window: Window, first: int | None) -> dict[str, float]:
     return parts
 
 
-def _details(window: Window, first: int | None) -> dict[str, Any]:
+def _details(window: Window, first: int | None) -> dict[str, object]:
     """Return the details of the classic report, with steps in microseconds, and the parts of start-up."""
     state = window.state
     begun = state.get("first", {}).get("time", first)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -48,26 +47,23 @@ class RankDataImbalance(Rule):
         if window.unchanged("scalars"):
             return
         self._learn(window)
-        kinds: dict[str, dict[str, Any]] = state["kinds"]
+        kinds = state["kinds"]
         name = next((unit for unit in _UNITS if unit in kinds), None)
         if name is None:
             return window.insufficient("no_input", "no rank reports tokens or samples per step")
         known = kinds[name]
         if len(known["ranks"]) < 2:
-            text = "one rank; to have more takes another"
-            return window.insufficient("no_match", text, have=len(known["ranks"]), need=2)
+            return window.insufficient("no_match", "the rule compares two ranks", len(known["ranks"]), 2)
         steps: list[list[float]] = known["steps"]
         if len(steps) < self.min_steps:
-            text = f"too few steps with {name} of all ranks"
-            return window.insufficient("too_few_points", text, have=len(steps), need=self.min_steps)
+            return window.too_few(f"too few steps with {name} of all ranks", len(steps), self.min_steps)
         window.judged(len(steps))
         excess = 100.0 * float(np.median([step[1] for step in steps]))
         severity = severity_of(excess, self.info, self.warning, self.critical)
         if severity is None:
             return
-        (rank, times), *_ = sorted(
-            Counter(int(step[2]) for step in steps).items(), key=lambda x: (-x[1], x[0])
-        )
+        counts = Counter(int(step[2]) for step in steps)
+        rank, times = max(counts.items(), key=lambda item: (item[1], -item[0]))
         always = times >= 0.6 * len(steps)
         who = f"rank {rank} has" if always else "some rank has"
         yield self.issue(
@@ -89,7 +85,7 @@ class RankDataImbalance(Rule):
 
     def _learn(self, window: Window) -> None:
         """Collect each step's amounts by rank; once all ranks report, keep the excess and its rank."""
-        kinds: dict[str, dict[str, Any]] = window.state.setdefault("kinds", {})
+        kinds = window.state.setdefault("kinds", {})
         scalars = window.new("scalars")
         value = scalars["value"]
         chosen = np.isin(scalars["name"].astype(str), _UNITS) & np.isfinite(value) & (value >= 0)

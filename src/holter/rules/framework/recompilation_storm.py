@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from holter.rules import Issues, Rule, Table, Window, parameter
-from holter.rules.engine.levels import severity_of, worth
+from holter.rules import Issues, Rule, State, Table, Window, parameter
+from holter.rules.engine.levels import severity_of, worst, worth
 
 _BIN = 50
 """Steps that are counted together."""
@@ -54,7 +53,7 @@ class RecompilationStorm(Rule):
 
     def evaluate(self, window: Window) -> Issues:
         """Count the new steps, and judge the rank that compiles most, because the others wait for it."""
-        ranks: dict[str, dict[str, Any]] = window.state.setdefault("ranks", {})
+        ranks = window.state.setdefault("ranks", {})
         if window.unchanged("steps"):
             return
         steps = window.new("steps")
@@ -66,18 +65,15 @@ class RecompilationStorm(Rule):
         if not ranks:
             return window.insufficient("no_input", "no step")
         if have < self.min_steps:
-            text = f"too few steps after the first {self.skip_steps}"
-            return window.insufficient("too_few_points", text, have=have, need=self.min_steps)
+            return window.too_few(f"too few steps after the first {self.skip_steps}", have, self.min_steps)
         window.judged(sum(int(total[0]) for total in totals.values()))
         rank_ = max(totals, key=lambda r: (int(totals[r][2]), int(totals[r][1]), -int(r)))
         count, compiled, spent, wall = (int(n) for n in totals[rank_])
         share = 100.0 * spent / wall if wall else 0.0
-        levels = [
+        reached = worst(
             severity_of(compiled, self.recompiles_info, self.recompiles_warning, self.recompiles_critical),
             severity_of(share, self.share_info, self.share_warning, self.share_critical),
-        ]
-        order = ("critical", "warning", "info")
-        reached = next((level for level in order if level in levels), None)
+        )
         severity = worth(reached, spent / 1e9, self.min_lost_s)
         if severity is not None:
             yield self.issue(
@@ -95,7 +91,7 @@ class RecompilationStorm(Rule):
                 },
             )
 
-    def _count(self, known: dict[str, Any], steps: Table) -> None:
+    def _count(self, known: State, steps: Table) -> None:
         """Add steps to bins of (steps, compiling steps, compile ns, ns); keep as many as are judged."""
         bins: list[list[int]] = known["bins"]
         number = steps["step"].astype(np.int64)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from holter.analysis.grouping import groups
 from holter.analysis.steps.spread import median, spread
 from holter.rules import Issues, Lookback, Rule, Table, Window, parameter
 from holter.rules.engine.job_facts import steps_span
-from holter.schema.phases import BREAKDOWN, Mode
+from holter.schema.phases import BREAKDOWN
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_MODES = tuple(mode.name.lower() for mode in Mode)
 _DETAILED = 32
 """Number of processes with statistics: those with the most outliers."""
 
@@ -67,30 +67,22 @@ class StepOutlier(Rule):
         if not steps.rows:
             return window.insufficient("no_input", "no step after warm-up" if self.robust else "no step")
         judged: dict[str, tuple[Table, NDArray[np.bool_]]] = {}
-        codes = {mode: code for code, mode in enumerate(_MODES)}
-        modes = steps["mode"].tolist()
-        code = {mode: codes.get(mode, 0) for mode in set(modes)}
-        of = np.fromiter(map(code.__getitem__, modes), np.int64, steps.rows)
-        keys = steps["rank"].astype(np.int64) * len(_MODES) + of
-        for key_ in np.unique(keys).tolist():
-            rank, mode = key_ // len(_MODES), _MODES[key_ % len(_MODES)]
-            key = f"{mode}/{rank}"
+        for (rank, mode), where in sorted(groups(steps["rank"], steps["mode"]).items()):
             if self.mode is not None and mode != self.mode:
                 continue
-            mine = steps.where(keys == key_).sorted("time", "step", "duration")
+            mine = steps.where(where).sorted("time", "step", "duration")
             if mine.rows <= self.min_steps:
-                text = f"rank {mine['rank'][0]} has too few steps of mode {mode}"
-                window.insufficient("too_few_points", text, have=mine.rows, need=self.min_steps + 1)
+                window.too_few(f"rank {rank} has too few steps of mode {mode}", mine.rows, self.min_steps + 1)
                 continue
             window.judged(mine.rows)
             limit, slow = self._outliers(mine)
-            judged[key] = mine, slow
+            judged[f"{mode}/{rank}"] = mine, slow
             yield from self._judge(mine, limit, slow)
         window.hand_over(lambda: self._told(judged))
         if not window.points and window.lack is None:
             window.insufficient("mode_missing", f"no step of mode {self.mode}")
 
-    def _told(self, judged: dict[str, tuple[Table, NDArray[np.bool_]]]) -> dict[str, Any]:
+    def _told(self, judged: dict[str, tuple[Table, NDArray[np.bool_]]]) -> dict[str, object]:
         worst = sorted(judged, key=lambda key: (-int(judged[key][1].sum()), key))
         return {"processes": {key: _details(*judged[key], self.stddev) for key in worst[:_DETAILED]}}
 
@@ -144,7 +136,7 @@ class StepOutlier(Rule):
         )
 
 
-def _details(steps: Table, slow: NDArray[np.bool_], stddev: float) -> dict[str, Any]:
+def _details(steps: Table, slow: NDArray[np.bool_], stddev: float) -> dict[str, object]:
     """Return the classic report's statistics of one process; times in ms."""
     duration = steps["duration"] / 1e6
     normal = duration[~slow]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from holter.analysis.jobs.stragglers import COST, EXCESS, Straggler, stragglers
 from holter.rules import Issue, Issues, Lookback, Rule, Severity, Table, Window, parameter
 from holter.rules.engine import quantile_sketch as _sketch
-from holter.rules.engine.job_facts import steps_span
+from holter.rules.engine.job_facts import steps_span, warm
 
 _BLOCK = 50
 """Steps whose median is one point of a rank's own history."""
@@ -71,7 +70,7 @@ class StragglerRank(Rule):
             return window.insufficient("no_match", text, have=len(np.unique(window.steps["rank"])), need=2)
         if counts.min() < self.min_steps:
             text = "too few steps in steady state on some rank"
-            return window.insufficient("too_few_points", text, have=int(counts.min()), need=self.min_steps)
+            return window.too_few(text, int(counts.min()), self.min_steps)
         window.judged(steps.rows)
         found = [
             one
@@ -115,15 +114,14 @@ class StragglerRank(Rule):
     def _severity(self, worst: Straggler, extra_ms: float) -> Severity:
         if extra_ms < self.min_extra_ms:
             return "info"
-        dear = 100 * worst.excess >= self.critical or 100 * worst.cost >= self.critical_cost
-        return "critical" if dear else "warning"
+        severe = 100 * worst.excess >= self.critical or 100 * worst.cost >= self.critical_cost
+        return "critical" if severe else "warning"
 
 
 def _by_node(found: list[Straggler], steps: Table) -> list[list[Straggler]]:
     """Merge the stragglers of a node if they are all its ranks and there are other nodes."""
-    pairs = set(zip(steps["node"].tolist(), steps["rank"].tolist(), strict=True))
     nodes: dict[str, set[int]] = {}
-    for node, rank in pairs:
+    for node, rank in zip(steps["node"].tolist(), steps["rank"].tolist(), strict=True):
         nodes.setdefault(node, set()).add(rank)
     groups: list[list[Straggler]] = []
     for one in found:
@@ -138,11 +136,11 @@ def _by_node(found: list[Straggler], steps: Table) -> list[list[Straggler]]:
 
 def _learn(window: Window) -> None:
     """Add the medians of whole blocks of steps to each rank's own history."""
-    history: dict[str, dict[str, Any]] = window.state.setdefault("history", {})
+    history = window.state.setdefault("history", {})
     steps = window.new("steps")
-    since = {rank: window.job.warm.get(rank, 2**62) for rank in np.unique(steps["rank"]).tolist()}
-    for rank, warm in since.items():
-        mine = steps.where((steps["rank"] == rank) & (steps["time"] >= warm) & (steps["mode"] != "eval"))
+    steps = warm(steps.where(steps["mode"] != "eval"), window.job)
+    for rank in np.unique(steps["rank"]).tolist():
+        mine = steps.where(steps["rank"] == rank)
         mine = mine.sorted("time", "step", "duration")
         own = (mine["duration"] - np.sum([mine[part] for part in _NOT_OWN], axis=0)) / 1e6
         known = history.setdefault(str(rank), {"open": [], "sketch": {}})

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.analysis.steps.spread import median
-from holter.rules import Issues, Rule, Window, parameter
+from holter.rules import Issues, Rule, State, Window, parameter
 from holter.rules.engine.levels import severity_of
 from holter.rules.patterns.speed import Block, add, mann_whitney
 from holter.schema.phases import BREAKDOWN
@@ -67,7 +67,7 @@ class ThroughputRegression(Rule):
         need = 2 if self.baseline else 4
         if len(blocks) < 2 or state["count"] < need:
             text = "too few steps and too little time for a comparison, in blocks"
-            return window.insufficient("too_few_points", text, have=state["count"], need=need)
+            return window.too_few(text, state["count"], need)
         window.judged(len(blocks[0]["points"]) + len(blocks[1]["points"]))
         current = max(_median(block) for block in blocks)
         reference = min(_median(block) for block in best) if best else 0.0
@@ -124,9 +124,7 @@ class ThroughputRegression(Rule):
                 state["best"] = blocks
         state.setdefault("count", 0)
 
-    def _with_units(
-        self, state: dict[str, Any], steps: Table, *, ended: bool
-    ) -> tuple[Table, NDArray[np.float64]]:
+    def _with_units(self, state: State, steps: Table, *, ended: bool) -> tuple[Table, NDArray[np.float64]]:
         """Return the steps whose units are known; the others wait for a later record."""
         if not state.get("unit"):
             state["unit"] = next((name for name in _UNITS if name in state.get("logged", {})), "steps")
@@ -151,7 +149,7 @@ class ThroughputRegression(Rule):
         return steps.where(ready), np.array(units, dtype=np.float64)
 
 
-def _note_units(state: dict[str, Any], scalars: Table, rank: int | None) -> None:
+def _note_units(state: State, scalars: Table, rank: int | None) -> None:
     """Keep the number of units per step of the judged rank."""
     logged: dict[str, dict[str, float]] = state.setdefault("logged", {})
     chosen = np.isin(scalars["name"].astype(str), _UNITS) & np.isfinite(scalars["value"])

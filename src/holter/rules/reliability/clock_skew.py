@@ -72,8 +72,7 @@ class ClockSkew(Rule):
         ends = [_ends(steps.where(steps["node"] == node)) for node in nodes]
         common = sorted(set.intersection(*(set(e) for e in ends)))
         if len(common) < self.min_steps:
-            text = "too few steps in common between all nodes"
-            return window.insufficient("too_few_points", text, have=len(common), need=self.min_steps)
+            return window.too_few("too few steps in common between all nodes", len(common), self.min_steps)
         window.judged(len(common))
         zero = min(e[common[0]] for e in ends)
         matrix = np.array([[e[step] - zero for step in common] for e in ends], dtype=np.float64) / 1e6

@@ -102,7 +102,7 @@ class OutOfMemoryRisk(Rule):
                 )
 
     def _ranks(self, window: Window) -> Issues:
-        kept: dict[str, dict[str, Any]] = window.state.setdefault("ranks", {})
+        kept = window.state.setdefault("ranks", {})
         for name in ("reserved_peak", "allocated_peak", "total"):
             for rank, series in by_rank(window.new("scalars"), f"cuda.{name}").items():
                 one = kept.setdefault(str(rank), {"node": series.node})
@@ -166,14 +166,13 @@ class OutOfMemoryRisk(Rule):
             used = float(np.median(series.value))
             severity = grade(used, warning=self.host_warning, critical=self.host_critical)
             if severity is not None:
-                evidence: dict[str, Any] = {"used_pct": used}
                 yield self.issue(
                     f"host memory is {used:.0f} % full",
                     severity=severity,
                     code="host",
                     node=node,
                     **series.span,
-                    evidence=evidence,
+                    evidence={"used_pct": used},
                     advice="Fewer loader workers, smaller caches and prefetch; see HostMemoryLeak.",
                 )
 

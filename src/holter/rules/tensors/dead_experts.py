@@ -79,7 +79,7 @@ class DeadExperts(Rule):
         window.judged(1)
         total, one["loads"] = np.array(one["loads"]), [0.0] * experts
         start, one["start"] = one["start"], step + 1
-        held: dict[str, Any] = one["held"]
+        held = one["held"]
         dead = np.flatnonzero(total < self.least * total.mean()).tolist()
         # An expert is dead only while every judgement finds the same expert dead.
         since = {str(e): held.get("dead", {}).get(str(e), start) for e in dead}

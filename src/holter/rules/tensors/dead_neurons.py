@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.rules import Issues, Rule, Severity, Table, Window, parameter
+from holter.analysis.grouping import groups
+from holter.rules import Issues, Rule, Table, Window, parameter
+from holter.rules.engine.levels import grade
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,12 +54,12 @@ class DeadNeurons(Rule):
             window.insufficient("no_input", "no activity of units is recorded; use --save activations@100")
         elif not window.points:
             most = max(one["samples"] for one in state["layers"].values())
-            window.insufficient("too_few_points", "too few samples yet", have=most, need=self.min_samples)
+            window.too_few("too few samples yet", most, self.min_samples)
 
     def _add(
         self, window: Window, name: str, step: int, samples: float, active: NDArray[np.float64]
     ) -> Issues:
-        layers: dict[str, Any] = window.state.setdefault("layers", {})
+        layers = window.state.setdefault("layers", {})
         one = layers.setdefault(name, {"samples": 0.0, "rows": 0, "units": 0, "silent": [], "held": []})
         if one["units"] != len(active):
             one.update(samples=0.0, rows=0, units=len(active), silent=list(range(len(active))), start=step)
@@ -76,9 +78,7 @@ class DeadNeurons(Rule):
         share = min(one["held"])
         if len(one["held"]) < _HOLD or share < self.info:
             return
-        severity: Severity = (
-            "critical" if share >= self.critical else "warning" if share >= self.warn else "info"
-        )
+        severity = grade(share, info=self.info, warning=self.warn, critical=self.critical) or "info"
         yield self.issue(
             f"{len(dead)} of {one['units']} units of {name} were never active in {counted:.0f} samples",
             severity=severity,
@@ -97,18 +97,9 @@ class DeadNeurons(Rule):
 
 def _layers(rows: Table) -> Iterator[tuple[str, int, float, NDArray[np.float64]]]:
     """Yield each layer's counts at each moment it was saved: name, step, samples, active samples per unit."""
-    if not rows.rows:
-        return
-    names, where = np.unique(rows["name"].astype(str), return_inverse=True)
-    order = np.lexsort(
-        (rows["value"], rows["position"], rows["kind"] == "samples", where, rows["rank"], rows["time"])
-    )
-    rows, where = rows.where(order), where[order]
-    keys = np.column_stack([rows["time"], rows["rank"].astype(np.int64), where])
-    first = np.flatnonzero(np.any(np.diff(keys, axis=0, prepend=keys[:1] - 1) != 0, axis=1))
-    for low, high in zip(first, [*first[1:], rows.rows], strict=True):
-        part = slice(low, high)
-        total = (rows["kind"][part] == "samples").nonzero()[0]
-        counts = rows["value"][part][: len(rows["value"][part]) - len(total)]
-        if len(total):
-            yield str(names[where[low]]), int(rows["step"][low]), float(rows["value"][part][total[0]]), counts
+    rows = rows.sorted("time", "rank", "name", "position", "value")
+    for (_, _, name), where in groups(rows["time"], rows["rank"], rows["name"]).items():
+        at = rows.where(where)
+        total = at["kind"] == "samples"
+        if total.any():
+            yield name, int(at["step"][0]), float(at["value"][total][0]), at["value"][~total]

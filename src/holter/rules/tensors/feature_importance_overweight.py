@@ -50,7 +50,7 @@ class FeatureImportanceOverweight(TensorRule):
         if total <= 0 or (self.more_features_only and len(scores) <= self.nfeatures):
             self.withdraw(window, at)
             text = f"there are no importances of more than {self.nfeatures} features"
-            window.insufficient("too_few_points", text, have=len(scores), need=self.nfeatures + 1)
+            window.too_few(text, len(scores), self.nfeatures + 1)
             return
         first = sorted(scores, key=lambda name: (-scores[name], name))[: self.nfeatures]
         share = math.fsum(scores[name] for name in first) / total

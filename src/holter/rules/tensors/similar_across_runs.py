@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis.grouping import groups
 from holter.rules import Issues, Window, parameter
 from holter.rules.patterns.collections import matches
 from holter.rules.patterns.latest import LOSS
@@ -151,10 +152,8 @@ def _others(
     tables: Mapping[str, Table], at: StepRows
 ) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, NDArray[np.float64]]]]:
     """Return another run's rows of a step: one for each tensor, and its elements."""
-    empty = Table.empty("tensors"), Table.empty("scalars"), Table.empty("tensor_values")
     tensors, scalars, values = (
-        _at(tables.get(name, none), at)
-        for name, none in zip(("tensors", "scalars", "tensor_values"), empty, strict=True)
+        _at(tables.get(name) or Table.empty(name), at) for name in ("tensors", "scalars", "tensor_values")
     )
     rows = sorted(_with_scalars(tensors, scalars).to_rows(), key=lambda row: (row["time"], repr(row)))
     return {row["name"]: row for row in rows}, contents(values)
@@ -166,14 +165,6 @@ def _at(table: Table, at: StepRows) -> Table:
 
 
 @lru_cache(maxsize=8)
-def _places(table: Table) -> dict[tuple[int, int], NDArray[np.int64]]:
+def _places(table: Table) -> dict[tuple[Any, ...], NDArray[np.int64]]:
     """Return the row positions of each rank and step, computed once per table."""
-    order = np.lexsort((table["step"], table["rank"]))
-    rank, step = table["rank"][order], table["step"][order]
-    edges = (
-        np.flatnonzero(np.append(True, (rank[1:] != rank[:-1]) | (step[1:] != step[:-1])))
-        if len(order)
-        else order
-    )
-    parts = np.split(order, edges[1:])
-    return {(int(table["rank"][p[0]]), int(table["step"][p[0]])): p for p in parts if len(p)}
+    return groups(table["rank"], table["step"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -69,7 +69,10 @@ class TensorVariance(TensorRule):
             reported = beyond & ~quiet
             columns = {"variance": variance[reported], "limit": limit[reported]}
             for row in self.listed(table.where(reported), **columns) if reported.any() else ():
-                yield self._finding(row, row["variance"], comparator, row["limit"])
+                yield TensorFinding(
+                    tensor=row["name"], what="variance", value=row["variance"], comparator=comparator,
+                    threshold=row["limit"], code="large" if comparator == ">" else "small", role=row["role"],
+                )  # fmt: skip
 
     def _limits(
         self, first: NDArray[np.float64], known: NDArray[np.bool_]
@@ -92,10 +95,3 @@ class TensorVariance(TensorRule):
         kept = window.state.setdefault("first", {}).setdefault(f"{at.rank}/{at.mode}", {})
         known, before = swapped(kept, table["name"].tolist(), {"variance": variance}, first=True)
         return known, np.where(known, before["variance"], variance)
-
-    def _finding(self, row: dict[str, Any], variance: float, comparator: str, limit: float) -> TensorFinding:
-        code = "large" if comparator == ">" else "small"
-        return TensorFinding(
-            tensor=row["name"], what="variance", value=variance, comparator=comparator, threshold=limit,
-            code=code, role=row["role"],
-        )  # fmt: skip

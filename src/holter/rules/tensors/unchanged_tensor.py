@@ -74,8 +74,7 @@ class UnchangedTensor(TensorRule):
 
     def _lengths(self, window: Window, at: StepRows, table: Table) -> NDArray[np.int64]:
         """Return the number of equal values in a row, including these, and keep it."""
-        known: dict[str, dict[str, Any]] = window.state.setdefault("known", {})
-        kept = known.setdefault(f"{at.rank}/{at.mode}", {})
+        kept = window.state.setdefault("known", {}).setdefault(f"{at.rank}/{at.mode}", {})
         now = {"hash": table["fingerprint"].astype(np.int64)}
         if self.rtol or self.atol or not now["hash"].all():
             now |= {name: table[name] for name in _COUNTS}
