@@ -46,6 +46,11 @@ class JobFacts:
             return max(self.warm.values())
         return None if self.trainers or self.first_step is not None else self.start
 
+    def gpu_model(self, node: str, device: str) -> str:
+        """Return the name of a GPU's model; empty if it is unknown."""
+        gpus = self.nodes.get(node, {}).get("gpus") or ()
+        return next((str(gpu.get("name") or "") for gpu in gpus if gpu.get("device") == device), "")
+
 
 def job_facts(steps: Table | None, *, start: int, **facts: Any) -> JobFacts:
     """Compute a job's facts from all of its steps."""

@@ -21,8 +21,35 @@ if TYPE_CHECKING:
     from holter.rules.engine.table_json import State
 
 
+def _rows(table: str) -> cached_property[Table]:
+    return cached_property(lambda window: window._table(table))
+
+
 class Window:
     """The rows for one evaluation of a rule: new ones ended in `(start, end]`, older ones in its lookback."""
+
+    steps = _rows("steps")
+    """The steps within the lookback, warm-up included; see `steady`."""
+    spans = _rows("spans")
+    """The spans that ended within the lookback."""
+    scalars = _rows("scalars")
+    """The scalars within the lookback."""
+    events = _rows("events")
+    """The events within the lookback."""
+    tensors = _rows("tensors")
+    """The statistics of tensors within the lookback."""
+    tensor_values = _rows("tensor_values")
+    """Elements of small tensors, histograms and counts of active units within the lookback."""
+    kernels = _rows("kernels")
+    """The kernels that ended within the lookback; only where they were recorded or imported."""
+    launches = _rows("launches")
+    """The launches of work on accelerators within the lookback."""
+    memory_operations = _rows("memory_operations")
+    """Copies and fills by accelerators that ended within the lookback."""
+    syncs = _rows("syncs")
+    """The times in which the host waited for an accelerator, within the lookback."""
+    operators = _rows("operators")
+    """Operators of the framework within the lookback."""
 
     def __init__(
         self,
@@ -114,11 +141,6 @@ class Window:
                 rows.append(Table({name: columns[name] for name in rows[0].columns}))
         return Table.concat(rows)
 
-    @cached_property
-    def spans(self) -> Table:
-        """The spans that ended within the lookback."""
-        return self._table("spans")
-
     def spans_of(self, phase: str, *, new: bool = False) -> Table:
         """Return the spans of one phase in the lookback, or only new ones; computed once for all rules."""
         self._read.add("spans")
@@ -130,56 +152,6 @@ class Window:
 
         found = self._recent.shared(("spans by phase", since, self.end), self.end, answer)
         return found[phase] if phase in found else Table.empty("spans")
-
-    @cached_property
-    def steps(self) -> Table:
-        """The steps within the lookback, warm-up included; see `steady`."""
-        return self._table("steps")
-
-    @cached_property
-    def scalars(self) -> Table:
-        """The scalars within the lookback."""
-        return self._table("scalars")
-
-    @cached_property
-    def events(self) -> Table:
-        """The events within the lookback."""
-        return self._table("events")
-
-    @cached_property
-    def tensors(self) -> Table:
-        """The statistics of tensors within the lookback."""
-        return self._table("tensors")
-
-    @cached_property
-    def tensor_values(self) -> Table:
-        """Elements of small tensors, histograms and counts of active units within the lookback."""
-        return self._table("tensor_values")
-
-    @cached_property
-    def kernels(self) -> Table:
-        """The kernels that ended within the lookback; only where they were recorded or imported."""
-        return self._table("kernels")
-
-    @cached_property
-    def launches(self) -> Table:
-        """The launches of work on accelerators within the lookback."""
-        return self._table("launches")
-
-    @cached_property
-    def memory_operations(self) -> Table:
-        """Copies and fills by accelerators that ended within the lookback."""
-        return self._table("memory_operations")
-
-    @cached_property
-    def syncs(self) -> Table:
-        """The times in which the host waited for an accelerator, within the lookback."""
-        return self._table("syncs")
-
-    @cached_property
-    def operators(self) -> Table:
-        """Operators of the framework within the lookback."""
-        return self._table("operators")
 
     def new(self, table: str) -> Table:
         """Return the rows that are new in this window."""
@@ -283,6 +255,11 @@ class Window:
             return len(set(self._recent.rows(table, self.start, self.end)["name"].tolist()))
 
         return self._recent.shared(("tensors of", table, self.start, self.end), self.end, answer)
+
+    @property
+    def span(self) -> dict[str, int]:
+        """The time of the lookback, for an issue."""
+        return {"time_start": self._since, "time_end": self.end}
 
     @property
     def _since(self) -> int:

@@ -54,7 +54,7 @@ class MixedPrecisionNotUsed(Rule):
         """Judge each profiled device by its kernel names; without kernels, by counters."""
         found = profiled(window, self.min_steps)
         for one in found:
-            model = _model(window, one)
+            model = window.job.gpu_model(one.node, f"gpu{one.device}")
             if _WITHOUT.search(model.upper()):
                 window.insufficient("no_match", f"{model} has no tensor cores")
                 continue
@@ -124,10 +124,3 @@ class MixedPrecisionNotUsed(Rule):
             window.insufficient(
                 "no_input", f"neither kernels nor counters of the tensor cores were recorded: {HOW}"
             )
-
-
-def _model(window: Window, one: Profiled) -> str:
-    for gpu in window.job.nodes.get(one.node, {}).get("gpus") or ():
-        if gpu.get("device") == f"gpu{one.device}":
-            return str(gpu.get("name") or "")
-    return ""

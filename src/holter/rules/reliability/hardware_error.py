@@ -30,6 +30,10 @@ _XIDS: dict[int, tuple[Severity, str]] = {
     120: ("critical", "an error of the GPU's system processor"),
 }
 """Severity and meaning of the Xid codes, as NVIDIA publishes them."""
+_ROWS: tuple[tuple[str, Severity, str], ...] = (
+    ("gpu.remap_failed", "critical", "a row of memory could not be replaced"),
+    ("gpu.remap_pending", "warning", "rows of memory wait to be replaced at a reset"),
+)
 _MINUTE_S = 60.0
 _BUSY_PCT = 50.0
 
@@ -107,27 +111,18 @@ class HardwareError(Rule):
         if errors is not None:
             before = first.setdefault("/".join(place), float(errors.value[0]))
             now = float(errors.value.max())
-            at = {"time_start": int(errors.time[0]), "time_end": int(errors.time[-1])}
             evidence = {"errors": now, "before_the_job": before}
             if now > before:
                 text = f"{place[1]} had {now - before:.0f} uncorrected memory errors"
-                yield self._issue(place, "ecc", text, "critical", evidence=evidence, **at)
+                yield self._issue(place, "ecc", text, "critical", evidence=evidence, **errors.span)
             elif before > 0:
                 text = f"{place[1]} had memory errors before this job: {before:.0f} not corrected"
-                yield self._issue(place, "ecc_before", text, "warning", evidence=evidence, **at)
-        for metric, code, severity, text in (
-            ("gpu.remap_failed", "remap_failed", "critical", "a row of memory could not be replaced"),
-            (
-                "gpu.remap_pending",
-                "remap_pending",
-                "warning",
-                "rows of memory wait to be replaced at a reset",
-            ),
-        ):
+                yield self._issue(place, "ecc_before", text, "warning", evidence=evidence, **errors.span)
+        for metric, severity, text in _ROWS:
             flag = window.series(metric, new=True).get(place)
             if flag is not None and flag.value.max() > 0:
-                level: Severity = "critical" if severity == "critical" else "warning"
-                yield self._issue(place, code, f"{place[1]}: {text}", level, time_end=int(flag.time[-1]))
+                code = metric.removeprefix("gpu.")
+                yield self._issue(place, code, f"{place[1]}: {text}", severity, time_end=int(flag.time[-1]))
 
     def _links(self, window: Window, place: Place) -> Issues:
         for metric, per_s, limit, code, unit in (

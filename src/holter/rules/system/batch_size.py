@@ -99,7 +99,8 @@ class BatchSize(Rule):
                     continue
                 window.judged(len(series.value))
                 # Another bottleneck comes first: without it, the same batch uses the GPU more.
-                if self._little(cpu, gpu, used) and busy is None:
+                low = cpu < self.cpu_threshold_p95 and gpu < self.gpu_threshold_p95
+                if low and used < self.gpu_memory_threshold_p95 and busy is None:
                     yield self._found(window, node, device, series, (cpu, gpu, used))
 
     def _remember(self, window: Window, metric: str, since: int) -> dict[str, QuantileSketch]:
@@ -114,17 +115,17 @@ class BatchSize(Rule):
                 add(sketches.setdefault(f"{what} of {node}/{device}", {}), series.value)
         return sketches
 
-    def _little(self, cpu: float, gpu: float, memory: float) -> bool:
-        low = cpu < self.cpu_threshold_p95 and gpu < self.gpu_threshold_p95
-        return low and memory < self.gpu_memory_threshold_p95
-
     def _found(
         self, window: Window, node: str, device: str, series: Series, p95: tuple[float, float, float]
     ) -> Issue:
         evidence = dict(zip(("cpu_p95", "gpu_p95", "gpu_memory_p95"), p95, strict=True))
-        factor = _multiplier(window, node)
+        factor, advice = _multiplier(window, node), self.advice
         if factor is not None:
             evidence["batch_multiplier"] = factor
+            if factor >= 2:
+                advice = (
+                    f"Raise the batch size (memory fits {factor} times as much), or use a smaller machine."
+                )
         return self.issue(
             f"{device}, its memory and the CPU are underused: 95th percentiles {p95[1]:.0f} %, "
             f"{p95[2]:.0f} % and {p95[0]:.0f} %",
@@ -132,9 +133,7 @@ class BatchSize(Rule):
             device=device,
             **series.span,
             evidence=evidence,
-            advice=self.advice
-            if factor is None or factor < 2
-            else f"Raise the batch size (memory fits {factor} times as much), or use a smaller machine.",
+            advice=advice,
         )
 
     def _p95(self, window: Window, series: Series) -> float | None:

@@ -126,8 +126,7 @@ class CPUOversubscription(Rule):
             severity=severity,
             code=code,
             node=node,
-            time_start=window.end - round(_MINUTE_S * 1e9),
-            time_end=window.end,
+            **window.span,
             evidence={**here, "cores": cores or None, "processes": processes},
             advice=_ADVICE[code],
         )

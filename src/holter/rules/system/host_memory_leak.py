@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.rules import Issues, Lookback, Rule, Window, parameter
-from holter.rules.engine.trend import mann_kendall, theil_sen
+from holter.rules.engine.trend import rising
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -90,19 +90,14 @@ class HostMemoryLeak(Rule):
         base: dict[str, float],
     ) -> Issues:
         memory = float(window.job.nodes.get(node, {}).get("memory_bytes") or 0)
-        slope = theil_sen(total) * _HOUR_BINS
-        half = len(total) // 2
-        halves = [theil_sen(total[:half]) * _HOUR_BINS, theil_sen(total[half:]) * _HOUR_BINS]
         now = float(np.median(total[-10:]))
         growth = now - base[""]
-        leaks = (
-            slope >= max(self.min_slope_mib_h * _MIB, 0.005 * memory)
-            and slope > 0
-            and min(halves) >= 0.3 * slope
-            and growth >= max(self.min_growth_gib * _GIB, 0.02 * memory)
-            and mann_kendall(total) >= self.min_z
-        )
-        if not leaks:
+        slope = (rising(total, min_z=self.min_z) or 0.0) * _HOUR_BINS
+        if (
+            slope <= 0
+            or slope < max(self.min_slope_mib_h * _MIB, 0.005 * memory)
+            or growth < max(self.min_growth_gib * _GIB, 0.02 * memory)
+        ):
             return
         free = window.series("mem.available").get((node, ""))
         available = float(free.value[-1]) if free is not None else None

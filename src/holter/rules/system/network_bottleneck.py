@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holter.rules import Issue, Issues, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Window, parameter
 from holter.rules.engine.levels import grade
 
 _WINDOW_S = 120.0
@@ -69,11 +69,11 @@ class NetworkBottleneck(Rule):
             share = 100.0 * float(again[place].value.mean()) / float(series.value.mean())
             severity = grade(share, info=self.info, warning=self.warning, critical=self.critical)
             if severity is not None:
-                yield self._issue(
-                    window,
-                    place[0],
-                    "lost_segments",
+                yield self.issue(
                     f"{share:.2g} % of TCP segments were retransmitted",
+                    code="lost_segments",
+                    node=place[0],
+                    **window.span,
                     severity=severity,
                     evidence={"retransmitted_pct": share, "segments": round(segments)},
                 )
@@ -91,11 +91,11 @@ class NetworkBottleneck(Rule):
             use = 100.0 * max(p95) / float(speed.value[-1])
             exposed = 100.0 * float(here["communication"].sum()) / float(here["duration"].sum())
             if use >= self.full_pct and exposed >= self.exposed_pct:
-                yield self._issue(
-                    window,
-                    place[0],
-                    "full",
+                yield self.issue(
                     f"the link is {use:.0f} % full, and communication takes {exposed:.0f} % of the steps",
+                    code="full",
+                    node=place[0],
+                    **window.span,
                     evidence={"link_used_pct": use, "communication_pct": exposed},
                 )
 
@@ -108,15 +108,11 @@ class NetworkBottleneck(Rule):
         usual = float(np.median(list(speeds.values())))
         for node, speed in sorted(speeds.items()):
             if speed < 0.9 * usual:
-                yield self._issue(
-                    window,
-                    node,
-                    "slow_link",
+                yield self.issue(
                     f"the link of {node} runs at {speed * 8e-9:g} Gbit/s, most others at {usual * 8e-9:g}",
+                    code="slow_link",
+                    node=node,
+                    **window.span,
                     severity="critical",
                     evidence={"bytes_per_s": speed, "usual_bytes_per_s": usual},
                 )
-
-    def _issue(self, window: Window, node: str, code: str, text: str, **about: object) -> Issue:
-        start = window.end - round(_WINDOW_S * 1e9)
-        return self.issue(text, code=code, node=node, time_start=start, time_end=window.end, **about)

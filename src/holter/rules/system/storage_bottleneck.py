@@ -75,8 +75,7 @@ class StorageBottleneck(Rule):
                     severity=severity,
                     code=code,
                     node=node,
-                    time_start=window.end - round(_WINDOW_S * 1e9),
-                    time_end=window.end,
+                    **window.span,
                     evidence=evidence,
                 )
         if not window.points:

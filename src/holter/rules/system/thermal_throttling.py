@@ -125,9 +125,10 @@ class ThermalThrottling(Rule):
         if severity is None:
             return
         code = next(name for name, level in levels.items() if level == severity)
+        slow = max(gpu.slow, gpu.brake)
         texts = {
             "heat": f"heat lowers the clock of {place[1]} in {gpu.heat:.1f} % of its busy time",
-            "hardware": f"hardware slows {place[1]} in {max(gpu.slow, gpu.brake):.1f} % of its busy time",
+            "hardware": f"hardware slows {place[1]} in {slow:.1f} % of its busy time",
             "slower": f"{place[1]} runs {deficit or 0:.0f} % slower than other GPUs of its model",
         }
         yield self._issue(
@@ -164,9 +165,7 @@ class ThermalThrottling(Rule):
             yield self._issue(window, place, "hot_memory", text, evidence={"memory_temp_c": degrees})
 
     def _issue(self, window: Window, place: Place, code: str, text: str, **about: Any) -> Issue:
-        start = window.end - round(_WINDOW_S * 1e9)
-        span = {"time_start": start, "time_end": window.end}
-        return self.issue(text, code=code, node=place[0], device=place[1], **span, **about)
+        return self.issue(text, code=code, node=place[0], device=place[1], **window.span, **about)
 
 
 def _values(window: Window, metric: str, place: Place, at: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -185,19 +184,12 @@ def _share(reasons: NDArray[np.float64], bits: int) -> float:
 
 def _deficit(window: Window, place: Place, gpus: dict[Place, _Gpu]) -> float | None:
     """Return by how many percent a GPU is slower than the median of the other GPUs of its model."""
-    own, model = gpus[place].clock, _model(window, place)
+    own, model = gpus[place].clock, window.job.gpu_model(*place)
     others = [
         gpu.clock
         for other, gpu in gpus.items()
-        if other != place and gpu.clock is not None and _model(window, other) == model
+        if other != place and gpu.clock is not None and window.job.gpu_model(*other) == model
     ]
     if own is None or not others or np.median(others) <= 0:
         return None
     return 100.0 * (1.0 - own / float(np.median(others)))
-
-
-def _model(window: Window, place: Place) -> str:
-    for gpu in window.job.nodes.get(place[0], {}).get("gpus") or ():
-        if gpu.get("device") == place[1]:
-            return str(gpu.get("name"))
-    return ""
