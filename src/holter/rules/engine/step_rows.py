@@ -107,7 +107,7 @@ def rank_steps(new: Mapping[str, Table], state: State, *, ended: bool) -> RankSt
         for name in ("rank", "time", "step")
     )
     modes, mode = _coded([text for t in tables.values() for text in t["mode"].tolist()])
-    order = _order(rank, time, step, mode)
+    order = np.lexsort((mode, step, time, rank))
     # A run of one step ends where another begins.
     begins = np.ones(len(order), dtype=bool)
     begins[1:] = False
@@ -135,25 +135,8 @@ def rank_steps(new: Mapping[str, Table], state: State, *, ended: bool) -> RankSt
 def _coded(texts: list[str]) -> tuple[list[str], NDArray[np.int64]]:
     """Return the distinct texts in order, and the index of each text."""
     known = sorted(set(texts))
-    if len(known) < 2:
-        return known, np.zeros(len(texts), dtype=np.int64)
     code = {text: i for i, text in enumerate(known)}
     return known, np.fromiter(map(code.__getitem__, texts), np.int64, len(texts))
-
-
-def _order(
-    rank: NDArray[np.int64], time: NDArray[np.int64], step: NDArray[np.int64], mode: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Sort by rank, then time, then step and mode."""
-    order = np.argsort(rank, kind="stable")
-    a, b = order[1:], order[:-1]
-    same = rank[a] == rank[b]
-    # Rows are usually in the order of time, with one step per moment; then a sort by rank is enough.
-    if np.any(
-        same & ((time[a] < time[b]) | ((time[a] == time[b]) & ((step[a] != step[b]) | (mode[a] != mode[b]))))
-    ):
-        return np.lexsort((mode, step, time, rank))
-    return order
 
 
 def _split(table: Table, runs: NDArray[np.int64], count: int) -> tuple[Table, NDArray[np.int64], Table]:
