@@ -16,8 +16,6 @@ from holter.schema.table import Table, repeated
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from numpy.typing import NDArray
-
     from holter.rules.engine.table_json import State
 
 
@@ -180,15 +178,12 @@ class Window:
         found = self._recent.series(metric, self.start if new else self._since, self.end, last)
         if since is None or all(one.time[0] > since for one in found.values()):
             return found
-        cuts: dict[int, tuple[int, NDArray[np.int64]]] = {}
-        for series in found.values():
-            if id(series.time) not in cuts:  # series of one node share one array of times
-                at = int(series.time.searchsorted(since, side="right"))
-                cuts[id(series.time)] = at, series.time[at:]
-        later = {place: (series.value, *cuts[id(series.time)]) for place, series in found.items()}
-        return {
-            place: SampleSeries(time, value[at:]) for place, (value, at, time) in later.items() if len(time)
-        }
+        later = {}
+        for place, (time, value) in found.items():
+            at = int(time.searchsorted(since, side="right"))
+            if at < len(time):
+                later[place] = SampleSeries(time[at:], value[at:])
+        return later
 
     def seen(self, metric: str, *, since: int | None = None) -> dict[Place, int]:
         """Count all readings of a metric up to now, kept in `state`; call it once in each window."""
