@@ -1,9 +1,10 @@
 """The rules that judge a job, and their registry.
 
-Each rule is one file. To add a rule, add a file `my_rule.py` to the folder of its category, with one frozen
-dataclass `MyRule(Rule)`: parameters made by `parameter`, each followed by its sentence, the tables that it
-`reads`, its description, and `evaluate`. The folders are the registry; installed packages add their rules
-under the entry point `holter.rules`. The contract is in `holter.rules.rule`.
+Each rule is one file. To add a rule, add a file `my_rule.py` to the folder of its category, with one class
+`MyRule(Rule)` under `@rule_class`: parameters made by `parameter`, each followed by its sentence, the tables
+that it `reads`, its formula, and `evaluate`. The module's docstring describes it: `MyRule: what it finds.`
+The folders are the registry; installed packages add their rules under the entry point `holter.rules`. The
+contract is in `holter.rules.rule`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from holter.rules.own.files import split_reference
 from holter.rules.own.function import rule
 from holter.rules.own.step import Step
 from holter.rules.own.when import WHEN, expression
-from holter.rules.rule import CATEGORIES, BadRule, Issue, Issues, Rule
+from holter.rules.rule import CATEGORIES, BadRule, Issue, Issues, Rule, rule_class
 from holter.rules.sandbox.file_rule import load
 from holter.schema.severity import SEVERITIES, Severity
 from holter.schema.table import Table
@@ -58,6 +59,7 @@ __all__ = [
     "find",
     "parameter",
     "rule",
+    "rule_class",
 ]
 
 Job = JobFacts

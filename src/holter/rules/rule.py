@@ -6,7 +6,7 @@ import inspect
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 from holter.parameters import BadParameter, Parameter, checked, declared, plain, resolved
 from holter.rules.engine.lookback import Lookback
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from holter.rules.engine.window import Window
 
+R = TypeVar("R")
 PACKAGE = __name__.rpartition(".")[0]
 CATEGORIES = ("system", "framework", "training", "tensors", "data", "reliability")
 """The folders that hold rules, in the order in which they are listed."""
@@ -58,7 +59,13 @@ Issues = Iterator[Issue]
 """What `evaluate` returns."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def rule_class(cls: type[R]) -> type[R]:
+    """Decorate a class of rules: a frozen dataclass, whose fields are its parameters."""
+    return dataclass(frozen=True, slots=True, kw_only=True)(cls)
+
+
+@rule_class
 class Rule:
     """The base class of rules. Its fields are its parameters; it uses no file, clock or device."""
 

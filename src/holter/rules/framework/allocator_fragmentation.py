@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from holter.rules import Issues, Lookback, Rule, Severity, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Severity, Window, parameter, rule_class
 from holter.rules.engine.levels import grade, worst
 from holter.rules.patterns.ranks import Scalars, by_rank, last
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class AllocatorFragmentation(Rule):
     """PyTorch's allocator reserves most of a GPU but cannot use much of it, or must free its cache."""
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from holter.rules import Issues, Lookback, Rule, Table, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Table, Window, parameter, rule_class
 from holter.rules.engine.job_facts import steps_span
 from holter.rules.engine.levels import severity_of, worth
 
@@ -14,7 +12,7 @@ _PAUSE_NS = 60_000_000_000
 """A longer gap is a restart or a pause, not overhead of each step."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class BetweenStepOverhead(Rule):
     """Code outside the known parts of a step takes time between the work of one step and the next.
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from holter.rules import Issues, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Window, parameter, rule_class
 from holter.rules.engine import last_hour as _hour
 from holter.rules.engine.levels import severity_of, worth
 
@@ -22,7 +21,7 @@ _SMALL_BYTES = 64e6
 _IDLE_DISK = 10e6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class CheckpointStall(Rule):
     """Steps are blocked by checkpoints for too large a share of the time, or once for too long."""
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from holter.analysis.intervals import difference, union
-from holter.rules import Issues, Lookback, Rule, Table, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Table, Window, parameter, rule_class
 from holter.rules.engine.levels import grade
 from holter.rules.patterns.profiled import LOOKBACK_S, Profiled, profiled
 
@@ -31,7 +30,7 @@ class _Exposed(NamedTuple):
     exposed_ms: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class CommNotOverlapped(Rule):
     """Data moves between ranks while a device computes nothing, for a large share of the step time."""
 

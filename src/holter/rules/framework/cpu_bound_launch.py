@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.analysis.intervals import difference, union
-from holter.rules import Issues, Lookback, Rule, Table, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Table, Window, parameter, rule_class
 from holter.rules.engine.levels import grade
 from holter.rules.patterns.gpu_owners import READS, ours, owners
 from holter.rules.patterns.profiled import LOOKBACK_S, Profiled, covered, elsewhere, profiled
@@ -24,7 +23,7 @@ _SLOW_HOST_NS = 20_000
 _BREAKS = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class CpuBoundLaunch(Rule):
     """A device idles because the host launched its next kernel only after the device ran out of work."""
 

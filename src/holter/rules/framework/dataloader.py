@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
-from holter.rules import Issues, Lookback, Rule, Table, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Table, Window, parameter, rule_class
 from holter.rules.engine import quantile_sketch as _sketch
 from holter.rules.patterns.event_details import details_of
 
@@ -32,7 +31,7 @@ class _Node(TypedDict):
     waits: _sketch.QuantileSketch
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class Dataloader(Rule):
     """The number of processes that load data is far from the number of cores.
 

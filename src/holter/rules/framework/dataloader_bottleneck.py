@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
 import numpy as np
 
 from holter.analysis.loading import dataloading
-from holter.rules import Issues, Lookback, Rule, Severity, State, Table, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Severity, State, Table, Window, parameter, rule_class
 from holter.rules.engine.job_facts import steps_span
 
 _SPANS_S = 120.0
@@ -17,7 +16,7 @@ _EXPLAIN_EVERY_NS = 60_000_000_000
 _COMPUTE = ("forward", "backward", "optimizer")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class DataloaderBottleneck(Rule):
     """The training thread spends too large a share of its steps waiting for the next batch."""
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from holter.rules import Issues, Rule, Window, parameter
+from holter.rules import Issues, Rule, Window, parameter, rule_class
 from holter.rules.engine.levels import severity_of, worth
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class EvalOverhead(Rule):
     """Evaluation takes too large a share of whole cycles of training and evaluation."""
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from holter.rules import Issues, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Window, parameter, rule_class
 from holter.schema.phases import BREAKDOWN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class FirstStepSlow(Rule):
     """The first step takes many times as long as the later ones: autotuning, compiling, cold caches."""
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from holter.rules import Issues, Rule, Table, Window, parameter
+from holter.rules import Issues, Rule, Table, Window, parameter, rule_class
 from holter.rules.engine import last_hour as _hour
 from holter.rules.engine.job_facts import warm
 from holter.rules.engine.levels import severity_of, worth
@@ -18,7 +17,7 @@ _SHORT_NS = 5_000_000
 """Shorter pauses are normal in Python: a note at most."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class GCPause(Rule):
     """In each step training waits for the rank with the longest garbage-collection pause."""
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from holter.rules import Issues, Rule, State, Window, parameter
+from holter.rules import Issues, Rule, State, Window, parameter, rule_class
 from holter.rules.engine.trend import rising
 from holter.rules.patterns.ranks import Scalars, by_rank
 
@@ -19,7 +17,7 @@ _LEAST = 8
 _MIB = 2**20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class GPUMemoryLeak(Rule):
     """The memory that a rank has allocated on its GPU at the end of steps rises steadily."""
 

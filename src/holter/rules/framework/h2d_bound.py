@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from holter.analysis.intervals import difference
-from holter.rules import Issues, Lookback, Rule, Table, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Table, Window, parameter, rule_class
 from holter.rules.engine import last_hour as _hour
 from holter.rules.engine.job_facts import warm
 from holter.rules.engine.levels import severity_of, worth
@@ -16,7 +14,7 @@ from holter.rules.patterns.profiled import covered
 _LARGE = 10e6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class H2DBound(Rule):
     """Exposed copies from host to device take too large a share of the time.
 

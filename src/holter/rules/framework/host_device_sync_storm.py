@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.analysis.intervals import difference, inside, measure, union
-from holter.rules import Issues, Lookback, Rule, Severity, Table, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Severity, Table, Window, parameter, rule_class
 from holter.rules.engine.levels import grade, worst
 from holter.rules.patterns.profiled import HOW, LOOKBACK_S, Profiled, elsewhere, profiled
 
@@ -20,7 +19,7 @@ _AFTER_NS = 200_000
 """Idle time that begins this soon after a wait is caused by it, because the host has no launches queued."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class HostDeviceSyncStorm(Rule):
     """The host waits for the device, after which the device waits for the host."""
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from holter.rules import Issues, Lookback, Rule, Table, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Table, Window, parameter, rule_class
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class LoaderWorkerImbalance(Rule):
     """One worker takes far longer per batch than the others; batches keep their order, so all wait for it."""
 

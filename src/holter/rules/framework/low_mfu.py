@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from holter.analysis.device.flops import peak, transformer_flops
-from holter.rules import Issues, Lookback, Rule, Table, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Table, Window, parameter, rule_class
 from holter.rules.engine.job_facts import steps_span
 from holter.rules.engine.levels import grade
 from holter.rules.patterns.ranks import by_rank
@@ -17,7 +15,7 @@ _OTHERS = {"info": None, "warning": 10.0, "critical": 3.0}
 """Limits for models other than large transformers."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class LowMFU(Rule):
     """The model's operations are a small share of what its devices can compute in the same time."""
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from holter.rules import Issues, Rule, Window, parameter
+from holter.rules import Issues, Rule, Window, parameter, rule_class
 from holter.rules.patterns.event_details import details_of
 
 _MOMENTS = ("process", "framework")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class MaxInitializationTime(Rule):
     """The time from the job's start to its first step exceeds the limit.
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
 from holter.analysis.device.kernel_names import product
-from holter.rules import Issues, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Window, parameter, rule_class
 from holter.rules.patterns.gpu_owners import READS, ours, owners
 from holter.rules.patterns.profiled import HOW, LOOKBACK_S, Profiled, profiled
 
@@ -23,7 +22,7 @@ _TF32 = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class MixedPrecisionNotUsed(Rule):
     """Most of a device's time goes into matrix products, few of them in reduced precision."""
 

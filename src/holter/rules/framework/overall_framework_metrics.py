@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
-from holter.rules import Issues, Rule, State, Table, Window
+from holter.rules import Issues, Rule, State, Table, Window, rule_class
 from holter.schema.phases import BREAKDOWN
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ class _Rank(TypedDict):
     parts: dict[str, int]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class OverallFrameworkMetrics(Rule):
     """Time in each mode, in each part of the step, between steps, and in operators. It never fires."""
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 import numpy as np
 
-from holter.rules import Issues, Rule, Window, parameter
+from holter.rules import Issues, Rule, Window, parameter, rule_class
 from holter.rules.engine.levels import severity_of
 
 _UNITS = ("tokens", "samples")
@@ -16,7 +15,7 @@ _OPEN_STEPS = 100
 """Number of steps that may wait for all ranks."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class RankDataImbalance(Rule):
     """In most steps one rank has far more tokens or samples than the others, which then wait for it."""
 

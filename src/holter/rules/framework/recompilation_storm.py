@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from holter.rules import Issues, Rule, State, Table, Window, parameter
+from holter.rules import Issues, Rule, State, Table, Window, parameter, rule_class
 from holter.rules.engine.levels import severity_of, worst, worth
 
 _BIN = 50
 """Steps that are counted together."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class RecompilationStorm(Rule):
     """Code is compiled again and again, long after warm-up."""
 

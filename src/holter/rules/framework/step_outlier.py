@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.analysis.grouping import groups
 from holter.analysis.steps.spread import median, spread
-from holter.rules import Issues, Lookback, Rule, Table, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Table, Window, parameter, rule_class
 from holter.rules.engine.job_facts import steps_span
 from holter.schema.phases import BREAKDOWN
 
@@ -21,7 +20,7 @@ _DETAILED = 32
 """Number of processes with statistics: those with the most outliers."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class StepOutlier(Rule):
     """Too many steps of a rank are far slower than usual without a checkpoint, evaluation or compilation."""
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from holter.analysis.jobs.stragglers import COST, EXCESS, Straggler, stragglers
-from holter.rules import Issue, Issues, Lookback, Rule, Severity, Table, Window, parameter
+from holter.rules import Issue, Issues, Lookback, Rule, Severity, Table, Window, parameter, rule_class
 from holter.rules.engine import quantile_sketch as _sketch
 from holter.rules.engine.job_facts import steps_span, warm
 
@@ -16,7 +14,7 @@ _BLOCK = 50
 _NOT_OWN = ("communication", "eval", "checkpoint")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class StragglerRank(Rule):
     """The own work of one rank, without waiting, takes longer than that of the others in most steps."""
 

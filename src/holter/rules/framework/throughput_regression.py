@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.analysis.steps.spread import median
-from holter.rules import Issues, Rule, State, Window, parameter
+from holter.rules import Issues, Rule, State, Window, parameter, rule_class
 from holter.rules.engine.levels import severity_of
 from holter.rules.patterns.speed import Block, add, mann_whitney
 from holter.schema.phases import BREAKDOWN
@@ -23,7 +22,7 @@ _WAITING = 5_000
 """Number of steps that may wait for their tokens or samples."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class ThroughputRegression(Rule):
     """Tokens, samples or steps per second have fallen below what this job, or a baseline, reached.
 

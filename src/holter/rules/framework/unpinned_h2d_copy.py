@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.analysis.intervals import difference
 from holter.analysis.loading import dataloading
-from holter.rules import Issues, Lookback, Rule, Severity, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Severity, Window, parameter, rule_class
 from holter.rules.patterns.profiled import HOW, LOOKBACK_S, Profiled, covered, profiled
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ _BLOCKING = re.compile(r"memcpy(?!.*async)", re.IGNORECASE)
 _MIN_STEPS = 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class UnpinnedH2DCopy(Rule):
     """Copies of batches from pageable memory or by blocking calls take time."""
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from holter.rules import Issues, Lookback, Rule, Table, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Table, Window, parameter, rule_class
 from holter.rules.engine.levels import severity_of
 from holter.rules.patterns.event_details import details_of
 
@@ -14,7 +12,7 @@ _STABLE = 0.2
 """Largest variation of a skew over the steps, as a share of it; a clock skew is constant."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class ClockSkew(Rule):
     """A node's wall clock moved during the job, or nodes end the same steps at different times."""
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from holter.rules import Issues, Lookback, Rule, Series, Severity, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Series, Severity, Window, parameter, rule_class
 from holter.rules.engine.levels import worst
 from holter.rules.engine.trend import rising
 
@@ -16,7 +14,7 @@ _MIN_MINUTES = 15
 _GIB = 2**30
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class DiskFull(Rule):
     """The disk of the store has little free space, or fills so steadily that it is soon full."""
 

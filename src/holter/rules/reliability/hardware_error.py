@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from holter.analysis.steps.spread import median
-from holter.rules import Issue, Issues, Lookback, Place, Rule, Severity, Window, parameter
+from holter.rules import Issue, Issues, Lookback, Place, Rule, Severity, Window, parameter, rule_class
 from holter.rules.patterns.gpu_owners import READS, ours, owners
 
 _XIDS: dict[int, tuple[Severity, str]] = {
@@ -38,7 +37,7 @@ _MINUTE_S = 60.0
 _BUSY_PCT = 50.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class HardwareError(Rule):
     """The driver reports an Xid, memory errors, a slow PCIe link, or NVLink errors."""
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from holter.rules import Issues, Rule, Window, parameter
+from holter.rules import Issues, Rule, Window, parameter, rule_class
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class NoCheckpoint(Rule):
     """No checkpoint was finished for hours, so a failure loses all this work."""
 

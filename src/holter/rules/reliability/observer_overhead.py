@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from holter.rules import Issues, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Window, parameter, rule_class
 from holter.rules.engine.levels import severity_of, worth
 from holter.rules.patterns.event_details import details_of
 
@@ -14,7 +12,7 @@ _BUSY = 80.0
 """Below this CPU utilization the agent does not take CPU time from the training."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class ObserverOverhead(Rule):
     """Holter's agent takes CPU that training needs, or its recorder takes time of the training loop."""
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from holter.analysis.steps.spread import median
-from holter.rules import Issues, Lookback, Place, Rule, Severity, Window, parameter
+from holter.rules import Issues, Lookback, Place, Rule, Severity, Window, parameter, rule_class
 from holter.rules.engine.levels import grade
 from holter.rules.engine.trend import mann_kendall, theil_sen
 from holter.rules.patterns.gpu_owners import READS, owners
@@ -21,7 +20,7 @@ _CACHE_PCT = 30.0
 _GROWN_POINTS = 2.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class OutOfMemoryRisk(Rule):
     """GPU memory at its peak or host memory is close to its limit, or an allocation failed."""
 

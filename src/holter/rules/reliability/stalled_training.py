@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from holter.rules import Issues, Rule, Window, parameter
+from holter.rules import Issues, Rule, Window, parameter, rule_class
 from holter.rules.patterns.stalls import LOOKBACK, READS, Stalls
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class StalledTraining(Rule):
     """A rank hangs, is lost, or has ended no step for far longer than its steps usually take."""
 

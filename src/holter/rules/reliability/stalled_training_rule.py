@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 
 import numpy as np
 
-from holter.rules import Issues, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Window, parameter, rule_class
 from holter.rules.patterns.stalls import LOOKBACK, READS, Stalls
 
 SAVED = ("tensors", "tensor_values", "scalars")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class StalledTrainingRule(Rule):
     """Nothing was saved for longer than threshold; without a threshold the rule judges as StalledTraining."""
 

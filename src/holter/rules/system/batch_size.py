@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.analysis.machine.snapshots import busiest, matrix, moments
 from holter.analysis.steps.spread import quantile
-from holter.rules import Issue, Issues, Lookback, Rule, Series, Window, parameter
+from holter.rules import Issue, Issues, Lookback, Rule, Series, Window, parameter, rule_class
 from holter.rules.engine.quantile_sketch import QuantileSketch, add, box
 from holter.rules.patterns.gpu_owners import READS, ours, owners
 from holter.rules.patterns.patience import start_of, too_early
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class BatchSize(Rule):
     """The CPU, a GPU and its memory are underused, and no other bottleneck is visible."""
 

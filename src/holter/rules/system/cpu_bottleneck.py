@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holter.analysis.machine.snapshots import any_above, busiest, matrix
-from holter.rules import Issues, Window, parameter
+from holter.rules import Issues, Window, parameter, rule_class
 from holter.rules.patterns.gpu_owners import READS
 from holter.rules.patterns.patience import start_of
 from holter.rules.patterns.snapshot_rule import SnapshotRule
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class CPUBottleneck(SnapshotRule):
     """A GPU idles while the CPU is saturated, in too many snapshots of a node."""
 

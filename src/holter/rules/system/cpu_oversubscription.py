@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
-from holter.rules import Issue, Issues, Lookback, Rule, Severity, Window, parameter
+from holter.rules import Issue, Issues, Lookback, Rule, Severity, Window, parameter, rule_class
 from holter.rules.engine.levels import grade, worst
 from holter.rules.patterns.patience import start_of
 
@@ -19,7 +18,7 @@ _ADVICE = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class CPUOversubscription(Rule):
     """Threads wait for a core, or a quota stops them."""
 

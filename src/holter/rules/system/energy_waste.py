@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from holter.analysis.machine.snapshots import matrix
-from holter.rules import Issues, Rule, Window, parameter
+from holter.rules import Issues, Rule, Window, parameter, rule_class
 from holter.rules.engine.levels import grade
 from holter.rules.engine.lookback import place_of
 from holter.rules.patterns.gpu_owners import READS, ours, owners
@@ -17,7 +15,7 @@ _GAP_READINGS = 5
 _KWH = 3.6e6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class EnergyWaste(Rule):
     """The GPUs of the job use a large share of their energy while they idle."""
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.analysis.steps.spread import median
-from holter.rules import Issues, Lookback, Rule, Series, State, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Series, State, Window, parameter, rule_class
 from holter.rules.engine.quantile_sketch import box, quantile, remember
 from holter.rules.patterns.gpu_owners import READS, ours, owners
 
@@ -19,7 +18,7 @@ _WINDOWS = 3
 """Number of windows in a row in which memory must stay above the limit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class GPUMemoryIncrease(Rule):
     """A GPU uses clearly more memory than after warm-up. GPUMemoryLeak finds slow growth."""
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.rules import Issues, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Window, parameter, rule_class
 from holter.rules.engine.trend import rising
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ _CAUSES = {"trainer": "main", "worker": "workers"}
 """Names of the process roles for messages; other roles keep their name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class HostMemoryLeak(Rule):
     """The memory of the job's processes on a node shows a steady upward trend that does not level off."""
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.analysis.loading import dataloading
 from holter.analysis.machine.snapshots import any_above, matrix
-from holter.rules import Issues, Lookback, Table, Window, parameter
+from holter.rules import Issues, Lookback, Table, Window, parameter, rule_class
 from holter.rules.engine.job_facts import steps_span
 from holter.rules.patterns.gpu_owners import READS
 from holter.rules.patterns.patience import start_of
@@ -23,7 +22,7 @@ _SPANS_S = 60.0
 _READING = ("read", "decode", "transform", "fetch")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class IOBottleneck(SnapshotRule):
     """A GPU idles while cores wait for storage, or training waits for data and loading is mostly reading."""
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.rules import Issues, Lookback, Place, Reason, Rule, Series, Window, parameter
+from holter.rules import Issues, Lookback, Place, Reason, Rule, Series, Window, parameter, rule_class
 from holter.rules.patterns.gpu_owners import READS, ours, owners
 from holter.rules.patterns.patience import start_of, too_early
 
@@ -23,7 +22,7 @@ _MAX_DEVICES = 512
 """Number of GPUs that are compared: the number of pairs grows with its square."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class LoadBalancing(Rule):
     """The utilizations of two GPUs are distributed differently, and their means differ."""
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.analysis.steps.spread import quantile
-from holter.rules import Issues, Lookback, Place, Rule, Series, Table, Window, parameter
+from holter.rules import Issues, Lookback, Place, Rule, Series, Table, Window, parameter, rule_class
 from holter.rules.engine.lookback import place_of
 from holter.rules.engine.quantile_sketch import box, remember
 from holter.rules.patterns.gpu_owners import READS, ours, owners
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class LowGPUUtilization(Rule):
     """A GPU's utilization is low, or it fluctuates, over the last minutes of training."""
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from holter.rules import Issues, Lookback, Rule, Severity, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Severity, Window, parameter, rule_class
 from holter.rules.patterns.ranks import by_rank, last
 
 _STEPS = 50
 _MIN_STEPS = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class MemoryImbalance(Rule):
     """One rank's GPU is much fuller than most others, which limits the batch of all ranks."""
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from holter.rules import Issues, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Window, parameter, rule_class
 from holter.rules.engine.levels import grade
 
 _WINDOW_S = 120.0
 _MIN_STEPS = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class NetworkBottleneck(Rule):
     """Training waits for a full link, segments are lost, or the link of a node is slower than others."""
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.analysis.machine.snapshots import matrix, moments
-from holter.rules import Issues, Place, Rule, Series, Window
+from holter.rules import Issues, Place, Rule, Series, Window, rule_class
 from holter.rules.engine.quantile_sketch import add, statistics
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ _GROUPS: dict[str, tuple[tuple[str, ...], str]] = {
 """The figures of each node: metrics, and how the values of their devices are combined."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class OverallSystemUsage(Rule):
     """Statistics of each node's CPU, GPU, memory, I/O and network. It never fires."""
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holter.parameters import nearest
-from holter.rules import BadRule, Issues, Rule, Window, catalogue, parameter
+from holter.rules import BadRule, Issues, Rule, Window, catalogue, parameter, rule_class
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +26,7 @@ _RULES = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class ProfilerReport(Rule):
     """Runs the profiler rules for one report of all of them. It never fires itself; its rules do.
 

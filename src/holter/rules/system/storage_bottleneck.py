@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.rules import Issues, Lookback, Place, Rule, Severity, Window, parameter
+from holter.rules import Issues, Lookback, Place, Rule, Severity, Window, parameter, rule_class
 
 if TYPE_CHECKING:
     from holter.rules.engine.lookback import SampleSeries as Readings
@@ -19,7 +18,7 @@ _MIN_OPERATIONS = 10.0
 _MIN_STEPS = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class StorageBottleneck(Rule):
     """Tasks wait for I/O while training waits for data."""
 

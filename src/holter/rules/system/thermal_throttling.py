@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from holter.analysis.machine.snapshots import matrix
 from holter.analysis.steps.spread import median
-from holter.rules import Issue, Issues, Lookback, Place, Rule, Window, parameter
+from holter.rules import Issue, Issues, Lookback, Place, Rule, Window, parameter, rule_class
 from holter.rules.engine.levels import grade, worst
 from holter.rules.patterns.gpu_owners import READS, ours, owners
 
@@ -32,7 +31,7 @@ class _Gpu(NamedTuple):
     clock: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class ThermalThrottling(Rule):
     """A busy GPU lowers its clock because of heat or power, or runs slower than other GPUs of its model."""
 

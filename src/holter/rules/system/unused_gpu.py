@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from holter.rules import Issues, Place, Rule, Window, parameter
+from holter.rules import Issues, Place, Rule, Window, parameter, rule_class
 from holter.rules.engine.lookback import place_of
 from holter.rules.patterns.gpu_owners import READS, owners
 
@@ -14,7 +12,7 @@ _MANY = 0.25
 """Critical when more than this share of the devices is unused."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class UnusedGPU(Rule):
     """A GPU that the job may use never works and holds almost no memory, while another GPU works."""
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.rules import Table, Window, parameter
+from holter.rules import Table, Window, parameter, rule_class
 from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensors import TensorRule
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from holter.rules.engine.step_rows import StepRows
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class AllZero(TensorRule):
     """A tensor consists of zeros, at least to the share `threshold`."""
 

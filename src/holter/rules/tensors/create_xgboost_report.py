@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from holter.rules import rule_class
 from holter.rules.patterns.labels import MOST_CLASSES
 from holter.rules.patterns.losses import LossRule
 from holter.rules.patterns.tensor_values import contents, shaped
@@ -27,7 +27,7 @@ MOST_SHOWN = 100
 """Largest number of classes of a confusion matrix that is handed over."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class CreateXgboostReport(TensorRule):
     """Hands over the figures of the XGBoost report. It never fires."""
 

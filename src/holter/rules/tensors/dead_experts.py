@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from holter.rules import Issues, Rule, Severity, Window, parameter
+from holter.rules import Issues, Rule, Severity, Window, parameter, rule_class
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.logged import pattern
 
@@ -17,7 +16,7 @@ _ENOUGH = 100
 """Tokens per expert that a judgement is made of at least: then a tenth of it is no chance."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class DeadExperts(Rule):
     """The router of a mixture of experts sends nearly all tokens to few experts for hundreds of steps."""
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.analysis.grouping import groups
-from holter.rules import Issues, Rule, Table, Window, parameter
+from holter.rules import Issues, Rule, Table, Window, parameter, rule_class
 from holter.rules.engine.levels import grade
 
 if TYPE_CHECKING:
@@ -21,7 +20,7 @@ _HOLD, _ROWS = 3, 4
 """Number of judgements in a row that must agree; minimum number of saved steps per judgement."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class DeadNeurons(Rule):
     """Units or channels were inactive in all of the last thousands of samples."""
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
-from holter.rules import parameter
+from holter.rules import parameter, rule_class
 from holter.rules.patterns.units import UnitRule
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class DeadRelu(UnitRule):
     """Too many units of a ReLU layer always output zero."""
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from holter.rules import Window, parameter
+from holter.rules import Window, parameter, rule_class
 from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensors import TensorRule
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from holter.rules.engine.step_rows import StepRows
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class FeatureImportanceOverweight(TensorRule):
     """The few most important features of a tree model weigh far more than all others together."""
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from holter.rules import BadRule, parameter
+from holter.rules import BadRule, parameter, rule_class
 from holter.rules.patterns.units import UnitRule
 
 RECORDED = {"tanh": (-3.8, 3.8), "sigmoid": (-6.0, 6.0)}
 """Between which inputs the recorder counts a unit as active."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class SaturatedActivation(UnitRule):
     """Too many inputs of a tanh or sigmoid layer lie in its flat region, which passes no gradient."""
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from holter.analysis.grouping import groups
-from holter.rules import Issues, Window, parameter
+from holter.rules import Issues, Window, parameter, rule_class
 from holter.rules.patterns.collections import matches
 from holter.rules.patterns.latest import LOSS
 from holter.rules.patterns.tensor_issues import TensorFinding
@@ -29,7 +28,7 @@ _STATISTICS = ("mean", "std", "min", "max")
 _COUNTS = ("count", "nan", "posinf", "neginf")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class SimilarAcrossRuns(TensorRule):
     """A tensor differs from that of another run at the same step (or equals it, with fire_if)."""
 

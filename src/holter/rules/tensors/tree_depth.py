@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from holter.rules import Window, parameter
+from holter.rules import Window, parameter, rule_class
 from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensor_values import contents
 from holter.rules.patterns.tensors import TensorRule
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from holter.rules.engine.step_rows import StepRows
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class TreeDepth(TensorRule):
     """A tree of the model has more levels than allowed."""
 

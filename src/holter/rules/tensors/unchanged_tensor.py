@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.rules import Table, Window, parameter
+from holter.rules import Table, Window, parameter, rule_class
 from holter.rules.patterns.latest import LR
 from holter.rules.patterns.tensor_columns import swapped
 from holter.rules.patterns.tensor_issues import TensorFinding
@@ -24,7 +23,7 @@ _COUNTS = ("count", "nan", "posinf", "neginf")
 _SHOWN = ("mean", "std", "min", "max")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class UnchangedTensor(TensorRule):
     """A tensor is unchanged at several saved steps in a row."""
 
