@@ -1,4 +1,4 @@
-"""The recent rows of a job, as far back as any rule looks, and how far back a rule looks."""
+"""The recent rows of a job, and how far back the windows of a rule reach."""
 
 from __future__ import annotations
 

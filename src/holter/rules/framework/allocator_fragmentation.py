@@ -56,9 +56,8 @@ class AllocatorFragmentation(Rule):
         if not ranks:
             return window.insufficient("no_input", "no figures of PyTorch's CUDA allocator")
         for rank in ranks:
-            here = {name: last(of[rank], self.window) for name, of in found.items() if rank in of}
-            if len(here["reserved_peak"].value) < self.window:
-                have = len(here["reserved_peak"].value)
+            here = {name: last(series[rank], self.window) for name, series in found.items() if rank in series}
+            if (have := len(here["reserved_peak"].value)) < self.window:
                 window.too_few("too few steps", have, self.window)
                 continue
             window.judged(self.window)

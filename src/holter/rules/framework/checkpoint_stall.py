@@ -178,7 +178,7 @@ def _share(events: list[list[int]]) -> float:
 
 
 def _serialising(window: Window, event: list[int]) -> bool:
-    """Tell whether one core was busy and the disk idle during a checkpoint."""
+    """Return whether one core was busy and the disk idle during a checkpoint."""
     since, until = event[0] - event[1], event[0]
 
     def during(metric: str, device: str) -> Any:
@@ -197,7 +197,7 @@ def _serialising(window: Window, event: list[int]) -> bool:
 
 
 def _alone(window: Window, rank: int, event: list[int]) -> bool:
-    """Tell whether the other ranks waited for the one that writes."""
+    """Return whether the other ranks waited for the one that writes."""
     steps = window.steps
     others = steps.where((steps["rank"] != rank) & (steps["mode"] != "eval"))
     around = others.where((others["step"] == event[2]) | (others["step"] == event[2] + 1))

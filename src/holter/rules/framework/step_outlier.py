@@ -77,11 +77,11 @@ class StepOutlier(Rule):
             limit, slow = self._outliers(mine)
             judged[f"{mode}/{rank}"] = mine, slow
             yield from self._judge(mine, limit, slow)
-        window.hand_over(lambda: self._told(judged))
+        window.hand_over(lambda: self._of_worst(judged))
         if not window.points and window.lack is None:
             window.insufficient("mode_missing", f"no step of mode {self.mode}")
 
-    def _told(self, judged: dict[str, tuple[Table, NDArray[np.bool_]]]) -> dict[str, object]:
+    def _of_worst(self, judged: dict[str, tuple[Table, NDArray[np.bool_]]]) -> dict[str, object]:
         worst = sorted(judged, key=lambda key: (-int(judged[key][1].sum()), key))
         return {"processes": {key: _details(*judged[key], self.stddev) for key in worst[:_DETAILED]}}
 

@@ -76,9 +76,9 @@ class StragglerRank(Rule):
             if 100 * one.cost >= self.min_cost
         ]
         for group in _by_node(found, steps):
-            yield self._told(window, steps, group)
+            yield self._issue(window, steps, group)
 
-    def _told(self, window: Window, steps: Table, group: list[Straggler]) -> Issue:
+    def _issue(self, window: Window, steps: Table, group: list[Straggler]) -> Issue:
         worst = group[0]
         extra = worst.own_ms - worst.others_ms
         earlier = _sketch.quantile(window.state["history"].get(str(worst.rank), {}).get("sketch", {}), 0.1)

@@ -1,4 +1,4 @@
-"""StalledTraining: finds ranks that hang, are lost, or make no progress."""
+"""StalledTraining: a rank hangs, is lost, or makes no progress."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ class StalledTraining(Rule):
     reads = READS
     severity = "critical"
     tells_once = True
-    description = "a rank hangs, is lost, or makes no progress"
     formula = (
         "time since a rank's last progress > clamp(factor x p99 of its last 200 steps, min_s, max_s): "
         "warning; > 3 x that limit: critical"

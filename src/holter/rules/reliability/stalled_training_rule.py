@@ -1,4 +1,4 @@
-"""StalledTrainingRule: finds jobs that save nothing for too long, as the SageMaker rule of this name does."""
+"""StalledTrainingRule: no tensor and no scalar is saved for too long."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ class StalledTrainingRule(Rule):
 
     reads = (*SAVED, *READS)
     severity = "critical"
-    description = "no tensor and no scalar is saved for too long"
     formula = "time since the last saved tensor or scalar > threshold; without a threshold as StalledTraining"
     advice = (
         "Read the stacks of all ranks, first those of the ranks that stopped outside the "

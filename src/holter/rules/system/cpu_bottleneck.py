@@ -56,7 +56,8 @@ class CPUBottleneck(SnapshotRule):
             high = mean > self.cpu_threshold
         else:
             counts = window.series("proc.count")
-            of = [counts[node, role].value[-1] for role in ("trainer", "worker") if (node, role) in counts]
+            known = [counts[place] for place in ((node, "trainer"), (node, "worker")) if place in counts]
             # On a large machine, a few busy cores mean nothing without the number of processes.
-            high = busiest(cores, int(sum(of))) > self.cpu_threshold if of else mean > self.cpu_threshold
+            used = busiest(cores, int(sum(series.value[-1] for series in known))) if known else mean
+            high = used > self.cpu_threshold
         return high if self.cpu_mean is None else high | (mean >= self.cpu_mean)

@@ -60,9 +60,9 @@ class GPUMemoryIncrease(Rule):
         for node, device in places:
             kept = window.state.setdefault("devices", {}).setdefault(f"{node}/{device}", {})
             if self.window is not None:
-                found = self._shifted(window, kept, series[node, device], self.window)
+                found = self._raised(window, kept, series[node, device], self.window)
             else:
-                found = self._settled(window, kept, series[node, device])
+                found = self._grown(window, kept, series[node, device])
             if found is not None:
                 grown, count, evidence = found
                 window.state["grown"][f"{node}/{device}"] = grown
@@ -87,7 +87,7 @@ class GPUMemoryIncrease(Rule):
 
         window.hand_over(lambda: {"gpus": {key: details(key) for key in sorted(sketches)}})
 
-    def _shifted(
+    def _raised(
         self, window: Window, kept: State, new: Series, width: int
     ) -> tuple[float, int, dict[str, float]] | None:
         before, tail = int(kept.get("seen", 0)), np.array(kept.get("tail", []), dtype=np.float64)
@@ -110,7 +110,7 @@ class GPUMemoryIncrease(Rule):
         above = rise > self.increase + 1e-9
         return (float(rise.max()), int(above.sum()), {}) if above.any() else None
 
-    def _settled(
+    def _grown(
         self, window: Window, kept: State, series: Series
     ) -> tuple[float, int, dict[str, float]] | None:
         loop = window.job.loop
@@ -126,14 +126,14 @@ class GPUMemoryIncrease(Rule):
                 kept["reference"] = median(early)
             else:
                 have, need = (window.end - loop) / 1e9, (first + width - loop) / 1e9
-                window.insufficient("patience_not_reached", "training has not settled", have, need)
+                window.insufficient("patience_not_reached", "the first window has not ended", have, need)
                 return None
         medians: list[float] = []
         for back in range(_WINDOWS):
             end = window.end - back * width
             part: NDArray[np.float64] = series.value[(series.time > end - width) & (series.time <= end)]
             if end - width < first or not len(part):
-                text = "too few windows since training settled"
+                text = "too few windows after the patience"
                 window.insufficient("patience_not_reached", text, have=back, need=_WINDOWS)
                 return None
             medians.append(median(part))

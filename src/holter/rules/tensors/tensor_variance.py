@@ -36,7 +36,7 @@ class TensorVariance(TensorRule):
     statistics = ("std",)
 
     collection_names: tuple[str, ...] | None = parameter(None)
-    """Collections whose tensors it looks at, with those the patterns find; weights when neither is given."""
+    """Collections whose tensors are judged, with those found by patterns; weights when neither is given."""
     max_threshold: float | None = parameter(None, low=0)
     """Largest allowed variance; none = not checked."""
     min_threshold: float | None = parameter(1e-12, classic=None, low=0)
