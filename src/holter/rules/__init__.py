@@ -106,10 +106,8 @@ def find(name: str, *, files: Container[str] | None = None) -> type[Rule]:
     if name.startswith(WHEN):
         return expression(name.removeprefix(WHEN).strip())
     rules = catalogue()
-    known = {_folded(n): one for n, one in rules.items()}
-    for one in rules.values():
-        for other in one.also_called:
-            known.setdefault(_folded(other), one)
+    known = {_folded(other): one for one in rules.values() for other in one.also_called}
+    known |= {_folded(n): one for n, one in rules.items()}
     if split_reference(name) is not None:
         if files is not None and name not in files:
             raise BadRule(f"rule {name}: rules of files are run only where the command line names them")

@@ -102,9 +102,13 @@ def _quantiles(sketch: QuantileSketch, shares: Sequence[float]) -> list[float]:
     for share in shares:
         rank = share * (sketch["n"] - 1)
         number = ordered[min(bisect.bisect_right(seen, rank), len(seen) - 1)][0]
-        value = 0.0 if number == _ZERO else 2 * math.exp(number * _GAMMA) / (math.exp(_GAMMA) + 1)
-        found.append(round(min(max(value, float(sketch["min"])), float(sketch["max"])), 2))
+        found.append(round(min(max(_value(number), sketch["min"]), sketch["max"]), 2))
     return found
+
+
+def _value(number: int) -> float:
+    """Return the reading that a bin stands for."""
+    return 0.0 if number == _ZERO else 2 * math.exp(number * _GAMMA) / (math.exp(_GAMMA) + 1)
 
 
 def quantile(sketch: QuantileSketch, share: float) -> float | None:
@@ -119,6 +123,6 @@ def histogram(sketch: QuantileSketch, bins: int = 100) -> list[int]:
     counts = [0] * bins
     width = sketch["max"] / bins
     for number, count in sketch["bins"].items():
-        value = 0.0 if number == "zero" else 2 * math.exp(int(number) * _GAMMA) / (math.exp(_GAMMA) + 1)
+        value = _value(_ZERO if number == "zero" else int(number))
         counts[min(int(value / width), bins - 1) if width > 0 else 0] += count
     return counts

@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from holter.analysis.intervals import inside
 from holter.analysis.steps.spread import quantile
 from holter.rules import Issues, Lookback, Place, Rule, Series, Table, Window, parameter, rule_class
 from holter.rules.engine.lookback import place_of
 from holter.rules.engine.quantile_sketch import box, remember
 from holter.rules.patterns.gpu_owners import READS, ours, owners
 from holter.rules.patterns.patience import start_of, too_early
+from holter.rules.patterns.profiled import covered
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -133,11 +135,4 @@ class LowGPUUtilization(Rule):
 def _training(series: Series, steps: Table) -> NDArray[np.float64]:
     """Return the readings outside steps with an evaluation or a checkpoint."""
     pause = steps.where((steps["eval"] + steps["checkpoint"]) * 10 > steps["duration"])
-    begin, end = pause["time"], pause["time"] + pause["duration"]
-    order = np.argsort(end, kind="stable")
-    at = np.searchsorted(end[order], series.time, side="left")
-    # Steps of many ranks overlap, so the earliest start among the steps that end later decides.
-    earliest = np.minimum.accumulate(begin[order][::-1])[::-1]
-    inside = np.zeros(len(series.time), dtype=bool)
-    inside[at < len(order)] = earliest[at[at < len(order)]] <= series.time[at < len(order)]
-    return series.value[~inside]
+    return series.value[~inside(covered(pause), series.time)]

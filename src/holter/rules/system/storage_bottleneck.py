@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from holter.rules import Issues, Lookback, Place, Rule, Severity, Window, parameter, rule_class
-
-if TYPE_CHECKING:
-    from holter.rules.engine.lookback import SampleSeries as Readings
+from holter.rules import Issues, Lookback, Place, Rule, Series, Severity, Window, parameter, rule_class
 
 _PRESSURE_S = 60.0
 _WINDOW_S = 300.0
@@ -66,17 +61,10 @@ class StorageBottleneck(Rule):
             }
             if node in loading or evidence["await_p95_ms"] is not None:
                 window.judged(1)
-            found = self._level(evidence)
-            if found is not None:
+            if (found := self._level(evidence)) is not None:
                 severity, code, text = found
-                yield self.issue(
-                    text,
-                    severity=severity,
-                    code=code,
-                    node=node,
-                    **window.span,
-                    evidence=evidence,
-                )
+                about = {"node": node, "evidence": evidence, **window.span}
+                yield self.issue(text, severity=severity, code=code, **about)
         if not window.points:
             window.insufficient("too_few_points", "too few steps in steady state")
 
@@ -105,7 +93,7 @@ class StorageBottleneck(Rule):
         return found
 
 
-def _await(waits: dict[Place, Readings], operations: dict[Place, Readings], place: Place) -> float | None:
+def _await(waits: dict[Place, Series], operations: dict[Place, Series], place: Place) -> float | None:
     """Return the 95th percentile of the operation times; None if there are too few operations."""
     if place not in waits or place not in operations or len(waits[place].value) < _MIN_STEPS:
         return None
