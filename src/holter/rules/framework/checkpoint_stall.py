@@ -181,15 +181,12 @@ def _serialising(window: Window, event: list[int]) -> bool:
     """Return whether one core was busy and the disk idle during a checkpoint."""
     since, until = event[0] - event[1], event[0]
 
-    def during(metric: str, device: str) -> Any:
-        found = [s for (_, name), s in window.series(metric).items() if name == device]
+    def during(metric: str, device: str = "") -> Any:
+        found = [s for (_, name), s in window.series(metric).items() if device in ("", name)]
         return np.concatenate([[], *(s.value[(s.time > since) & (s.time <= until)] for s in found)])
 
     cpu, count = during("proc.cpu", "trainer"), during("proc.count", "trainer")
-    disks = [
-        s.value[(s.time > since) & (s.time <= until)] for s in window.series("disk.write_bytes").values()
-    ]
-    written = np.concatenate([[], *disks])
+    written = during("disk.write_bytes")
     if not len(cpu) or not len(count) or not len(written):
         return False
     one = float(np.median(cpu)) / max(float(np.median(count)), 1.0)

@@ -86,12 +86,11 @@ class DeadExperts(Rule):
         high = float(total.max() / total.mean())
         share = total[total > 0] / total.sum()
         even = float(-(share * np.log(share)).sum()) / math.log(experts)
-        one["held"] = {
-            "dead": since,
-            "load": held.get("load", start) if high > self.most else None,
-            "entropy": held.get("entropy", start) if even < self.entropy else None,
-        }
-        one["held"] = {code: when for code, when in one["held"].items() if when is not None}
+        one["held"] = {"dead": since}
+        if high > self.most:
+            one["held"]["load"] = held.get("load", start)
+        if even < self.entropy:
+            one["held"]["entropy"] = held.get("entropy", start)
         evidence = {"experts": experts, "largest_over_mean": high, "entropy_share": even, "dead": long}
         where = {"tensor": name, "step_end": step, "evidence": evidence}
         if long:
