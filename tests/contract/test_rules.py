@@ -1,4 +1,4 @@
-"""What every rule of the shelf promises, ours and those of installed packages."""
+"""What every rule promises, in this package and in installed ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TYPES = {
 }  # fmt: skip
 PACKS = {"default", "essentials", "convergence", "performance", "deep_trace", "distributed", "sagemaker"}
 EXAMPLES = 12
-"""Of each property, so that a shelf of many rules is judged in time."""
+"""The number of examples of each property; more would take too long for all rules."""
 
 each = pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 profiles = pytest.mark.parametrize("defaults", ["modern", "classic"])

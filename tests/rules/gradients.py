@@ -1,4 +1,4 @@
-"""Gradients and weights, and a look of a rule at them."""
+"""Gradients and weights, and one evaluation of a rule on them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logged losses, and a look of a rule at them."""
+"""Logged losses, and one evaluation of a rule on them."""
 
 from __future__ import annotations
 

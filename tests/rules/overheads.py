@@ -45,7 +45,7 @@ def spans(phase: str, times: np.ndarray, duration: float, **columns: object) -> 
 
 
 def last(rule: Rule, tables: Mapping[str, Table], looks: int) -> list[tuple]:
-    """Return what a rule finds at the last of so many equal looks, its state kept as JSON in between."""
+    """Return what a rule finds at the last of several equal evaluations; JSON carries its state."""
     end = max(
         int((t["time"] + t["duration"] if "duration" in t else t["time"]).max()) for t in tables.values()
     )

@@ -1,4 +1,4 @@
-"""Rows as recorders write them, for tests of rules of one's own: a row a second."""
+"""Rows as recorders write them, one per second, for tests of users' rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small tables for tests of rules, and a look of one rule at them."""
+"""Small tables for tests of rules, and one evaluation of a rule on them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def steps(durations_s: Any, *, rank: int = 0, first: int = 0, start: int = START
 def look(
     rule: Rule, *, job: Job | None = None, state: Any = None, **tables: Table
 ) -> tuple[list[Issue], Window]:
-    """Let a rule look once at whole tables."""
+    """Evaluate a rule once on whole tables."""
     window = Window.of(rule.lookback, job=job, state=state, **tables)
     return list(rule.evaluate(window)), window
 

@@ -1,4 +1,4 @@
-"""Tests of the builders of made-up tables."""
+"""Tests of the builders of test tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules that an expression makes: what they find, and where what is wrong is wrong."""
+"""Rules made from expressions: their findings, and the place of an error in an expression."""
 
 from __future__ import annotations
 

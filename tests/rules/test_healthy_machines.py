@@ -1,4 +1,4 @@
-"""Machines on which all is well, and machines that are shared: no rule on machines may say a word."""
+"""Healthy machines and shared machines: no rule about machines fires."""
 
 from __future__ import annotations
 

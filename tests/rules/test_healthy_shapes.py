@@ -1,4 +1,4 @@
-"""Healthy trainings of many shapes, of which no rule warns; and what rules keep of a long job."""
+"""Healthy trainings of many shapes: no rule warns, and states of long jobs stay small."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def shapes() -> dict[str, dict[str, Table]]:
 
 
 def story(rule: Rule, tables: dict[str, Table], looks: int = 12) -> tuple[list, dict]:
-    """Let a rule look at a job again and again; return all it finds, and its state."""
+    """Evaluate a rule on a job many times; return all its findings and its state."""
     end = max(int((t["time"] + t["duration"]).max()) for t in tables.values())
     state: dict = {}
     found = []

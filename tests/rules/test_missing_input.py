@@ -1,4 +1,4 @@
-"""Rules that lack their input say so instead of staying silent."""
+"""Rules that lack their input report it."""
 
 from __future__ import annotations
 

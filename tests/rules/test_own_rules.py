@@ -1,4 +1,4 @@
-"""Rules of one's own: from a file or a function; refused with file and line, tried on tables."""
+"""Users' rules from a file or a function: errors name file and line, and tables test the rules."""
 
 from __future__ import annotations
 

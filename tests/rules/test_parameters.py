@@ -1,4 +1,4 @@
-"""Parameters and names of rules: any spelling in, clear errors out."""
+"""Parameters and names of rules: any spelling is accepted, and errors are clear."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Norms that ranks write of their shards are judged as the norm of the whole."""
+"""Rules join the norms of shards to the norm of the whole tensor."""
 
 from __future__ import annotations
 

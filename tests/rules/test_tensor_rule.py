@@ -1,4 +1,4 @@
-"""What all rules about tensors share: which rows they look at, and that windows may be cut anywhere."""
+"""The base of rules about tensors: which rows it reads, and that windows may be cut anywhere."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def story(seed: int) -> dict[str, Table]:
 
 
 def seen(rule: Rule, tables: dict[str, Table], other: dict[str, Table], cuts: list[int]) -> list[str]:
-    """Look at windows cut at moments; the state goes through JSON in between, as in a restart."""
+    """Evaluate windows cut at moments; JSON carries the state, as in a restart."""
     found: list[Issue] = []
     state, last = {}, START - 1
     end = START + 10 * SECOND

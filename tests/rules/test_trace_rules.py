@@ -1,4 +1,4 @@
-"""Rules on what ran on accelerators, on traces made so that the answer is known."""
+"""Rules about work of accelerators, on traces with a known answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all rules on losses and tensors promise, whatever rows they are handed."""
+"""What all rules about losses and tensors promise for any rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules about tensors on real trainings: silent on the healthy ones, and each fault is found by its rule."""
+"""Rules about tensors on real trainings: none fires on a healthy one, and each fault is found by its rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules about trees on models that XGBoost grew, saved by the callback that the how-to page shows."""
+"""Rules about trees on real XGBoost models, saved by the callback of the how-to page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Numbers and tensors of made-up trainings, and a rule that looks at them whole or piece by piece."""
+"""Numbers and tensors of made-up trainings, and a rule that judges them in one window or several."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ def values(name: str, step: int, kind: str, elements: Any, *, rank: int = 0) -> 
 
 
 def judged(rule: Rule, *, cuts: int = 1, ended: bool = True, **tables: Table) -> list[Issue]:
-    """Let a rule look at a training in so many windows, its state carried on as JSON; repeats are merged."""
+    """Evaluate a rule on a training in several windows; JSON carries its state, and repeats are merged."""
     return list(run(rule, cuts=cuts, ended=ended, **tables).issues.values())
 
 
 def run(rule: Rule, *, cuts: int = 1, ended: bool = True, **tables: Table) -> RuleRun:
-    """Let a rule look at a training; return how it fared."""
+    """Evaluate a rule on a training; return the result."""
     ends = [t["time"] + _duration(t) for t in tables.values() if t.rows]
     last = max((int(end.max()) for end in ends), default=START)
     edges = [START - 1, *np.linspace(START, last, cuts + 1).astype(np.int64).tolist()[1:]]
@@ -98,7 +98,7 @@ def _duration(table: Table) -> Any:
 
 
 def same_in_pieces(rule: Rule, **tables: Table) -> list[Issue]:
-    """Return what a rule finds, after making sure that it finds the same in any pieces and any order."""
+    """Return what a rule finds, and check that windows and the order of rows do not matter."""
     whole = [dataclasses.asdict(issue) for issue in judged(rule, **tables)]
     for cuts in (3, 17):
         shuffled = {

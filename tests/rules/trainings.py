@@ -40,7 +40,7 @@ class Transformer(nn.Module):
 
 
 def images(seed: int, *, shift: float = 0.0, size: float = 1.0) -> Iterator[Batch]:
-    """Yield images of four patterns in noise, without end; normalised unless told otherwise."""
+    """Yield images of four patterns in noise, without end; normalised by default."""
     make = torch.Generator().manual_seed(seed)
     patterns = torch.randn(4, 1, 8, 8, generator=make)
     while True:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import inspect
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 from holter.parameters import BadParameter, Parameter, checked, declared, plain, resolved
 from holter.rules.engine.lookback import Lookback
 from holter.schema.severity import Severity  # noqa: TC001 - `get_type_hints` looks it up
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from holter.rules.engine.window import Window
 
+R = TypeVar("R")
 PACKAGE = __name__.rpartition(".")[0]
 CATEGORIES = ("system", "framework", "training", "tensors", "data", "reliability")
 """The folders that hold rules, in the order in which they are listed."""
@@ -41,7 +44,7 @@ class Issue:
     step_end: int | None = None
     time_start: int | None = None
     time_end: int | None = None
-    evidence: Mapping[str, Any] = field(default_factory=dict)
+    evidence: Mapping[str, object] = field(default_factory=dict)
     """The numbers behind it, as JSON can hold them; their names contain the units."""
     advice: str = ""
     count: int = 1
@@ -52,7 +55,17 @@ class Issue:
         return (self.rule, self.code, self.node, self.rank, self.device, self.tensor)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+Issues = Iterator[Issue]
+"""What `evaluate` returns."""
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def rule_class(cls: type[R]) -> type[R]:
+    """Decorate a class of rules: a frozen dataclass, whose fields are its parameters."""
+    return dataclass(frozen=True, slots=True, kw_only=True)(cls)
+
+
+@rule_class
 class Rule:
     """The base class of rules. Its fields are its parameters; it uses no file, clock or device."""
 
@@ -61,7 +74,7 @@ class Rule:
     severity: ClassVar[Severity] = "warning"
     """The usual severity of its issues."""
     description: ClassVar[str] = ""
-    """What it finds, in one sentence."""
+    """What it finds, in one sentence; by default the text of a module's docstring `MyRule: text.`"""
     advice: ClassVar[str] = ""
     """What to do about it, in one sentence."""
     formula: ClassVar[str] = ""
@@ -78,6 +91,11 @@ class Rule:
     """Whether it reports a lasting problem only once, so that an evaluation without it does not resolve the
     issue; or the codes of the issues that behave so."""
 
+    def __init_subclass__(cls) -> None:
+        name, _, text = (getattr(sys.modules.get(cls.__module__), "__doc__", "") or "").partition(": ")
+        if name == cls.__name__ and "description" not in vars(cls):
+            cls.description = text.partition("\n")[0].removesuffix(".")
+
     def __post_init__(self) -> None:
         for given in fields(self):
             try:
@@ -88,14 +106,17 @@ class Rule:
 
     @property
     def lookback(self) -> Lookback:
-        """How far back its windows reach; by default they hold new rows only, and `window.state` the rest."""
+        """How far back its windows reach; by default they hold new rows only, and `window.state` the rest.
+
+        A subclass may also assign it: `lookback = Lookback(steps=200)`.
+        """
         return Lookback()
 
     def brings(self) -> tuple[Rule, ...]:
         """Return the rules that run along with it."""
         return ()
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge a window and yield the issues in it.
 
         A rule that cannot judge the window calls `window.insufficient(...)` and yields nothing. It may keep
@@ -105,11 +126,14 @@ class Rule:
 
     def issue(self, summary: str, **about: Any) -> Issue:
         """Make an issue of this rule, with its usual severity and advice where none are given."""
-        given: dict[str, Any] = {"severity": self.severity, "advice": self.advice, **about}
-        return Issue(rule=type(self).__name__, summary=summary, **given)
+        return Issue(
+            rule=type(self).__name__,
+            summary=summary,
+            **{"severity": self.severity, "advice": self.advice, **about},
+        )
 
     @classmethod
-    def of(cls, given: Mapping[str, Any] | None = None, *, defaults: str = "modern") -> Rule:
+    def of(cls, given: Mapping[str, object] | None = None, *, defaults: str = "modern") -> Rule:
         """Make the rule from parameters as a user writes them: strings, aliases; the rest by profile.
 
         Raises:
@@ -118,7 +142,7 @@ class Rule:
         return cls(**cls.resolved(given or {}, defaults))
 
     @classmethod
-    def resolved(cls, given: Mapping[str, Any], defaults: str) -> dict[str, Any]:
+    def resolved(cls, given: Mapping[str, object], defaults: str) -> dict[str, Any]:
         """Return the values of all parameters: the given ones under any name, the others by profile."""
         owner: Any = cls
         try:

@@ -24,7 +24,7 @@ def test_waste_matters_on_a_full_device(reserved, allocated, expected):
 
 
 @pytest.mark.parametrize(("retries", "expected"), [(0, []), (1, "warning"), (6, "critical"), (0.4, "info")])
-def test_retries_are_told_by_how_often_they_come(retries, expected):
+def test_the_rate_of_retries_determines_the_severity(retries, expected):
     rising = np.linspace(3, 3 + retries, 50)
     table = allocator(0.9, 0.85, steps=50, alloc_retries=rising)
     issues = found(AllocatorFragmentation(), scalars=table)

@@ -39,5 +39,5 @@ def test_steps_whose_inside_is_unknown_and_steps_of_a_tenth_of_a_millisecond_are
 
 
 def late(seconds: float) -> Table:
-    """Make an event so many seconds after the start, so that a job has lasted so long."""
+    """Make an event at this many seconds after the start, which lengthens the job."""
     return Table.of("events", [{"time": START + round(seconds * SECOND), "kind": "signal"}])

@@ -33,7 +33,7 @@ def test_a_first_checkpoint_is_no_share():
     assert window.lack.reason == "too_few_points"
 
 
-def test_one_long_checkpoint_is_told_by_itself():
+def test_one_long_checkpoint_is_an_issue_of_its_own():
     issues = found(CheckpointStall(), job=WARM, steps=every(500, 600, 1.0, 90, "checkpoint"))
     assert [(i.code, i.severity) for i in issues] == [("single", "warning")]
 

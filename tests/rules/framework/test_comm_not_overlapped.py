@@ -11,7 +11,7 @@ from holter.rules.framework.comm_not_overlapped import CommNotOverlapped, waitin
 
 
 def communicating(exposed_ms, *, count=10, ranks=2, late_ms=0.0, **columns):
-    """Compute of 6 ms, then a collective that nothing hides; rank 1 comes late to it."""
+    """Compute of 6 ms, then an exposed collective, which rank 1 enters late."""
     trace = Trace()
     length = 6 + exposed_ms + late_ms + 1
     for rank in range(ranks):

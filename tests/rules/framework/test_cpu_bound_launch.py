@@ -10,7 +10,7 @@ from holter.rules.framework.cpu_bound_launch import CpuBoundLaunch
 
 
 def launching(*, gap_us, kernel_us, late, count=8, kernels=100, loading=""):
-    """Kernels with gaps between them; the host asks for each in the gap (late) or far ahead."""
+    """Kernels with gaps between them; the host launches each in the gap (late) or far ahead."""
     trace = Trace()
     length = kernels * (gap_us + kernel_us) * US
     for i in range(count):

@@ -9,7 +9,7 @@ from holter.rules.framework.first_step_slow import FirstStepSlow
 from holter.schema.table import Table
 
 
-def test_a_first_step_of_minutes_is_a_note_told_once():
+def test_a_first_step_of_minutes_is_reported_once_as_a_note():
     table = Table.concat([steps([120.0]), steps([0.5] * 60, first=1, start=START + 120 * SECOND)])
     rule = FirstStepSlow()
     state: dict = {}

@@ -42,7 +42,7 @@ def test_a_last_small_batch_is_no_imbalance():
     assert found(RankDataImbalance(), scalars=amounts(tokens)) == []
 
 
-def test_amounts_nobody_told_cannot_be_compared():
+def test_unknown_amounts_cannot_be_compared():
     assert look(RankDataImbalance(), scalars=amounts(np.full((1, 100), 5.0)))[1].lack.reason == "no_match"
     loss = Table.of("scalars", [{"time": START, "rank": 0, "step": 0, "name": "loss", "value": 1.0}])
     assert look(RankDataImbalance(), scalars=loss)[1].lack.reason == "no_input"

@@ -57,7 +57,7 @@ def test_a_slow_node_is_one_finding():
     assert sorted(issue.evidence["ranks"]) == [14, 15]
 
 
-def test_a_rank_that_was_faster_before_is_said_to_be():
+def test_a_rank_that_was_faster_before_is_named_as_such():
     own = noisy(np.random.default_rng(26), 4, 800)
     own[2, 600:] *= 1.6
     (issue,) = found(StragglerRank(), job=WARM, steps=synchronous(own))

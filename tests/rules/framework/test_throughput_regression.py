@@ -15,7 +15,7 @@ from holter.schema.table import Table
 
 
 def noisy(seed: int, *stretches: tuple[int, float], noise: float = 0.1) -> np.ndarray:
-    """Return step durations in seconds: so many steps of so many seconds each, with noise."""
+    """Return step durations in seconds, with noise, from numbers of steps and their seconds."""
     generator = np.random.default_rng(seed)
     return np.concatenate([s * np.exp(generator.normal(0, noise, n)) for n, s in stretches])
 

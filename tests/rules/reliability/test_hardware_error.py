@@ -13,7 +13,7 @@ from holter.rules.reliability.hardware_error import HardwareError
 @pytest.mark.parametrize(
     ("xid", "severity"), [(79, "critical"), (48, "critical"), (63, "warning"), (13, "info"), (999, "info")]
 )
-def test_an_xid_is_told_at_once_with_its_meaning(xid, severity):
+def test_an_xid_is_reported_at_once_with_its_meaning(xid, severity):
     (issue,) = found(HardwareError(), samples=samples({("gpu.xid", "gpu3"): [xid]}))
     assert (issue.code, issue.severity, issue.device) == (f"xid_{xid}", severity, "gpu3")
     assert issue.evidence == {"xid": xid}
@@ -49,6 +49,6 @@ def test_a_narrow_link_counts_only_under_load(util, width, fires):
     assert codes(found(HardwareError(), samples=table)) == ([("pcie_width", "warning")] if fires else [])
 
 
-def test_errors_of_somebody_elses_gpu_are_not_told():
+def test_errors_of_other_jobs_gpus_are_not_reported():
     series = {("gpu.xid", "gpu0"): [31.0], ("gpu.procs", "gpu0"): [0.0], ("gpu.procs", "gpu1"): [1.0]}
     assert look(HardwareError(), samples=samples(series))[0] == []

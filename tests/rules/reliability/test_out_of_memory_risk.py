@@ -34,7 +34,7 @@ def test_a_peak_that_rises_is_a_risk_earlier():
     assert (issue.severity, issue.evidence["rises"]) == ("warning", True)
 
 
-def test_a_level_must_hold_at_two_looks_and_a_failure_is_told_at_once():
+def test_a_level_must_hold_at_two_evaluations_and_a_failure_is_reported_at_once():
     rule, state = OutOfMemoryRisk(), {}
     table = samples({("mem.used_pct", ""): np.full(200, 97.0)})
     assert look(rule, samples=table, state=state)[0] == []

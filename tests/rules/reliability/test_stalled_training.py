@@ -55,7 +55,7 @@ def stalled(window_end, *, events=None, state=None, job=None, table=None):
     return list(rule.evaluate(window)), window
 
 
-def test_a_hang_is_told_when_seen_and_once_more_when_critical():
+def test_a_hang_is_reported_when_seen_and_again_when_critical():
     state = {}
     (first,), _ = stalled(180, events=event("hang", HANG, at=175, rank=1), state=state)
     assert (first.severity, first.rank, first.step_start) == ("warning", 1, 40)

@@ -58,5 +58,5 @@ def test_how_much_larger_a_batch_would_fit_is_estimated():
     assert issue.evidence["batch_multiplier"] == 4  # (0.9 - 0.1) / (0.3 - 0.1)
 
 
-def test_a_framework_that_takes_all_memory_at_once_is_not_told_to_raise_the_batch():
+def test_a_framework_that_takes_all_memory_at_once_gets_no_advice_to_raise_the_batch():
     assert found(BatchSize(), samples=machine(50, 40, 95, metric="gpu.mem.used_pct")) == []

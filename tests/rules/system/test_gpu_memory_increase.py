@@ -48,7 +48,7 @@ def test_the_published_formula_gives_the_same_however_the_data_are_split():
 
 
 def grown(values, rule=None, **more):
-    """Let GPUMemoryIncrease look every ten seconds."""
+    """Evaluate GPUMemoryIncrease every ten seconds."""
     rule = rule or GPUMemoryIncrease()
     table = samples({("gpu.mem.used_pct", "gpu0"): values}, interval_s=1.0)
     state, issues = {}, []

@@ -87,7 +87,7 @@ def test_without_a_gpu_it_says_so():
     assert window.lack.reason == "no_input"
 
 
-def test_a_gpu_that_is_not_used_at_all_is_none_of_its_business():
+def test_an_unused_gpu_is_not_judged():
     issues, window = look(LowGPUUtilization(), samples=gpu([0] * 2000))
     assert issues == []
     assert window.lack.reason == "no_match"

@@ -11,7 +11,7 @@ from holter.schema.table import Table
 
 
 def experts(share, *, n=100, every=20, count=2048, ranks=2, seed=0):
-    """Tokens that a router gave to experts; `share` tells what part each gets at saved step i."""
+    """Tokens that a router gave to experts; `share` returns the part of each expert at saved step i."""
     rng, rows = np.random.default_rng(seed), []
     for i in range(n):
         for rank in range(ranks):

@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from holter.rules.engine.job_facts import JobFacts
+    from holter.rules.engine.table_json import State
     from holter.rules.rule import Issue, Rule
 
 
 def check_rule(
     rule: Rule,
-    tables: Mapping[str, Table | Iterable[Mapping[str, Any]]],
+    tables: Mapping[str, Table | Iterable[Mapping[str, object]]],
     *,
     pieces: int = 1,
     job: JobFacts | None = None,
@@ -47,7 +48,7 @@ def check_rule(
     first, last = min(int(e.min()) for e in ends) - 1, max(int(e.max()) for e in ends)
     facts = job or Window.of(**made).job
     edges = [first + (last - first) * i // pieces for i in range(pieces + 1)]
-    state: dict[str, Any] = {}
+    state: State = {}
     kept: dict[tuple[Any, ...], Issue] = {}
     for start, end in itertools.pairwise(edges):
         here = dataclasses.replace(facts, ended=end == last)

@@ -46,6 +46,11 @@ class JobFacts:
             return max(self.warm.values())
         return None if self.trainers or self.first_step is not None else self.start
 
+    def gpu_model(self, node: str, device: str) -> str:
+        """Return the name of a GPU's model; empty if it is unknown."""
+        gpus = self.nodes.get(node, {}).get("gpus") or ()
+        return next((str(gpu.get("name") or "") for gpu in gpus if gpu.get("device") == device), "")
+
 
 def job_facts(steps: Table | None, *, start: int, **facts: Any) -> JobFacts:
     """Compute a job's facts from all of its steps."""
@@ -60,6 +65,16 @@ def job_facts(steps: Table | None, *, start: int, **facts: Any) -> JobFacts:
             if len(ends) >= WARMUP_STEPS:
                 warm[rank] = int(ends[WARMUP_STEPS - 1])
     return JobFacts(start=start, **{"first_step": first, "warm": warm, "active": active, **facts})
+
+
+def steps_span(steps: Table) -> dict[str, int]:
+    """Return the first and the last of these steps and their times, for an issue."""
+    return {
+        "step_start": int(steps["step"].min()),
+        "step_end": int(steps["step"].max()),
+        "time_start": int(steps["time"].min()),
+        "time_end": int((steps["time"] + steps["duration"]).max()),
+    }
 
 
 def warm(steps: Table, job: JobFacts) -> Table:

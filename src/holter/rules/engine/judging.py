@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holter.rules.engine.coverage import Coverage
+    from holter.rules.engine.table_json import State
     from holter.rules.engine.window import Window
     from holter.rules.rule import Rule
 
@@ -31,14 +32,14 @@ class Judgement:
     idle: bool = False
     points: int = 0
     lack: Coverage | None = None
-    details: dict[str, Any] | Callable[[], dict[str, Any]] = field(default_factory=dict)
+    details: dict[str, object] | Callable[[], dict[str, object]] = field(default_factory=dict)
     """Statistics as JSON can hold them, or the function that computes them."""
     error: str = ""
     """The traceback, when the rule raised."""
     fatal: bool = False
     """Whether the rule must not be evaluated again, as after its process had to be ended."""
     seconds: float = 0.0
-    state: dict[str, Any] | None = None
+    state: State | None = None
     """The rule's state after the evaluation, if another process holds it."""
     tensors: int = 0
     """The number of tensors that the rule read."""

@@ -1,19 +1,19 @@
-"""The recent rows of a job, as far back as any rule looks, and how far back a rule looks."""
+"""The recent rows of a job, and how far back the windows of a rule reach."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from holter.analysis.grouping import groups
 from holter.rules.engine.row_buffer import RowBuffer, last_of
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -33,15 +33,12 @@ class Lookback:
 
     def joined(self, other: Lookback) -> Lookback:
         """Return the smallest lookback that contains both."""
-        pairs = [
-            (self.seconds, other.seconds), (self.steps, other.steps), (self.readings, other.readings)
-        ]  # fmt: skip
-        far = [max((v for v in pair if v is not None), default=None) for pair in pairs]
-        return Lookback(
-            seconds=far[0],
-            steps=None if far[1] is None else int(far[1]),
-            readings=None if far[2] is None else int(far[2]),
-        )
+
+        def farther(name: str) -> Any:
+            given = [getattr(one, name) for one in (self, other) if getattr(one, name) is not None]
+            return max(given, default=None)
+
+        return Lookback(seconds=farther("seconds"), steps=farther("steps"), readings=farther("readings"))
 
 
 class SampleSeries(NamedTuple):
@@ -50,9 +47,20 @@ class SampleSeries(NamedTuple):
     time: NDArray[np.int64]
     value: NDArray[np.float64]
 
+    @property
+    def span(self) -> dict[str, int]:
+        """The times of the first and the last reading, for an issue."""
+        return {"time_start": int(self.time[0]), "time_end": int(self.time[-1])}
+
 
 Place = tuple[str, str]
 """Node and device; the device is empty for the whole node."""
+
+
+def place_of(key: str) -> Place:
+    """Return the place of `node/device`, as rules write it in their states."""
+    node, _, device = key.rpartition("/")
+    return node, device
 
 
 class RecentData:
@@ -70,7 +78,6 @@ class RecentData:
         self._asked: dict[tuple[Any, ...], Any] = {}
         """Cached answers about `_moment`: rules that judge the same moment ask the same questions."""
         self._moment: int | None = None
-        self._order: dict[str, list[tuple[Place, RowBuffer]]] = {}
 
     def add(self, table: str, rows: Table, judged: int) -> None:
         """Add rows; `judged` is the moment up to which all rules have judged."""
@@ -83,28 +90,19 @@ class RecentData:
             self._rows.setdefault(table, RowBuffer()).add(due, dict(rows.columns))
             return
         finite = np.isfinite(rows["value"])
-        if not finite.all():
-            rows, due = rows.where(finite), due[finite]
-        for metric, place, where in _groups(rows):
-            self._put(metric, place, due[where], rows["value"][where])
+        rows, due = rows.where(finite), due[finite]
+        for (metric, *place), where in groups(rows["metric"], rows["node"], rows["device"]).items():
+            self._put(metric, (place[0], place[1]), due[where], rows["value"][where])
 
     def add_series(self, metric: str, place: Place, series: SampleSeries, judged: int) -> None:
         """Take in the readings of one series; `judged` as for `add`."""
         self._asked.clear()
-        due = np.maximum(series.time, judged + 1)
         finite = np.isfinite(series.value)
-        if finite.all():
-            self._put(metric, place, due, series.value)
-        else:
-            self._put(metric, place, due[finite], series.value[finite])
+        self._put(metric, place, np.maximum(series.time, judged + 1)[finite], series.value[finite])
 
     def _put(self, metric: str, place: Place, due: NDArray[np.int64], value: NDArray[np.float64]) -> None:
         if len(due) and (self._keep is None or self._needed(metric) is not None):
-            places = self._series[metric]
-            if place not in places:
-                places[place] = RowBuffer()
-                self._order.pop(metric, None)
-            places[place].add(due, {"value": value})
+            self._series[metric].setdefault(place, RowBuffer()).add(due, {"value": value})
 
     def series(
         self, metric: str, since: int, until: int, last: int | None = None
@@ -112,28 +110,16 @@ class RecentData:
         """Return a metric's readings after `since` up to `until`, or the `last` ones up to it."""
         if metric not in self._series:
             return {}
-        return self.shared(
-            (metric, since, until, last), until, lambda: self._find_series(metric, since, until, last)
-        )
 
-    def _find_series(
-        self, metric: str, since: int, until: int, last: int | None
-    ) -> dict[Place, SampleSeries]:
-        if metric not in self._order:
-            self._order[metric] = sorted(self._series[metric].items())
-        found = {}
-        shared: NDArray[np.int64] | None = None
-        before: RowBuffer | None = None
-        for place, kept in self._order[metric]:
-            # Devices of one node are read together, so their series often have the same times.
-            due = kept.due
-            if due is not shared and (before is None or not kept.shares(before)):
+        def answer() -> dict[Place, SampleSeries]:
+            found = {}
+            for place, kept in sorted(self._series[metric].items()):
                 low, high = kept.range(since, until, last)
-                time = due[low:high]
-            before, shared = kept, kept.due
-            if low < high:
-                found[place] = SampleSeries(time, kept.columns["value"][low:high])
-        return found
+                if low < high:
+                    found[place] = SampleSeries(kept.due[low:high], kept.columns["value"][low:high])
+            return found
+
+        return self.shared((metric, since, until, last), until, answer)
 
     def shared(self, question: tuple[Any, ...], moment: int, answer: Callable[[], T]) -> T:
         """Return the cached answer to a question at this moment, or compute and cache it."""
@@ -163,11 +149,8 @@ class RecentData:
 
         def answer() -> Table:
             low, high = kept.range(question[1], until)
-            exact = last is None
-            if last is not None:
-                low, exact = kept.tail(high, last)
             found = Table({name: column[low:high] for name, column in kept.columns.items()})
-            return found if last is None or exact else last_of_each_rank(found, last)
+            return found if last is None else last_of_each_rank(found, last)
 
         return self.shared(question, until, answer)
 
@@ -199,27 +182,3 @@ def last_of_each_rank(steps: Table, last: int) -> Table:
 
 def _since(need: Lookback, until: int, floor: int) -> int:
     return min(floor, until - round((need.seconds or 0.0) * 1e9))
-
-
-def _groups(rows: Table) -> Iterable[tuple[str, Place, NDArray[np.int64]]]:
-    """Split samples by series; a dictionary of the few distinct texts is faster than sorting."""
-    if not rows.rows:
-        return
-    known: list[list[str]] = []
-    which = np.zeros(rows.rows, dtype=np.int64)
-    for name in ("metric", "node", "device"):
-        texts = rows[name].tolist() if name in rows else [""] * rows.rows
-        codes: dict[str, int] = defaultdict(count().__next__)
-        number = np.fromiter(map(codes.__getitem__, texts), dtype=np.int64, count=rows.rows)
-        which = which * max(len(codes), 1) + number
-        known.append(list(codes))
-    order = np.argsort(which, kind="stable")
-    ordered = which[order]
-    edges = np.flatnonzero(np.concatenate([[True], ordered[1:] != ordered[:-1]])).tolist()
-    for low, high in zip(edges, [*edges[1:], rows.rows], strict=True):
-        code, places = int(ordered[low]), []
-        for texts in reversed(known):
-            code, number_ = divmod(code, len(texts))
-            places.append(texts[number_])
-        device, node, metric = places
-        yield metric, (node, device), order[low:high]

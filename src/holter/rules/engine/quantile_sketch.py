@@ -5,14 +5,16 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
+
+    from holter.rules import Place, SampleSeries, Window
 
 ERROR = 0.005
 """The largest relative error of a quantile."""
@@ -21,8 +23,14 @@ _ZERO = -(2**31)
 _LEAST = 1e-9
 """Readings below it count as zero."""
 
-QuantileSketch = dict[str, Any]
-"""`n`, `min`, `max`, and `bins`: how many readings fell into each logarithmic bin, by its number."""
+
+class QuantileSketch(TypedDict, total=False):
+    """The number of readings, the smallest, the largest, and how many fell into each logarithmic bin."""
+
+    n: int
+    min: float
+    max: float
+    bins: dict[str, int]
 
 
 def add(sketch: QuantileSketch, values: NDArray[np.float64]) -> None:
@@ -36,7 +44,7 @@ def add(sketch: QuantileSketch, values: NDArray[np.float64]) -> None:
     sketch["n"] = sketch.get("n", 0) + n
     sketch["min"] = min(sketch.get("min", math.inf), float(ordered[low]))
     sketch["max"] = max(sketch.get("max", -math.inf), float(ordered[high - 1]))
-    bins: dict[str, int] = sketch.setdefault("bins", {})
+    bins = sketch.setdefault("bins", {})
     first = ordered.searchsorted(_LEAST)
     if first > low:
         bins["zero"] = bins.get("zero", 0) + int(first - low)
@@ -47,6 +55,18 @@ def add(sketch: QuantileSketch, values: NDArray[np.float64]) -> None:
     for at, end in zip(begins, [*begins[1:], len(numbers)], strict=True):
         name = str(numbers[at])
         bins[name] = bins.get(name, 0) + end - at
+
+
+def remember(
+    window: Window, new: Mapping[Place, SampleSeries]
+) -> tuple[dict[str, QuantileSketch], dict[str, int]]:
+    """Add readings to the sketches in the state; return all sketches and the last times by `node/device`."""
+    sketches = window.state.setdefault("sketches", {})
+    last = window.state.setdefault("last", {})
+    for (node, device), series in new.items():
+        add(sketches.setdefault(f"{node}/{device}", {}), series.value)
+        last[f"{node}/{device}"] = int(series.time[-1])
+    return sketches, last
 
 
 def statistics(sketch: QuantileSketch) -> dict[str, float]:
@@ -82,9 +102,13 @@ def _quantiles(sketch: QuantileSketch, shares: Sequence[float]) -> list[float]:
     for share in shares:
         rank = share * (sketch["n"] - 1)
         number = ordered[min(bisect.bisect_right(seen, rank), len(seen) - 1)][0]
-        value = 0.0 if number == _ZERO else 2 * math.exp(number * _GAMMA) / (math.exp(_GAMMA) + 1)
-        found.append(round(min(max(value, float(sketch["min"])), float(sketch["max"])), 2))
+        found.append(round(min(max(_value(number), sketch["min"]), sketch["max"]), 2))
     return found
+
+
+def _value(number: int) -> float:
+    """Return the reading that a bin stands for."""
+    return 0.0 if number == _ZERO else 2 * math.exp(number * _GAMMA) / (math.exp(_GAMMA) + 1)
 
 
 def quantile(sketch: QuantileSketch, share: float) -> float | None:
@@ -99,6 +123,6 @@ def histogram(sketch: QuantileSketch, bins: int = 100) -> list[int]:
     counts = [0] * bins
     width = sketch["max"] / bins
     for number, count in sketch["bins"].items():
-        value = 0.0 if number == "zero" else 2 * math.exp(int(number) * _GAMMA) / (math.exp(_GAMMA) + 1)
+        value = _value(_ZERO if number == "zero" else int(number))
         counts[min(int(value / width), bins - 1) if width > 0 else 0] += count
     return counts

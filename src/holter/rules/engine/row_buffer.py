@@ -21,8 +21,6 @@ class RowBuffer:
         self._due: NDArray[np.int64] = np.empty(0, dtype=np.int64)
         self._columns: dict[str, NDArray[Any]] = {}
         self._chunks: list[tuple[NDArray[np.int64], dict[str, NDArray[Any]]]] = []
-        self._ranks: NDArray[Any] | None = None
-        """The ranks among the rows; computed at the first use."""
         self._after = 0
         """The number of rows after the last removal; a removal copies all rows, so it is rare."""
 
@@ -52,34 +50,6 @@ class RowBuffer:
             return max(0, high - last), high
         return 0 if since is None else int(due.searchsorted(since, side="right")), high
 
-    def shares(self, other: RowBuffer) -> bool:
-        """Return whether the due times equal those of another buffer; then both use one array."""
-        mine, its = self.due, other.due
-        if mine is its:
-            return True
-        if len(mine) != len(its) or not len(mine) or mine[-1] != its[-1] or not np.array_equal(mine, its):
-            return False
-        self._due = its
-        return True
-
-    def tail(self, high: int, last: int) -> tuple[int, bool]:
-        """Return where the `last` rows of each rank before `high` begin, and whether these are the only rows.
-
-        If not, other rows may be among them.
-        """
-        ranks = self.columns["rank"][:high]
-        if self._ranks is None:
-            self._ranks = np.unique(self.columns["rank"])
-        # Ranks train in step, so an equal share mostly suffices, or twice the share unless a rank stopped.
-        for shares in (1, 2):
-            low = high - shares * last * max(len(self._ranks), 1)
-            if low <= 0:
-                break
-            counts = np.bincount(np.searchsorted(self._ranks, ranks[low:]), minlength=len(self._ranks))
-            if counts.min() >= last:
-                return low, shares == 1
-        return 0, False
-
     def forget(self, until: int, since: int, last: int | None) -> None:
         """Remove rows due up to `since`, except the `last` ones of those due up to `until`."""
         low, past = self.range(since, until)
@@ -105,7 +75,6 @@ class RowBuffer:
         self._due = self._due[keep]
         self._columns = {name: column[keep] for name, column in self._columns.items()}
         self._after = len(self._due)
-        self._ranks = None
 
     def _merge_chunks(self) -> None:
         if not self._columns:
@@ -122,7 +91,7 @@ class RowBuffer:
             order = np.argsort(due[first:], kind="stable")
             for column in (due, *columns.values()):
                 column[first:] = column[first:][order]
-        self._due, self._columns, self._ranks = due, columns, None
+        self._due, self._columns = due, columns
         self._chunks.clear()
 
 

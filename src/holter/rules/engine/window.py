@@ -3,23 +3,51 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from holter.analysis.grouping import groups
 from holter.rules.engine.coverage import Coverage, Reason
 from holter.rules.engine.job_facts import JobFacts, job_facts, steady, warm
-from holter.rules.engine.lookback import Lookback, Place, RecentData, SampleSeries, T
+from holter.rules.engine.lookback import Lookback, Place, RecentData, SampleSeries, T, place_of
 from holter.schema.table import Table, repeated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from numpy.typing import NDArray
+    from holter.rules.engine.table_json import State
+
+
+def _rows(table: str) -> cached_property[Table]:
+    return cached_property(lambda window: window._table(table))
 
 
 class Window:
     """The rows for one evaluation of a rule: new ones ended in `(start, end]`, older ones in its lookback."""
+
+    steps = _rows("steps")
+    """The steps within the lookback, warm-up included; see `steady`."""
+    spans = _rows("spans")
+    """The spans that ended within the lookback."""
+    scalars = _rows("scalars")
+    """The scalars within the lookback."""
+    events = _rows("events")
+    """The events within the lookback."""
+    tensors = _rows("tensors")
+    """The statistics of tensors within the lookback."""
+    tensor_values = _rows("tensor_values")
+    """Elements of small tensors, histograms and counts of active units within the lookback."""
+    kernels = _rows("kernels")
+    """The kernels that ended within the lookback; only where they were recorded or imported."""
+    launches = _rows("launches")
+    """The launches of work on accelerators within the lookback."""
+    memory_operations = _rows("memory_operations")
+    """Copies and fills by accelerators that ended within the lookback."""
+    syncs = _rows("syncs")
+    """The times in which the host waited for an accelerator, within the lookback."""
+    operators = _rows("operators")
+    """Operators of the framework within the lookback."""
 
     def __init__(
         self,
@@ -29,15 +57,15 @@ class Window:
         start: int,
         end: int,
         job: JobFacts,
-        state: dict[str, Any] | None = None,
+        state: State | None = None,
         baselines: Mapping[str, Mapping[str, Table]] | None = None,
     ) -> None:
         self.start = start
         self.end = end
         self.job = job
-        self.state: dict[str, Any] = {} if state is None else state
+        self.state: State = {} if state is None else state
         """The rule's memory between windows; it holds JSON values only."""
-        self._details: dict[str, Any] | Callable[[], dict[str, Any]] = {}
+        self._details: dict[str, object] | Callable[[], dict[str, object]] = {}
         self.idle = False
         self.points = 0
         self._read: set[str] = set()
@@ -54,7 +82,7 @@ class Window:
         job: JobFacts | None = None,
         start: int | None = None,
         end: int | None = None,
-        state: dict[str, Any] | None = None,
+        state: State | None = None,
         baselines: Mapping[str, Mapping[str, Table]] | None = None,
         **tables: Table,
     ) -> Window:
@@ -77,17 +105,17 @@ class Window:
         )
 
     @property
-    def details(self) -> dict[str, Any]:
+    def details(self) -> dict[str, object]:
         """Statistics that the rule publishes, with or without issues; the last ones are kept."""
         if callable(self._details):
             self._details = self._details()
         return self._details
 
     @details.setter
-    def details(self, details: dict[str, Any]) -> None:
+    def details(self, details: dict[str, object]) -> None:
         self._details = details
 
-    def hand_over(self, work_out: Callable[[], dict[str, Any]]) -> None:
+    def hand_over(self, work_out: Callable[[], dict[str, object]]) -> None:
         """Publish `details` that are computed on demand, once after many evaluations.
 
         They may use `state`, which is then as the last evaluation left it.
@@ -95,7 +123,7 @@ class Window:
         self._details = work_out
 
     @property
-    def handed_over(self) -> dict[str, Any] | Callable[[], dict[str, Any]]:
+    def handed_over(self) -> dict[str, object] | Callable[[], dict[str, object]]:
         """The details, or the function that computes them."""
         return self._details
 
@@ -111,11 +139,6 @@ class Window:
                 rows.append(Table({name: columns[name] for name in rows[0].columns}))
         return Table.concat(rows)
 
-    @cached_property
-    def spans(self) -> Table:
-        """The spans that ended within the lookback."""
-        return self._table("spans")
-
     def spans_of(self, phase: str, *, new: bool = False) -> Table:
         """Return the spans of one phase in the lookback, or only new ones; computed once for all rules."""
         self._read.add("spans")
@@ -123,63 +146,10 @@ class Window:
 
         def answer() -> dict[str, Table]:
             rows = self._recent.rows("spans", since, self.end)
-            phases = rows["phase"].tolist()
-            code = {text: number for number, text in enumerate(dict.fromkeys(phases))}
-            codes = np.fromiter(map(code.__getitem__, phases), np.int16, rows.rows)
-            return {text: rows.where(codes == number) for text, number in code.items()}
+            return {phase: rows.where(where) for (phase,), where in groups(rows["phase"]).items()}
 
         found = self._recent.shared(("spans by phase", since, self.end), self.end, answer)
         return found[phase] if phase in found else Table.empty("spans")
-
-    @cached_property
-    def steps(self) -> Table:
-        """The steps within the lookback, warm-up included; see `steady`."""
-        return self._table("steps")
-
-    @cached_property
-    def scalars(self) -> Table:
-        """The scalars within the lookback."""
-        return self._table("scalars")
-
-    @cached_property
-    def events(self) -> Table:
-        """The events within the lookback."""
-        return self._table("events")
-
-    @cached_property
-    def tensors(self) -> Table:
-        """The statistics of tensors within the lookback."""
-        return self._table("tensors")
-
-    @cached_property
-    def tensor_values(self) -> Table:
-        """Elements of small tensors, histograms and counts of active units within the lookback."""
-        return self._table("tensor_values")
-
-    @cached_property
-    def kernels(self) -> Table:
-        """The kernels that ended within the lookback; only where they were recorded or imported."""
-        return self._table("kernels")
-
-    @cached_property
-    def launches(self) -> Table:
-        """The launches of work on accelerators within the lookback."""
-        return self._table("launches")
-
-    @cached_property
-    def memory_operations(self) -> Table:
-        """Copies and fills by accelerators that ended within the lookback."""
-        return self._table("memory_operations")
-
-    @cached_property
-    def syncs(self) -> Table:
-        """The times in which the host waited for an accelerator, within the lookback."""
-        return self._table("syncs")
-
-    @cached_property
-    def operators(self) -> Table:
-        """Operators of the framework within the lookback."""
-        return self._table("operators")
 
     def new(self, table: str) -> Table:
         """Return the rows that are new in this window."""
@@ -208,15 +178,12 @@ class Window:
         found = self._recent.series(metric, self.start if new else self._since, self.end, last)
         if since is None or all(one.time[0] > since for one in found.values()):
             return found
-        cuts: dict[int, tuple[int, NDArray[np.int64]]] = {}
-        for series in found.values():
-            if id(series.time) not in cuts:  # series of one node share one array of times
-                at = int(series.time.searchsorted(since, side="right"))
-                cuts[id(series.time)] = at, series.time[at:]
-        later = {place: (series.value, *cuts[id(series.time)]) for place, series in found.items()}
-        return {
-            place: SampleSeries(time, value[at:]) for place, (value, at, time) in later.items() if len(time)
-        }
+        later = {}
+        for place, (time, value) in found.items():
+            at = int(time.searchsorted(since, side="right"))
+            if at < len(time):
+                later[place] = SampleSeries(time[at:], value[at:])
+        return later
 
     def seen(self, metric: str, *, since: int | None = None) -> dict[Place, int]:
         """Count all readings of a metric up to now, kept in `state`; call it once in each window."""
@@ -224,7 +191,7 @@ class Window:
         for (node, device), series in self.series(metric, since=since, new=True).items():
             key = f"{node}/{device}"
             counts[key] = counts.get(key, 0) + len(series.time)
-        return {(key.rpartition("/")[0], key.rpartition("/")[2]): count for key, count in counts.items()}
+        return {place_of(key): count for key, count in counts.items()}
 
     @cached_property
     def steady(self) -> Table:
@@ -237,10 +204,14 @@ class Window:
         return self._derived("warm", lambda: warm(self.steps, self.job))
 
     def insufficient(
-        self, reason: Reason, text: str, *, have: float | None = None, need: float | None = None
+        self, reason: Reason, text: str, have: float | None = None, need: float | None = None
     ) -> None:
         """Report that the rule could not judge (some of) this window, and the missing data in words."""
         self.lack = self.lack or Coverage(reason, text, have, need)
+
+    def too_few(self, text: str, have: float, need: float) -> None:
+        """Report that there are too few readings or steps to judge."""
+        self.insufficient("too_few_points", text, have, need)
 
     def unchanged(self, table: str) -> bool:
         """Return whether a table has no new rows, so that another evaluation cannot find anything new.
@@ -279,6 +250,11 @@ class Window:
             return len(set(self._recent.rows(table, self.start, self.end)["name"].tolist()))
 
         return self._recent.shared(("tensors of", table, self.start, self.end), self.end, answer)
+
+    @property
+    def span(self) -> dict[str, int]:
+        """The time of the lookback, for an issue."""
+        return {"time_start": self._since, "time_end": self.end}
 
     @property
     def _since(self) -> int:

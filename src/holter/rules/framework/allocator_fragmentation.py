@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from holter.rules import Issue, Lookback, Rule, Severity, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Severity, Window, parameter, rule_class
 from holter.rules.engine.levels import grade, worst
 from holter.rules.patterns.ranks import Scalars, by_rank, last
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class AllocatorFragmentation(Rule):
     """PyTorch's allocator reserves most of a GPU but cannot use much of it, or must free its cache."""
 
@@ -27,7 +21,6 @@ class AllocatorFragmentation(Rule):
         "scalars/cuda.alloc_retries",
         "scalars/cuda.ooms",
     )
-    description = "GPU memory is fragmented: much of the reserved memory is not allocated"
     formula = (
         "at the peaks of the last `window` steps: (reserved - allocated) / reserved >= waste_pct and "
         "reserved >= full_pct of the device: warning; reserved >= critical_pct: critical; or allocator "
@@ -40,6 +33,7 @@ class AllocatorFragmentation(Rule):
     packs = ("performance",)
     every_s = 30.0
     consecutive = 2
+    lookback = Lookback(seconds=1800.0)
 
     waste_pct: float = parameter(30.0, low=0, high=100, unit="%")
     """Share of the reserved memory that was not allocated even at the peak."""
@@ -54,12 +48,7 @@ class AllocatorFragmentation(Rule):
     retries_critical: float | None = parameter(10.0, above=0, unit="retries per 100 steps")
     """Allocator retries that are critical."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """Half an hour, of which the last steps are judged."""
-        return Lookback(seconds=1800.0)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each rank by itself."""
         names = ("reserved_peak", "allocated_peak", "total", "inactive_split", "alloc_retries", "ooms")
         found = {name: by_rank(window.scalars, f"cuda.{name}") for name in names}
@@ -67,15 +56,14 @@ class AllocatorFragmentation(Rule):
         if not ranks:
             return window.insufficient("no_input", "no figures of PyTorch's CUDA allocator")
         for rank in ranks:
-            here = {name: last(of[rank], self.window) for name, of in found.items() if rank in of}
-            if len(here["reserved_peak"].value) < self.window:
-                have = len(here["reserved_peak"].value)
-                window.insufficient("too_few_points", "too few steps", have=have, need=self.window)
+            here = {name: last(series[rank], self.window) for name, series in found.items() if rank in series}
+            if (have := len(here["reserved_peak"].value)) < self.window:
+                window.too_few("too few steps", have, self.window)
                 continue
             window.judged(self.window)
             yield from self._judge(rank, here)
 
-    def _judge(self, rank: int, here: dict[str, Scalars]) -> Iterator[Issue]:
+    def _judge(self, rank: int, here: dict[str, Scalars]) -> Issues:
         reserved, total = float(here["reserved_peak"].value.max()), float(here["total"].value[-1])
         allocated = float(here["allocated_peak"].value.max())
         waste, full = 100.0 * (reserved - allocated) / max(reserved, 1.0), 100.0 * reserved / max(total, 1.0)
@@ -92,15 +80,10 @@ class AllocatorFragmentation(Rule):
         if severity is None:
             return
         if by_waste == severity or by_oom == severity:
-            code, text = (
-                "waste",
-                f"{waste:.0f} % of the GPU memory reserved by rank {rank} is fragmented",
-            )
+            code, text = "waste", f"{waste:.0f} % of the GPU memory reserved by rank {rank} is fragmented"
         else:
-            code, text = (
-                "retries",
-                f"rank {rank} had to free its GPU memory cache {rate:.1f} times per 100 steps",
-            )
+            code = "retries"
+            text = f"rank {rank} had to free its GPU memory cache {rate:.1f} times per 100 steps"
         series = here["reserved_peak"]
         split = here.get("inactive_split")
         yield self.issue(
@@ -109,10 +92,7 @@ class AllocatorFragmentation(Rule):
             code=code,
             node=series.node,
             rank=rank,
-            step_start=int(series.step[0]),
-            step_end=int(series.step[-1]),
-            time_start=int(series.time[0]),
-            time_end=int(series.time[-1]),
+            **series.span,
             evidence={
                 "waste_pct": waste,
                 "reserved_pct": full,

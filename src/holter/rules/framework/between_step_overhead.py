@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Table, Window, parameter, rule_class
+from holter.rules.engine.job_facts import steps_span
 from holter.rules.engine.levels import severity_of, worth
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.schema.table import Table
 
 _PAUSE_NS = 60_000_000_000
 """A longer gap is a restart or a pause, not overhead of each step."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class BetweenStepOverhead(Rule):
     """Code outside the known parts of a step takes time between the work of one step and the next.
 
@@ -29,7 +22,6 @@ class BetweenStepOverhead(Rule):
     """
 
     reads = ("steps",)
-    description = "training loses time between steps"
     formula = (
         "(gaps between steps + unattributed time inside them) / (loop time without evaluation) >= info, "
         "warning, or critical"
@@ -62,7 +54,7 @@ class BetweenStepOverhead(Rule):
         """The last steps of each rank."""
         return Lookback(steps=self.window)
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge the rank that loses most."""
         if window.unchanged("steps"):
             return
@@ -74,8 +66,7 @@ class BetweenStepOverhead(Rule):
             if not window.steps.rows:
                 return window.insufficient("no_input", "no step")
             have = int(counts.max(initial=0))
-            text = "too few steps after warm-up"
-            return window.insufficient("too_few_points", text, have=have, need=self.min_steps)
+            return window.too_few("too few steps after warm-up", have, self.min_steps)
         window.judged(int(counts[counts >= self.min_steps].sum()))
         found = {int(r): _lost(steps.where(steps["rank"] == r).sorted("time", "step")) for r in enough}
         shares = {
@@ -97,10 +88,7 @@ class BetweenStepOverhead(Rule):
         yield self.issue(
             f"{share:.0f} % of the loop, {each:.3g} ms per step, is spent in code outside the steps",
             severity="info" if each < self.min_ms else severity,
-            step_start=int(mine["step"].min()),
-            step_end=int(mine["step"].max()),
-            time_start=int(mine["time"].min()),
-            time_end=int((mine["time"] + mine["duration"]).max()),
+            **steps_span(mine),
             evidence={
                 "share_pct": share,
                 "gap_pct": 100.0 * gap / loop,

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Window, parameter, rule_class
 from holter.rules.engine import last_hour as _hour
 from holter.rules.engine.levels import severity_of, worth
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _KEPT = 32
 """Checkpoints of a rank that are remembered."""
@@ -25,7 +21,7 @@ _SMALL_BYTES = 64e6
 _IDLE_DISK = 10e6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class CheckpointStall(Rule):
     """Steps are blocked by checkpoints for too large a share of the time, or once for too long."""
 
@@ -36,7 +32,6 @@ class CheckpointStall(Rule):
         "samples/proc.count",
         "samples/disk.write_bytes",
     )
-    description = "training waits while checkpoints are written"
     formula = (
         "time blocked by checkpoints / time between the first and the last checkpoint of an hour >= info, "
         "warning, or critical; or one checkpoint >= single_s and >= 20 x the median step"
@@ -48,6 +43,7 @@ class CheckpointStall(Rule):
     packs = ("default", "performance")
     every_s = 60.0
     consecutive = 2
+    lookback = Lookback(steps=200, seconds=120.0)
 
     info: float | None = parameter(2.0, low=0, high=100, unit="%", aliases=("threshold",))
     """Share of the time from which the rule reports a note."""
@@ -64,12 +60,7 @@ class CheckpointStall(Rule):
     min_lost_s: float = parameter(5.0, low=0, unit="s")
     """A smaller total loss is a note at most; below a fifth of it nothing is reported."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The steps for the step time, and the machine's readings during the last checkpoint."""
-        return Lookback(steps=200, seconds=120.0)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge the rank that is blocked longest, because the others wait for it."""
         _learn(window)
         if window.unchanged("steps"):
@@ -86,12 +77,10 @@ class CheckpointStall(Rule):
             rank = max(shares, key=lambda r: (shares[r], -int(r)))
             yield from self._often(window, rank, recent[rank], shares[rank])
         else:
-            window.insufficient(
-                "too_few_points", "one checkpoint was written; the rule needs two", have=1, need=2
-            )
+            window.too_few("one checkpoint was written; the rule needs two", 1, 2)
         yield from self._long(window, recent)
 
-    def _often(self, window: Window, rank: str, events: list[list[int]], share: float) -> Iterator[Issue]:
+    def _often(self, window: Window, rank: str, events: list[list[int]], share: float) -> Issues:
         lost = sum(event[1] for event in window.state["ranks"][rank]) / 1e9
         severity = worth(severity_of(share, self.info, self.warning, self.critical), lost, self.min_lost_s)
         if severity is None:
@@ -131,7 +120,7 @@ class CheckpointStall(Rule):
             },
         )
 
-    def _long(self, window: Window, recent: dict[str, list[list[int]]]) -> Iterator[Issue]:
+    def _long(self, window: Window, recent: dict[str, list[list[int]]]) -> Issues:
         steady = window.steady
         if not steady.rows:
             return
@@ -189,18 +178,15 @@ def _share(events: list[list[int]]) -> float:
 
 
 def _serialising(window: Window, event: list[int]) -> bool:
-    """Tell whether one core was busy and the disk idle during a checkpoint."""
+    """Return whether one core was busy and the disk idle during a checkpoint."""
     since, until = event[0] - event[1], event[0]
 
-    def during(metric: str, device: str) -> Any:
-        found = [s for (_, name), s in window.series(metric).items() if name == device]
+    def during(metric: str, device: str = "") -> Any:
+        found = [s for (_, name), s in window.series(metric).items() if device in ("", name)]
         return np.concatenate([[], *(s.value[(s.time > since) & (s.time <= until)] for s in found)])
 
     cpu, count = during("proc.cpu", "trainer"), during("proc.count", "trainer")
-    disks = [
-        s.value[(s.time > since) & (s.time <= until)] for s in window.series("disk.write_bytes").values()
-    ]
-    written = np.concatenate([[], *disks])
+    written = during("disk.write_bytes")
     if not len(cpu) or not len(count) or not len(written):
         return False
     one = float(np.median(cpu)) / max(float(np.median(count)), 1.0)
@@ -208,7 +194,7 @@ def _serialising(window: Window, event: list[int]) -> bool:
 
 
 def _alone(window: Window, rank: int, event: list[int]) -> bool:
-    """Tell whether the other ranks waited for the one that writes."""
+    """Return whether the other ranks waited for the one that writes."""
     steps = window.steps
     others = steps.where((steps["rank"] != rank) & (steps["mode"] != "eval"))
     around = others.where((others["step"] == event[2]) | (others["step"] == event[2] + 1))

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from holter.analysis.intervals import difference, union
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Table, Window, parameter, rule_class
 from holter.rules.engine.levels import grade
 from holter.rules.patterns.profiled import LOOKBACK_S, Profiled, profiled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
-    from holter.schema.table import Table
 
 _MIB = 2**20
 _MANY = 50
@@ -34,12 +30,11 @@ class _Exposed(NamedTuple):
     exposed_ms: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class CommNotOverlapped(Rule):
     """Data moves between ranks while a device computes nothing, for a large share of the step time."""
 
     reads = ("kernels", "memory_operations", "steps")
-    description = "communication is exposed: computation does not hide it"
     formula = (
         "median over steps of (communication outside computation - waiting for slower ranks) / step >= "
         "info, warning, or critical"
@@ -49,6 +44,7 @@ class CommNotOverlapped(Rule):
         "compressed collectives."
     )
     packs = ("deep_trace", "distributed")
+    lookback = Lookback(seconds=LOOKBACK_S)
 
     info: float | None = parameter(5.0, above=0, high=100, unit="%")
     """Share of the step from which the rule reports a note."""
@@ -61,12 +57,7 @@ class CommNotOverlapped(Rule):
     link_gb_s: float | None = parameter(None, above=0, unit="GB/s")
     """Bandwidth of a link; when it is set and less than half is reached, the link is named as the cause."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The last profiled steps."""
-        return Lookback(seconds=LOOKBACK_S)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each device, and report the worst."""
         found = profiled(window, self.min_steps)
         if not found:
@@ -113,10 +104,10 @@ class CommNotOverlapped(Rule):
                 },
             )
 
-    def _cause(self, one: Profiled, rows: Table) -> tuple[str, dict[str, Any]]:
+    def _cause(self, one: Profiled, rows: Table) -> tuple[str, dict[str, float]]:
         known = rows.where((rows["bytes"] > 0) & (rows["duration"] > 0))
         per_step = rows.rows / len(one.begin)
-        facts: dict[str, Any] = {"collectives_per_step": per_step}
+        facts = {"collectives_per_step": per_step}
         if not known.rows:
             return "exposed", facts
         facts["median_bytes"] = float(np.median(known["bytes"]))

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.analysis.intervals import difference, union
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Table, Window, parameter, rule_class
 from holter.rules.engine.levels import grade
 from holter.rules.patterns.gpu_owners import READS, ours, owners
 from holter.rules.patterns.profiled import LOOKBACK_S, Profiled, covered, elsewhere, profiled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
-    from holter.schema.table import Table
 
 _SLACK_NS = 5_000
 """A launch this shortly before the device ran dry came too late as well: launching itself takes that long."""
@@ -27,7 +23,7 @@ _SLOW_HOST_NS = 20_000
 _BREAKS = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class CpuBoundLaunch(Rule):
     """A device idles because the host launched its next kernel only after the device ran out of work."""
 
@@ -50,7 +46,6 @@ class CpuBoundLaunch(Rule):
         "samples/gpu.power_limit",
         READS,
     )
-    description = "the GPU waits because the host launches kernels too late"
     formula = (
         "GPU gaps whose next kernel was launched no earlier than 5 us before the gap began (without data "
         "loading, checkpoints, evaluation, gc, compiling and syncs) / step time >= info, warning, or "
@@ -58,6 +53,7 @@ class CpuBoundLaunch(Rule):
     )
     advice = "Use torch.compile or CUDA graphs, a fused or foreach optimizer, or a larger batch."
     packs = ("deep_trace",)
+    lookback = Lookback(seconds=LOOKBACK_S)
 
     info: float | None = parameter(8.0, above=0, high=100, unit="%")
     """Share of the step time from which the rule reports a note."""
@@ -68,12 +64,7 @@ class CpuBoundLaunch(Rule):
     min_steps: int = parameter(5, low=1, unit="steps")
     """Minimum number of profiled steps; fewer are not judged."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The last profiled steps."""
-        return Lookback(seconds=LOOKBACK_S)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each profiled device; without profiled devices, judge the counters."""
         found = profiled(window, self.min_steps)
         for one in found:
@@ -91,11 +82,7 @@ class CpuBoundLaunch(Rule):
                     "launch work",
                     severity=severity,
                     code=code,
-                    node=one.node,
-                    rank=one.rank,
-                    device=f"gpu{one.device}",
-                    time_start=int(one.begin[0]),
-                    time_end=int(one.end[-1]),
+                    **one.about,
                     evidence={"launch_gap_pct": share, "profiled_steps": len(one.begin), **facts},
                 )
         if not found:
@@ -119,7 +106,7 @@ class CpuBoundLaunch(Rule):
         blamed = difference(union(idle.begin[late], idle.end[late]), without)
         return int(one.within(blamed).sum())
 
-    def _counters(self, window: Window) -> Iterator[Issue]:
+    def _counters(self, window: Window) -> Issues:
         """Judge by counters: a kernel always runs, but few multiprocessors are busy."""
         metrics = ("gpu.sm_active", "gpu.util", "gpu.power", "gpu.power_limit")
         series = [window.series(metric) for metric in metrics]
@@ -143,7 +130,7 @@ class CpuBoundLaunch(Rule):
                 )
 
 
-def _cause(window: Window, one: Profiled) -> tuple[str, dict[str, Any]]:
+def _cause(window: Window, one: Profiled) -> tuple[str, dict[str, float]]:
     length = one.kernels["duration"][one.kernels["kind"] == "compute"]
     small = 100.0 * float((length < _SMALL_NS).mean()) if len(length) else 0.0
     launches = window.launches.where(window.launches["rank"] == one.rank)
@@ -151,7 +138,7 @@ def _cause(window: Window, one: Profiled) -> tuple[str, dict[str, Any]]:
     operators = window.operators
     regions = np.char.find(operators["name"].astype(str), "Torch-Compiled Region") >= 0
     breaks = float((regions & (operators["rank"] == one.rank)).sum()) / len(one.begin)
-    facts: dict[str, Any] = {
+    facts = {
         "small_kernels_pct": small,
         "kernel_median_us": _weighted_median(length) / 1e3,
         "host_between_launches_us": between / 1e3,

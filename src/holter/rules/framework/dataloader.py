@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Table, Window, parameter, rule_class
 from holter.rules.engine import quantile_sketch as _sketch
+from holter.rules.patterns.event_details import details_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
-    from holter.schema.table import Table
 
 SECOND = 1_000_000_000
 _LATE_S = 60
@@ -23,7 +21,17 @@ _LATE_S = 60
 _MIN_STEPS = 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class _Node(TypedDict):
+    """The loading of one node."""
+
+    open: dict[str, list[str]]
+    """Second → processes at work, for seconds that are not complete."""
+    counts: dict[str, int]
+    """Number of processes at work → seconds."""
+    waits: _sketch.QuantileSketch
+
+
+@rule_class
 class Dataloader(Rule):
     """The number of processes that load data is far from the number of cores.
 
@@ -39,7 +47,6 @@ class Dataloader(Rule):
         "samples/cpu.load1",
     )
     severity = "info"
-    description = "the number of data-loader processes does not fit the machine"
     formula = (
         "median number of loading processes / cores < min_threshold or > max_threshold; with `need` also: "
         "data loading > 20 % of the steps, or load average > cores"
@@ -47,6 +54,7 @@ class Dataloader(Rule):
     advice = "Change num_workers; the rule DataloaderBottleneck estimates how many workers hide the loading."
     packs = ("sagemaker",)
     every_s = 60.0
+    lookback = Lookback(steps=200, seconds=120.0)
 
     min_threshold: float = parameter(25.0, classic=70.0, low=0, unit="% of cores")
     """Fewer loading processes than this share of the cores are too few."""
@@ -57,19 +65,14 @@ class Dataloader(Rule):
     need: bool = parameter(True, classic=False)
     """Report only when training loses time because of it."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The steps, which show whether training waits, and the load average."""
-        return Lookback(steps=200, seconds=120.0)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each node by itself: cores are not shared."""
-        nodes: dict[str, dict[str, Any]] = window.state.setdefault("nodes", {})
+        nodes: dict[str, _Node] = window.state.setdefault("nodes", {})
         _learn(window, nodes)
         if not nodes:
             return window.insufficient("no_input", "no batch was loaded by a data loader")
-        details: dict[str, Callable[[], dict[str, Any]]] = {}
-        loader: dict[str, Any] = window.state.get("loader", {})
+        details: dict[str, Callable[[], dict[str, object]]] = {}
+        loader = window.state.get("loader", {})
         for node in sorted(nodes):
             known = nodes[node]
             seconds, median = _middle(known)
@@ -93,7 +96,7 @@ class Dataloader(Rule):
                     time_end=window.end,
                     evidence={"processes": median, "cores": cores, "seconds": seconds},
                 )
-        window.hand_over(lambda: _told(details))
+        window.hand_over(lambda: _of_nodes({node: one() for node, one in details.items()}))
 
     def _waits(self, window: Window, node: str) -> bool:
         steps = window.steady
@@ -107,7 +110,7 @@ class Dataloader(Rule):
         return not self.need or (bool(loads) and float(np.median(np.concatenate(loads))) > cores)
 
 
-def _learn(window: Window, nodes: dict[str, dict[str, Any]]) -> None:
+def _learn(window: Window, nodes: dict[str, _Node]) -> None:
     """Count for each second which processes built a batch; seconds that are complete become counts."""
     built, waited = (window.spans_of(phase, new=True) for phase in ("fetch", "data_loading"))
     built, waited = built.where(built["duration"] >= 0), waited.where(waited["worker"] == -1)
@@ -123,11 +126,11 @@ def _learn(window: Window, nodes: dict[str, dict[str, Any]]) -> None:
                 present.append(who)
     complete = window.end // SECOND - _LATE_S
     for known in nodes.values():
-        for second in [second for second in known["open"] if int(second) < complete]:
-            count = str(len(known["open"].pop(second)))
+        for passed in [second for second in known["open"] if int(second) < complete]:
+            count = str(len(known["open"].pop(passed)))
             known["counts"][count] = known["counts"].get(count, 0) + 1
-    for row in window.new("events").to_rows():
-        if row["kind"] == "loader" and (detail := _loader(row["detail"])):
+    for _, detail in details_of(window.new("events"), "loader"):
+        if detail:
             window.state.setdefault("loader", detail)
 
 
@@ -143,30 +146,20 @@ def _presence(fetches: Table) -> set[tuple[int, str]]:
     return {(at, f"{rank}/{worker}") for at, rank, worker in present.T.tolist()}
 
 
-def _middle(known: dict[str, Any]) -> tuple[int, int]:
+def _middle(known: _Node) -> tuple[int, int]:
     """Return how many seconds had loading, and the median of their processes; those still open count too."""
-    seconds = {int(count): number for count, number in known["counts"].items()}
-    for present in known["open"].values():
-        seconds[len(present)] = seconds.get(len(present), 0) + 1
-    total = sum(seconds.values())
-    if not total:
-        return 0, 0
-    counts = sorted(seconds)
-    passed = np.cumsum([seconds[count] for count in counts])
-    low, high = (
-        counts[int(np.searchsorted(passed, at, side="right"))] for at in ((total - 1) // 2, total // 2)
-    )
-    return total, (low + high) // 2
+    present = [*map(int, known["counts"]), *map(len, known["open"].values())]
+    seconds = np.repeat(present, [*known["counts"].values(), *(1 for _ in known["open"])])
+    return len(seconds), int(np.median(seconds)) if len(seconds) else 0
 
 
-def _told(details: Mapping[str, Callable[[], dict[str, Any]]]) -> dict[str, Any]:
-    told = {node: one() for node, one in details.items()}
-    return next(iter(told.values())) if len(told) == 1 else {"nodes": told}
+def _of_nodes(details: dict[str, dict[str, object]]) -> dict[str, object]:
+    return next(iter(details.values())) if len(details) == 1 else {"nodes": details}
 
 
 def _details(
-    cores: float | None, median: int, loader: Mapping[str, Any], waits: dict[str, Any]
-) -> dict[str, Any]:
+    cores: float | None, median: int, loader: Mapping[str, object], waits: _sketch.QuantileSketch
+) -> dict[str, object]:
     points = {f"p{q}": _sketch.quantile(waits, q / 100) for q in (25, 50, 95)}
     return {
         "cores": cores,
@@ -176,11 +169,3 @@ def _details(
         "prefetch": loader.get("prefetch_factor"),
         "dataloading_time_ms": {**points, "max": waits.get("max"), "histogram": _sketch.histogram(waits)},
     }
-
-
-def _loader(text: str) -> dict[str, Any]:
-    try:
-        detail = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return detail if isinstance(detail, dict) else {}

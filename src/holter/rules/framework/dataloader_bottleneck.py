@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from holter.analysis.loading import dataloading
-from holter.rules import Issue, Lookback, Rule, Severity, Window, parameter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.schema.table import Table
+from holter.rules import Issues, Lookback, Rule, Severity, State, Table, Window, parameter, rule_class
+from holter.rules.engine.job_facts import steps_span
 
 _SPANS_S = 120.0
 """How far back the rule reads the spans of the data loader, which are many."""
@@ -22,7 +16,7 @@ _EXPLAIN_EVERY_NS = 60_000_000_000
 _COMPUTE = ("forward", "backward", "optimizer")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class DataloaderBottleneck(Rule):
     """The training thread spends too large a share of its steps waiting for the next batch."""
 
@@ -37,7 +31,6 @@ class DataloaderBottleneck(Rule):
         "samples/cpu.util",
         "samples/cpu.iowait",
     )
-    description = "training waits for data"
     formula = (
         "data loading / time of the last `window` steps > info, warning, or critical; classic: data loading"
         " > compute_ratio x compute"
@@ -71,7 +64,7 @@ class DataloaderBottleneck(Rule):
         """The last steps, and the spans of the last two minutes."""
         return Lookback(steps=self.window, seconds=_SPANS_S)
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge all ranks together, then the slowest rank alone."""
         _learn_loaders(window)
         if window.unchanged("steps"):
@@ -83,8 +76,7 @@ class DataloaderBottleneck(Rule):
             have = int(counts.max(initial=0))
             if not window.steps.rows:
                 return window.insufficient("no_input", "no step")
-            text = "too few steps in steady state"
-            return window.insufficient("too_few_points", text, have=have, need=self.min_steps)
+            return window.too_few("too few steps in steady state", have, self.min_steps)
         window.judged(steps.rows)
         share, ratio = _share(steps)
         severity = self._severity(window, steps, share, ratio)
@@ -97,24 +89,17 @@ class DataloaderBottleneck(Rule):
             severity = self._severity(window, steps.where(steps["rank"] == rank), share, ratio)
         if severity is None:
             return
-        evidence = {
-            "share_pct": share,
-            "compute_ratio": ratio,
-            "steps": steps.rows,
-            **self._explain(window, steps),
-        }
+        explained = self._explain(window, steps)
+        causes = explained.get("causes") or []
+        words, advice = _CAUSES.get(causes[0], ("", self.advice)) if causes else ("", self.advice)
         who = "training" if rank is None else f"rank {rank}"
-        causes = evidence.get("causes") or []
         yield self.issue(
-            f"{who} spends {share:.0f} % of its steps waiting for data{_because(causes)}",
+            f"{who} spends {share:.0f} % of its steps waiting for data" + (f": {words}" if words else ""),
             severity=severity,
             rank=rank,
-            step_start=int(steps["step"].min()),
-            step_end=int(steps["step"].max()),
-            time_start=int(steps["time"].min()),
-            time_end=int((steps["time"] + steps["duration"]).max()),
-            evidence=evidence,
-            advice=_ADVICE.get(causes[0], self.advice) if causes else self.advice,
+            **steps_span(steps),
+            evidence={"share_pct": share, "compute_ratio": ratio, "steps": steps.rows, **explained},
+            advice=advice,
         )
 
     def _severity(self, window: Window, steps: Table, share: float, ratio: float | None) -> Severity | None:
@@ -135,7 +120,7 @@ class DataloaderBottleneck(Rule):
                 return "info" if small else severity
         return None
 
-    def _explain(self, window: Window, steps: Table) -> dict[str, Any]:
+    def _explain(self, window: Window, steps: Table) -> State:
         """Explain the wait; computed once a minute, because it costs more than the rule itself."""
         before = window.state.get("explained")
         if before and window.end - before["at"] < _EXPLAIN_EVERY_NS:
@@ -165,26 +150,33 @@ class DataloaderBottleneck(Rule):
         return dict(evidence)
 
 
-_ADVICE = {
-    "single_process": "Load in worker processes: num_workers above 0, and keep them with persistent_workers.",
-    "cpu_saturated": "The CPU is the limit: cache decoded data, or decode and augment on the GPU.",
-    "io_wait": "Reading is the limit: a local cache, larger files, a sequential format.",
-    "too_few_workers": "Use more workers; the evidence says how many would hide the loading.",
-    "periodic": "Use more workers, or let each prefetch more batches.",
-    "epoch_start": "Keep workers between epochs: persistent_workers=True.",
+_CAUSES = {
+    "single_process": (
+        "the training process loads it itself",
+        "Load in worker processes: num_workers above 0, and keep them with persistent_workers.",
+    ),
+    "cpu_saturated": (
+        "the CPU is saturated",
+        "The CPU is the limit: cache decoded data, or decode and augment on the GPU.",
+    ),
+    "io_wait": (
+        "most of it is reading",
+        "Reading is the limit: a local cache, larger files, a sequential format.",
+    ),
+    "too_few_workers": (
+        "all workers are busy all the time",
+        "Use more workers; the evidence says how many would hide the loading.",
+    ),
+    "periodic": (
+        "workers are too slow for their number",
+        "Use more workers, or let each prefetch more batches.",
+    ),
+    "epoch_start": (
+        "workers start anew each epoch",
+        "Keep workers between epochs: persistent_workers=True.",
+    ),
 }
-_WORDS = {
-    "single_process": "the training process loads it itself",
-    "cpu_saturated": "the CPU is saturated",
-    "io_wait": "most of it is reading",
-    "too_few_workers": "all workers are busy all the time",
-    "periodic": "workers are too slow for their number",
-    "epoch_start": "workers start anew each epoch",
-}
-
-
-def _because(causes: list[str]) -> str:
-    return f": {_WORDS[causes[0]]}" if causes and causes[0] in _WORDS else ""
+"""The cause in words, and what to do about it."""
 
 
 def _share(steps: Table) -> tuple[float, float | None]:

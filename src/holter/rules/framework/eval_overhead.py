@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
-from holter.rules import Issue, Rule, Window, parameter
+from holter.rules import Issues, Rule, Window, parameter, rule_class
 from holter.rules.engine.levels import severity_of, worth
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class EvalOverhead(Rule):
     """Evaluation takes too large a share of whole cycles of training and evaluation."""
 
     reads = ("steps",)
-    description = "evaluation takes much of the training time"
     formula = (
         "evaluation time / time from the end of the first evaluation to the end of the last one >= info, "
         "warning, or critical"
@@ -38,9 +31,9 @@ class EvalOverhead(Rule):
     min_lost_s: float = parameter(10.0, low=0, unit="s")
     """A smaller total is a note at most; below a fifth of it nothing is reported."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Add the new evaluations, and judge the slowest rank, because the others wait for it."""
-        ranks: dict[str, dict[str, Any]] = window.state.setdefault("ranks", {})
+        ranks = window.state.setdefault("ranks", {})
         if window.unchanged("steps"):
             return
         steps = window.new("steps")
@@ -59,8 +52,7 @@ class EvalOverhead(Rule):
         if not whole:
             if not ranks:
                 return window.insufficient("no_input", "no evaluation ran during training")
-            text = "one evaluation; a whole cycle takes two"
-            return window.insufficient("too_few_points", text, have=1, need=2)
+            return window.too_few("one evaluation; a whole cycle takes two", 1, 2)
         shares = {rank: 100.0 * k["eval"] / (k["end"] - k["begin"]) for rank, k in whole.items()}
         window.judged(sum(known["count"] for known in whole.values()))
         rank = max(shares, key=lambda r: (shares[r], -int(r)))

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Window, parameter, rule_class
 from holter.schema.phases import BREAKDOWN
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class FirstStepSlow(Rule):
     """The first step takes many times as long as the later ones: autotuning, compiling, cold caches."""
 
     reads = ("steps",)
     severity = "info"
-    description = "the first step is much slower than the later ones"
     formula = "first step > ratio x the median of the later steps, and > min_s"
     advice = (
         "Keep compiled code and tuned kernels in a cache between jobs, and warm up file caches before the "
@@ -29,6 +22,7 @@ class FirstStepSlow(Rule):
     packs = ("performance",)
     every_s = 60.0
     tells_once = True
+    lookback = Lookback(steps=200)
 
     ratio: float = parameter(50.0, above=1, aliases=("threshold",))
     """Largest allowed first step, as a multiple of the median."""
@@ -37,20 +31,16 @@ class FirstStepSlow(Rule):
     min_steps: int = parameter(20, low=1, unit="steps")
     """Number of later steps that the median needs."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The steps from which the step time is computed."""
-        return Lookback(steps=200)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge once, when enough later steps are known: the slowest first step of any rank."""
         state = window.state
-        first: dict[str, dict[str, Any]] = state.setdefault("first", {})
+        first = state.setdefault("first", {})
         if window.unchanged("steps"):
             return
         if state.get("reported"):
             return window.judged(len(first))
-        for row in _earliest(window):
+        steps = window.new("steps").sorted("rank", "time", "duration", "step")
+        for row in steps.where(np.unique(steps["rank"], return_index=True)[1]).to_rows():
             known = first.setdefault(str(row["rank"]), row)
             if row["time"] < known["time"]:
                 first[str(row["rank"])] = row
@@ -58,8 +48,7 @@ class FirstStepSlow(Rule):
             return window.insufficient("no_input", "no step")
         steady = window.steady
         if steady.rows < self.min_steps:
-            text = "too few steps after the first"
-            return window.insufficient("too_few_points", text, have=steady.rows, need=self.min_steps)
+            return window.too_few("too few steps after the first", steady.rows, self.min_steps)
         window.judged(len(first))
         state["reported"] = True
         median = float(np.median(steady["duration"]))
@@ -82,10 +71,3 @@ class FirstStepSlow(Rule):
                 "slowest_rank": slow["rank"],
             },
         )
-
-
-def _earliest(window: Window) -> list[dict[str, Any]]:
-    """Return each rank's earliest step among the new ones."""
-    steps = window.new("steps").sorted("rank", "time", "duration", "step")
-    _, at = np.unique(steps["rank"], return_index=True)
-    return list(steps.where(at).to_rows())

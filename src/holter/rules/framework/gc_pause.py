@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from holter.rules import Issue, Rule, Window, parameter
+from holter.rules import Issues, Rule, Table, Window, parameter, rule_class
 from holter.rules.engine import last_hour as _hour
+from holter.rules.engine.job_facts import warm
 from holter.rules.engine.levels import severity_of, worth
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.schema.table import Table
 
 _OPEN_STEPS = 1000
 """Number of steps that may wait for the last rank; after that, the rank counts as gone."""
@@ -22,12 +17,11 @@ _SHORT_NS = 5_000_000
 """Shorter pauses are normal in Python: a note at most."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class GCPause(Rule):
     """In each step training waits for the rank with the longest garbage-collection pause."""
 
     reads = ("steps", "spans/gc")
-    description = "Python's garbage collection stops training"
     formula = (
         "sum over steps of the longest pause of any rank / step time >= info, warning, or critical; or one "
         "pause >= single_warning_s or single_critical_s; within the last hour"
@@ -57,7 +51,7 @@ class GCPause(Rule):
     min_lost_s: float = parameter(5.0, low=0, unit="s")
     """A smaller total loss is a note at most; below a fifth of it nothing is reported."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Add the new pauses, and judge the last hour."""
         state = window.state
         newest: dict[str, int] = state.setdefault("newest", {})
@@ -70,8 +64,7 @@ class GCPause(Rule):
         if not newest:
             return window.insufficient("no_input", "no step after warm-up")
         if steps < self.min_steps:
-            text = "too few steps after warm-up"
-            return window.insufficient("too_few_points", text, have=steps, need=self.min_steps)
+            return window.too_few("too few steps after warm-up", steps, self.min_steps)
         window.judged(sums["steps"])
         every = max(sums["wall"], 1)
         wall = every / ranks
@@ -96,11 +89,11 @@ class GCPause(Rule):
                 evidence={"cost_pct": cost, "own_pct": own, "lost_s": lost / 1e9, "ranks": ranks, **about},
             )
         if worst[0] >= self.single_warning_s * 1e9:
-            dear = sums.get("long", 0) >= 0.01 * wall
+            often = sums.get("long", 0) >= 0.01 * wall
             long = worst[0] >= self.single_critical_s * 1e9
             yield self.issue(
                 f"the garbage collector paused rank {worst[1]} for {worst[0] / 1e9:.2g} s",
-                severity="info" if not dear else "critical" if long else "warning",
+                severity="info" if not often else "critical" if long else "warning",
                 code="pause",
                 step_start=worst[2],
                 step_end=worst[2],
@@ -119,7 +112,8 @@ def _learn(window: Window, newest: dict[str, int], long_ns: int) -> None:
     for rank in np.unique(steps["rank"]).tolist():
         mine = np.flatnonzero(steps["rank"] == rank)
         newest[str(rank)] = int(steps["step"][mine[np.lexsort((steps["step"][mine], ends[mine]))[-1]]])
-    pauses = _pauses(window)
+    pauses = window.spans_of("gc", new=True)
+    pauses = warm(pauses.where((pauses["worker"] == -1) & (pauses["step"] >= 0)), window.job)
     longest = np.where(pauses["duration"] >= long_ns, pauses["duration"], 0)
     _hour.add(sums, pauses["time"], own=pauses["duration"], long=longest)
     _keep_worst(state.setdefault("worst", {}), pauses)
@@ -137,15 +131,6 @@ def _learn(window: Window, newest: dict[str, int], long_ns: int) -> None:
     for step in whole:
         lost, time, _ = waiting.pop(step)
         _hour.add(sums, np.array([time]), lost=np.array([lost]))
-
-
-def _pauses(window: Window) -> Table:
-    """Return the new pauses of training processes after their warm-up."""
-    spans = window.spans_of("gc", new=True)
-    spans = spans.where((spans["worker"] == -1) & (spans["step"] >= 0))
-    warm = window.job.warm
-    since = np.array([warm.get(rank, 2**62) for rank in spans["rank"].tolist()], dtype=np.int64)
-    return spans.where(spans["time"] >= since)
 
 
 def _keep_worst(worst: dict[str, list[int]], pauses: Table) -> None:

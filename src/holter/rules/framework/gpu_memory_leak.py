@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
-from holter.rules import Issue, Rule, Window, parameter
+from holter.rules import Issues, Rule, State, Window, parameter, rule_class
 from holter.rules.engine.trend import rising
 from holter.rules.patterns.ranks import Scalars, by_rank
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _WIDTH = 10
 _GROWTH = 10
@@ -23,12 +17,11 @@ _LEAST = 8
 _MIB = 2**20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class GPUMemoryLeak(Rule):
     """The memory that a rank has allocated on its GPU at the end of steps rises steadily."""
 
     reads = ("scalars/cuda.allocated", "scalars/cuda.total")
-    description = "allocated GPU memory grows steadily"
     formula = (
         "over the minima of the allocated bytes in groups of 10 to 10,000 steps: Mann-Kendall z >= min_z, "
         "slope of both halves >= 0.3 x the whole slope, growth >= min_growth_mib and >= 0.5 % of the device"
@@ -50,12 +43,12 @@ class GPUMemoryLeak(Rule):
     skip_steps: int = parameter(20, low=0, unit="steps")
     """First steps that are ignored, because the optimizer allocates its state there."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Add the new steps, and judge each rank at each time scale."""
         allocated, totals = (
             by_rank(window.new("scalars"), f"cuda.{name}") for name in ("allocated", "total")
         )
-        ranks: dict[str, dict[str, Any]] = window.state.setdefault("ranks", {})
+        ranks = window.state.setdefault("ranks", {})
         for rank, series in allocated.items():
             kept = ranks.setdefault(str(rank), {"levels": [{} for _ in range(_LEVELS)], "node": series.node})
             self._take(kept, series)
@@ -67,7 +60,7 @@ class GPUMemoryLeak(Rule):
         for name, kept in sorted(ranks.items(), key=lambda item: int(item[0])):
             yield from self._judge(window, int(name), kept)
 
-    def _take(self, kept: dict[str, Any], series: Scalars) -> None:
+    def _take(self, kept: State, series: Scalars) -> None:
         late = series.step >= self.skip_steps
         steps, values = series.step[late], series.value[late]
         for level, minima in enumerate(kept["levels"]):
@@ -78,7 +71,7 @@ class GPUMemoryLeak(Rule):
             for number in sorted(minima, key=int)[:-_KEEP]:
                 del minima[number]
 
-    def _judge(self, window: Window, rank: int, kept: dict[str, Any]) -> Iterator[Issue]:
+    def _judge(self, window: Window, rank: int, kept: State) -> Issues:
         total = kept.get("total")
         for level, minima in enumerate(kept["levels"]):
             width = _WIDTH * _GROWTH**level
@@ -88,7 +81,7 @@ class GPUMemoryLeak(Rule):
             if len(numbers) < need:
                 if level == 0:
                     text, have = f"too few steps of rank {rank}", len(numbers) * width
-                    window.insufficient("too_few_points", text, have=have, need=self.min_steps)
+                    window.too_few(text, have, self.min_steps)
                 continue
             window.judged(len(numbers))
             values = np.array([minima[number] for number in numbers])

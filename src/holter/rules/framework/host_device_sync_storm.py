@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.analysis.intervals import difference, inside, measure, union
-from holter.rules import Issue, Lookback, Rule, Severity, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Severity, Table, Window, parameter, rule_class
 from holter.rules.engine.levels import grade, worst
 from holter.rules.patterns.profiled import HOW, LOOKBACK_S, Profiled, elsewhere, profiled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
-    from holter.schema.table import Table
 
 _AFTER_NS = 200_000
 """Idle time that begins this soon after a wait is caused by it, because the host has no launches queued."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class HostDeviceSyncStorm(Rule):
     """The host waits for the device, after which the device waits for the host."""
 
@@ -40,7 +36,6 @@ class HostDeviceSyncStorm(Rule):
         "spans/compile",
         "spans/step",
     )
-    description = "the host waits for the GPU too often, which leaves the GPU idle"
     formula = (
         "GPU idle time that begins in a sync or within 200 us after it / step time >= info, warning, or "
         "critical; `syncs` per step raise a note to a warning; without kernels: syncs per step >= many_info"
@@ -51,6 +46,7 @@ class HostDeviceSyncStorm(Rule):
         "masks instead of nonzero."
     )
     packs = ("deep_trace",)
+    lookback = Lookback(seconds=LOOKBACK_S)
 
     info: float | None = parameter(3.0, above=0, high=100, unit="%")
     """Share of the step time from which the rule reports a note."""
@@ -67,12 +63,7 @@ class HostDeviceSyncStorm(Rule):
     min_steps: int = parameter(5, low=1, unit="steps")
     """Minimum number of profiled steps; fewer are not judged."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The last profiled steps."""
-        return Lookback(seconds=LOOKBACK_S)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each profiled device by its idle time; without kernels, each rank by its number of syncs."""
         if not window.syncs.rows and not window.kernels.rows:
             return window.insufficient("no_input", f"no sync was recorded: {HOW}")
@@ -97,11 +88,7 @@ class HostDeviceSyncStorm(Rule):
                     f"waits for it{where}",
                     severity=severity,
                     code="drained",
-                    node=one.node,
-                    rank=one.rank,
-                    device=f"gpu{one.device}",
-                    time_start=int(one.begin[0]),
-                    time_end=int(one.end[-1]),
+                    **one.about,
                     evidence={"harm_pct": harm, "syncs_per_step": count, "lines": lines},
                 )
 
@@ -114,7 +101,7 @@ class HostDeviceSyncStorm(Rule):
         caused = inside(waits, idle.begin)
         return difference(union(idle.begin[caused], idle.end[caused]), elsewhere(window, one.rank))
 
-    def _counted(self, window: Window) -> Iterator[Issue]:
+    def _counted(self, window: Window) -> Issues:
         if window.unchanged("syncs"):
             return
         steps = window.warm
@@ -126,9 +113,7 @@ class HostDeviceSyncStorm(Rule):
             some = np.searchsorted(syncs["time"], end) > np.searchsorted(syncs["time"], begin)
             if some.sum() < self.min_steps:
                 have = int(some.sum())
-                window.insufficient(
-                    "too_few_points", "too few steps with syncs", have=have, need=self.min_steps
-                )
+                window.too_few("too few steps with syncs", have, self.min_steps)
                 continue
             window.judged(int(some.sum()))
             count = _per_step(syncs, begin[some], end[some])

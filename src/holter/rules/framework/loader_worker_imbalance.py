@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from holter.rules import Issue, Lookback, Rule, Window, parameter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.schema.table import Table
+from holter.rules import Issues, Lookback, Rule, Table, Window, parameter, rule_class
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class LoaderWorkerImbalance(Rule):
     """One worker takes far longer per batch than the others; batches keep their order, so all wait for it."""
 
     reads = ("steps", "spans/fetch")
-    description = "one data-loader worker is slower than the others"
     formula = (
         "median fetch time of a worker > ratio x the median of all workers' medians, with >= min_fetches "
         "fetches each"
@@ -29,6 +20,7 @@ class LoaderWorkerImbalance(Rule):
     packs = ("performance",)
     every_s = 60.0
     consecutive = 2
+    lookback = Lookback(seconds=120.0)
 
     ratio: float = parameter(2.0, above=1, aliases=("threshold",))
     """Largest allowed fetch time, as a multiple of the other workers' time."""
@@ -37,12 +29,7 @@ class LoaderWorkerImbalance(Rule):
     min_wait: float = parameter(5.0, low=0, high=100, unit="%")
     """A smaller share of time spent waiting for data is a note at most; below a fifth nothing is reported."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The fetches of two minutes."""
-        return Lookback(seconds=120.0)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Compare the workers of each rank with one another."""
         if window.unchanged("steps"):
             return
@@ -62,13 +49,10 @@ class LoaderWorkerImbalance(Rule):
             workers = workers[counts >= self.min_fetches]
             if len(workers) < 2:
                 if counts.size < 2:
-                    window.insufficient(
-                        "no_match", "one worker; the rule compares two or more", have=1, need=2
-                    )
+                    window.insufficient("no_match", "one worker; the rule compares two or more", 1, 2)
                 else:
                     have = int(np.sort(counts)[-2])
-                    text = "too few fetches of each worker"
-                    window.insufficient("too_few_points", text, have=have, need=self.min_fetches)
+                    window.too_few("too few fetches of each worker", have, self.min_fetches)
                 continue
             window.judged(int(counts.sum()))
             waited = waits.get(rank, 0.0)

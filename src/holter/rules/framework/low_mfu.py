@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from holter.analysis.device.flops import peak, transformer_flops
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Table, Window, parameter, rule_class
+from holter.rules.engine.job_facts import steps_span
 from holter.rules.engine.levels import grade
 from holter.rules.patterns.ranks import by_rank
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.schema.table import Table
 
 _LARGE = 1e9
 _OTHERS = {"info": None, "warning": 10.0, "critical": 3.0}
 """Limits for models other than large transformers."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class LowMFU(Rule):
     """The model's operations are a small share of what its devices can compute in the same time."""
 
     reads = ("steps", "scalars/flops", "scalars/tokens")
-    description = "the model uses a small share of the GPU's peak performance (MFU)"
     formula = (
         "MFU = operations per step and device / (median step time x peak of the device) < info, warning, or"
         " critical for transformers with 1e9 parameters or more; < 10 % or 3 % for other models"
@@ -39,6 +31,7 @@ class LowMFU(Rule):
     packs = ("performance",)
     every_s = 60.0
     consecutive = 2
+    lookback = Lookback(steps=200, seconds=600.0)
 
     info: float | None = parameter(40.0, above=0, high=100, unit="%")
     """A lower MFU of a large transformer is a note."""
@@ -65,12 +58,7 @@ class LowMFU(Rule):
     min_steps: int = parameter(50, low=1, unit="steps")
     """Minimum number of steps after warm-up; fewer are not judged."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The last two hundred steps of each rank, and the scalars of ten minutes."""
-        return Lookback(steps=200, seconds=600.0)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge the ranks together: the median of their MFU."""
         if window.unchanged("steps"):
             return
@@ -95,8 +83,7 @@ class LowMFU(Rule):
                     "no_match", "the peak performance of the device is unknown; set peak_tflops"
                 )
             elif own.rows < self.min_steps:
-                text = "too few steps in steady state"
-                window.insufficient("too_few_points", text, have=own.rows, need=self.min_steps)
+                window.too_few("too few steps in steady state", own.rows, self.min_steps)
             else:
                 window.judged(own.rows)
                 shares[int(rank)] = 100.0 * flops / (float(np.median(own["duration"])) / 1e9 * best)
@@ -105,7 +92,7 @@ class LowMFU(Rule):
         elif window.lack is None:
             window.insufficient("no_input", "no step after warm-up")
 
-    def _judge(self, steps: Table, shares: dict[int, float]) -> Iterator[Issue]:
+    def _judge(self, steps: Table, shares: dict[int, float]) -> Issues:
         mfu = float(np.median(list(shares.values())))
         large = (self.model_parameters or 0.0) >= _LARGE
         limits = {"info": self.info, "warning": self.warning, "critical": self.critical} if large else _OTHERS
@@ -118,10 +105,7 @@ class LowMFU(Rule):
             yield self.issue(
                 f"the model uses {mfu:.1f} % of the peak performance of its devices (MFU)",
                 severity=severity,
-                step_start=int(steps["step"].min()),
-                step_end=int(steps["step"].max()),
-                time_start=int(steps["time"].min()),
-                time_end=int((steps["time"] + steps["duration"]).max()),
+                **steps_span(steps),
                 evidence={
                     "mfu_pct": mfu,
                     "waterfall_pct": {"model": mfu, **waterfall, "kernels_and_launches": lost},

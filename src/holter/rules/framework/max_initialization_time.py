@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
-from holter.rules import Issue, Rule, Window, parameter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from holter.rules import Issues, Rule, Window, parameter, rule_class
+from holter.rules.patterns.event_details import details_of
 
 _MOMENTS = ("process", "framework")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class MaxInitializationTime(Rule):
     """The time from the job's start to its first step exceeds the limit.
 
@@ -24,7 +18,6 @@ class MaxInitializationTime(Rule):
     """
 
     reads = ("steps", "scalars", "events/process", "events/framework")
-    description = "the first step starts too late"
     formula = "time from the start of the job to the first step > threshold"
     advice = (
         "Stream the data, keep compiled code in a cache, and import or build only what the first step needs."
@@ -34,7 +27,7 @@ class MaxInitializationTime(Rule):
     threshold: float = parameter(10.0, classic=20.0, above=0, unit="min")
     """Allowed time before the first step."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge once: at the first step, or when it is overdue."""
         job, state = window.job, window.state
         _learn(window)
@@ -88,10 +81,9 @@ def _learn(window: Window) -> None:
         return
     events = window.new("events")
     for kind in _MOMENTS:
-        rows = events.where(events["kind"] == kind)
-        times = [row["time"] for row in rows.to_rows() if kind != "process" or _trains(row["detail"])]
-        if times:
-            state[kind] = min([*times, state.get(kind, 2**62)])
+        for row, detail in details_of(events, kind):
+            if kind != "process" or detail.get("role", "trainer") == "trainer":
+                state[kind] = min(row["time"], state.get(kind, 2**62))
     scalars = window.new("scalars")
     if scalars.rows:
         state["scalar"] = min(int(scalars["time"].min()), state.get("scalar", 2**62))
@@ -100,14 +92,6 @@ def _learn(window: Window) -> None:
     row = next(steps.where(np.lexsort((steps["rank"], steps["time"]))[:1]).to_rows())
     if row["time"] < state.get("first", {}).get("time", 2**62):
         state["first"] = {name: row[name] for name in ("time", "compile", "data_loading")}
-
-
-def _trains(text: str) -> bool:
-    try:
-        detail: Any = json.loads(text or "{}")
-    except ValueError:
-        return False
-    return isinstance(detail, dict) and detail.get("role", "trainer") == "trainer"
 
 
 def _parts(window: Window, first: int | None) -> dict[str, float]:
@@ -126,7 +110,7 @@ def _parts(window: Window, first: int | None) -> dict[str, float]:
     return parts
 
 
-def _details(window: Window, first: int | None) -> dict[str, Any]:
+def _details(window: Window, first: int | None) -> dict[str, object]:
     """Return the details of the classic report, with steps in microseconds, and the parts of start-up."""
     state = window.state
     begun = state.get("first", {}).get("time", first)

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.analysis.device.kernel_names import product
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Window, parameter, rule_class
 from holter.rules.patterns.gpu_owners import READS, ours, owners
 from holter.rules.patterns.profiled import HOW, LOOKBACK_S, Profiled, profiled
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _GAIN = 4.0
 """How much faster products are at least in TF32 or BF16, on cards of the A100's class."""
@@ -27,7 +22,7 @@ _TF32 = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class MixedPrecisionNotUsed(Rule):
     """Most of a device's time goes into matrix products, few of them in reduced precision."""
 
@@ -39,13 +34,13 @@ class MixedPrecisionNotUsed(Rule):
         "samples/gpu.tensor_active",
         READS,
     )
-    description = "matrix products do not use the tensor cores"
     formula = (
         "matrix products and convolutions >= products_pct of the kernel time, and less than reduced_pct of "
         "that in reduced precision; or by counters: sm_active >= 60 % and tensor_active < 5 % for 5 minutes"
     )
     advice = "Train under torch.autocast with bfloat16, or call torch.set_float32_matmul_precision('high')."
     packs = ("deep_trace",)
+    lookback = Lookback(seconds=LOOKBACK_S)
 
     products_pct: float = parameter(40.0, low=0, high=100, unit="%")
     """Smallest share of kernel time in matrix products and convolutions that is judged."""
@@ -54,16 +49,11 @@ class MixedPrecisionNotUsed(Rule):
     min_steps: int = parameter(5, low=1, unit="steps")
     """Minimum number of profiled steps; fewer are not judged."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The last profiled steps."""
-        return Lookback(seconds=LOOKBACK_S)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each profiled device by its kernel names; without kernels, by counters."""
         found = profiled(window, self.min_steps)
         for one in found:
-            model = _model(window, one)
+            model = window.job.gpu_model(one.node, f"gpu{one.device}")
             if _WITHOUT.search(model.upper()):
                 window.insufficient("no_match", f"{model} has no tensor cores")
                 continue
@@ -71,7 +61,7 @@ class MixedPrecisionNotUsed(Rule):
         if not found:
             yield from self._counters(window)
 
-    def _judge(self, window: Window, one: Profiled, model: str) -> Iterator[Issue]:
+    def _judge(self, window: Window, one: Profiled, model: str) -> Issues:
         rows = one.kernels.where(one.kernels["kind"] == "compute")
         names, where = np.unique(rows["name"].astype(str), return_inverse=True)
         time = np.bincount(where, weights=rows["duration"], minlength=len(names))
@@ -100,11 +90,7 @@ class MixedPrecisionNotUsed(Rule):
             f"{100 * share:.0f} % of the kernel time of rank {one.rank} is matrix products, "
             f"{100 * reduced / products:.0f} % of them in reduced precision",
             code=code,
-            node=one.node,
-            rank=one.rank,
-            device=f"gpu{one.device}",
-            time_start=int(one.begin[0]),
-            time_end=int(one.end[-1]),
+            **one.about,
             evidence={
                 "products_pct": 100.0 * share,
                 "reduced_pct": 100.0 * reduced / products,
@@ -115,7 +101,7 @@ class MixedPrecisionNotUsed(Rule):
             advice="Use float32: double precision is many times slower." if code == "fp64" else self.advice,
         )
 
-    def _counters(self, window: Window) -> Iterator[Issue]:
+    def _counters(self, window: Window) -> Issues:
         active, tensor = window.series("gpu.sm_active"), window.series("gpu.tensor_active")
         for place in ours(active.keys() & tensor.keys(), owners(window)):
             series = active[place]
@@ -137,10 +123,3 @@ class MixedPrecisionNotUsed(Rule):
             window.insufficient(
                 "no_input", f"neither kernels nor counters of the tensor cores were recorded: {HOW}"
             )
-
-
-def _model(window: Window, one: Profiled) -> str:
-    for gpu in window.job.nodes.get(one.node, {}).get("gpus") or ():
-        if gpu.get("device") == f"gpu{one.device}":
-            return str(gpu.get("name") or "")
-    return ""

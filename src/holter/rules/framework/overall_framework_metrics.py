@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections import Counter
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
-from holter.rules import Issue, Rule, Window
+from holter.rules import Issues, Rule, State, Table, Window, rule_class
 from holter.schema.phases import BREAKDOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.schema.table import Table
+    from collections.abc import Iterable
 
 _NAMES = 1000
 """Number of operators with their own entry; later ones share one entry."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rank(TypedDict):
+    """When a rank's steps began and ended, and their time by mode and by part, ns."""
+
+    begin: int
+    end: int
+    modes: dict[str, int]
+    parts: dict[str, int]
+
+
+@rule_class
 class OverallFrameworkMetrics(Rule):
     """Time in each mode, in each part of the step, between steps, and in operators. It never fires."""
 
     reads = ("steps", "operators", "kernels")
     severity = "info"
-    description = "summarises the time per phase and operator"
     formula = "never"
     packs = ("default", "performance", "sagemaker")
     every_s = 30.0
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Add the new steps, and hand over the shares of all steps."""
-        ranks = window.state.setdefault("ranks", {})
+        ranks: dict[str, _Rank] = window.state.setdefault("ranks", {})
         steps = window.new("steps")
         for rank in np.unique(steps["rank"]).tolist():
             mine = steps.where(steps["rank"] == rank)
@@ -56,17 +62,13 @@ class OverallFrameworkMetrics(Rule):
         yield from ()
 
 
-def _shares(ranks: list[dict[str, Any]]) -> dict[str, Any]:
+def _shares(ranks: list[_Rank]) -> dict[str, object]:
     """Return percent of the ranks' loops, from the start of the first step to the end of the last."""
     loop = sum(rank["end"] - rank["begin"] for rank in ranks)
     if loop <= 0:
         return {}
 
-    def total(kind: str) -> dict[str, int]:
-        names = {name for rank in ranks for name in rank[kind]}
-        return {name: sum(rank[kind].get(name, 0) for rank in ranks) for name in sorted(names)}
-
-    modes, parts = total("modes"), total("parts")
+    modes, parts = _total(rank["modes"] for rank in ranks), _total(rank["parts"] for rank in ranks)
     passes = parts["forward"] + parts["backward"]
     between = max(loop - sum(modes.values()), 0)
     phase = {f"Step:ModeKeys.{mode.upper()}": ns for mode, ns in modes.items()} | {"others": between}
@@ -84,6 +86,13 @@ def _shares(ranks: list[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
+def _total(several: Iterable[dict[str, int]]) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    for one in several:
+        found.update(one)
+    return dict(sorted(found.items()))
+
+
 def _count_profiled(window: Window) -> None:
     """Add up recorded host operators, kernels of each device, and collectives."""
     state = window.state
@@ -98,16 +107,13 @@ def _count_profiled(window: Window) -> None:
     _count(collectives, kernels.where(kernels["kind"] == "communication"), "collective")
 
 
-def _profiled(state: dict[str, Any]) -> dict[str, Any]:
+def _profiled(state: State) -> dict[str, object]:
     """Return the shares of these sums."""
     cpu, gpu, collectives = state["cpu"], state["gpu"], state["collectives"]
     if not cpu and not gpu:
         return {}
     totals = {"cpu_functions": sum(cpu.values())} | {name: sum(one.values()) for name, one in gpu.items()}
-    every: dict[str, int] = {}
-    for one in gpu.values():
-        for name, ns in one.items():
-            every[name] = every.get(name, 0) + ns
+    every = _total(gpu.values())
     return {
         "ratio": _percent(totals),
         "CPU": _percent(_largest(cpu)),

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.rules import Issue, Rule, Window, parameter
+from holter.rules import Issues, Rule, Window, parameter, rule_class
 from holter.rules.engine.levels import severity_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _UNITS = ("tokens", "samples")
 _WARMUP = 10
@@ -20,12 +15,11 @@ _OPEN_STEPS = 100
 """Number of steps that may wait for all ranks."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class RankDataImbalance(Rule):
     """In most steps one rank has far more tokens or samples than the others, which then wait for it."""
 
     reads = ("scalars",)
-    description = "ranks receive unequal amounts of data"
     formula = (
         "median over the last steps of (largest amount - median amount of the ranks) / median amount >= "
         "info, warning, or critical"
@@ -46,32 +40,29 @@ class RankDataImbalance(Rule):
     min_steps: int = parameter(50, low=1, unit="steps")
     """Minimum number of steps; fewer are not judged."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge tokens if they are recorded, otherwise samples."""
         state = window.state
         if window.unchanged("scalars"):
             return
         self._learn(window)
-        kinds: dict[str, dict[str, Any]] = state["kinds"]
+        kinds = state["kinds"]
         name = next((unit for unit in _UNITS if unit in kinds), None)
         if name is None:
             return window.insufficient("no_input", "no rank reports tokens or samples per step")
         known = kinds[name]
         if len(known["ranks"]) < 2:
-            text = "one rank; to have more takes another"
-            return window.insufficient("no_match", text, have=len(known["ranks"]), need=2)
+            return window.insufficient("no_match", "the rule compares two ranks", len(known["ranks"]), 2)
         steps: list[list[float]] = known["steps"]
         if len(steps) < self.min_steps:
-            text = f"too few steps with {name} of all ranks"
-            return window.insufficient("too_few_points", text, have=len(steps), need=self.min_steps)
+            return window.too_few(f"too few steps with {name} of all ranks", len(steps), self.min_steps)
         window.judged(len(steps))
         excess = 100.0 * float(np.median([step[1] for step in steps]))
         severity = severity_of(excess, self.info, self.warning, self.critical)
         if severity is None:
             return
-        (rank, times), *_ = sorted(
-            Counter(int(step[2]) for step in steps).items(), key=lambda x: (-x[1], x[0])
-        )
+        counts = Counter(int(step[2]) for step in steps)
+        rank, times = max(counts.items(), key=lambda item: (item[1], -item[0]))
         always = times >= 0.6 * len(steps)
         who = f"rank {rank} has" if always else "some rank has"
         yield self.issue(
@@ -93,7 +84,7 @@ class RankDataImbalance(Rule):
 
     def _learn(self, window: Window) -> None:
         """Collect each step's amounts by rank; once all ranks report, keep the excess and its rank."""
-        kinds: dict[str, dict[str, Any]] = window.state.setdefault("kinds", {})
+        kinds = window.state.setdefault("kinds", {})
         scalars = window.new("scalars")
         value = scalars["value"]
         chosen = np.isin(scalars["name"].astype(str), _UNITS) & np.isfinite(value) & (value >= 0)

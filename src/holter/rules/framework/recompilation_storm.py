@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
-from holter.rules import Issue, Rule, Window, parameter
-from holter.rules.engine.levels import severity_of, worth
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.schema.table import Table
+from holter.rules import Issues, Rule, State, Table, Window, parameter, rule_class
+from holter.rules.engine.levels import severity_of, worst, worth
 
 _BIN = 50
 """Steps that are counted together."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class RecompilationStorm(Rule):
     """Code is compiled again and again, long after warm-up."""
 
     reads = ("steps",)
-    description = "code is compiled again and again during training"
     formula = (
         "in the last `window` steps after the first skip_steps: number of steps with a compilation >= "
         "recompiles_*, or compile time / step time >= share_*"
@@ -58,9 +49,9 @@ class RecompilationStorm(Rule):
     min_lost_s: float = parameter(5.0, low=0, unit="s")
     """A smaller total compile time is a note at most; below a fifth of it nothing is reported."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Count the new steps, and judge the rank that compiles most, because the others wait for it."""
-        ranks: dict[str, dict[str, Any]] = window.state.setdefault("ranks", {})
+        ranks = window.state.setdefault("ranks", {})
         if window.unchanged("steps"):
             return
         steps = window.new("steps")
@@ -72,18 +63,15 @@ class RecompilationStorm(Rule):
         if not ranks:
             return window.insufficient("no_input", "no step")
         if have < self.min_steps:
-            text = f"too few steps after the first {self.skip_steps}"
-            return window.insufficient("too_few_points", text, have=have, need=self.min_steps)
+            return window.too_few(f"too few steps after the first {self.skip_steps}", have, self.min_steps)
         window.judged(sum(int(total[0]) for total in totals.values()))
         rank_ = max(totals, key=lambda r: (int(totals[r][2]), int(totals[r][1]), -int(r)))
         count, compiled, spent, wall = (int(n) for n in totals[rank_])
         share = 100.0 * spent / wall if wall else 0.0
-        levels = [
+        reached = worst(
             severity_of(compiled, self.recompiles_info, self.recompiles_warning, self.recompiles_critical),
             severity_of(share, self.share_info, self.share_warning, self.share_critical),
-        ]
-        order = ("critical", "warning", "info")
-        reached = next((level for level in order if level in levels), None)
+        )
         severity = worth(reached, spent / 1e9, self.min_lost_s)
         if severity is not None:
             yield self.issue(
@@ -101,7 +89,7 @@ class RecompilationStorm(Rule):
                 },
             )
 
-    def _count(self, known: dict[str, Any], steps: Table) -> None:
+    def _count(self, known: State, steps: Table) -> None:
         """Add steps to bins of (steps, compiling steps, compile ns, ns); keep as many as are judged."""
         bins: list[list[int]] = known["bins"]
         number = steps["step"].astype(np.int64)

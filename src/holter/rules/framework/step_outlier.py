@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from holter.analysis.grouping import groups
 from holter.analysis.steps.spread import median, spread
-from holter.rules import Issue, Lookback, Rule, Window, parameter
-from holter.schema.phases import BREAKDOWN, Mode
+from holter.rules import Issues, Lookback, Rule, Table, Window, parameter, rule_class
+from holter.rules.engine.job_facts import steps_span
+from holter.schema.phases import BREAKDOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
-    from holter.schema.table import Table
 
-_MODES = tuple(mode.name.lower() for mode in Mode)
 _DETAILED = 32
 """Number of processes with statistics: those with the most outliers."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class StepOutlier(Rule):
     """Too many steps of a rank are far slower than usual without a checkpoint, evaluation or compilation."""
 
     reads = ("steps",)
-    description = "some steps are unusually slow"
     formula = (
         "more than n_outliers steps with, modern: duration > median + stddev x max(MAD, 0.02 x median) and "
         "> (1 + min_relative) x median; classic: duration > mean + stddev x standard deviation"
@@ -62,7 +58,7 @@ class StepOutlier(Rule):
         """The last thousand steps, or as many as can be kept."""
         return Lookback(steps=1_000 if self.robust else 10_000)
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each rank and mode by itself."""
         if window.unchanged("steps"):
             return
@@ -70,30 +66,22 @@ class StepOutlier(Rule):
         if not steps.rows:
             return window.insufficient("no_input", "no step after warm-up" if self.robust else "no step")
         judged: dict[str, tuple[Table, NDArray[np.bool_]]] = {}
-        codes = {mode: code for code, mode in enumerate(_MODES)}
-        modes = steps["mode"].tolist()
-        code = {mode: codes.get(mode, 0) for mode in set(modes)}
-        of = np.fromiter(map(code.__getitem__, modes), np.int64, steps.rows)
-        keys = steps["rank"].astype(np.int64) * len(_MODES) + of
-        for key_ in np.unique(keys).tolist():
-            rank, mode = key_ // len(_MODES), _MODES[key_ % len(_MODES)]
-            key = f"{mode}/{rank}"
+        for (rank, mode), where in sorted(groups(steps["rank"], steps["mode"]).items()):
             if self.mode is not None and mode != self.mode:
                 continue
-            mine = steps.where(keys == key_).sorted("time", "step", "duration")
+            mine = steps.where(where).sorted("time", "step", "duration")
             if mine.rows <= self.min_steps:
-                text = f"rank {mine['rank'][0]} has too few steps of mode {mode}"
-                window.insufficient("too_few_points", text, have=mine.rows, need=self.min_steps + 1)
+                window.too_few(f"rank {rank} has too few steps of mode {mode}", mine.rows, self.min_steps + 1)
                 continue
             window.judged(mine.rows)
             limit, slow = self._outliers(mine)
-            judged[key] = mine, slow
+            judged[f"{mode}/{rank}"] = mine, slow
             yield from self._judge(mine, limit, slow)
-        window.hand_over(lambda: self._told(judged))
+        window.hand_over(lambda: self._of_worst(judged))
         if not window.points and window.lack is None:
             window.insufficient("mode_missing", f"no step of mode {self.mode}")
 
-    def _told(self, judged: dict[str, tuple[Table, NDArray[np.bool_]]]) -> dict[str, Any]:
+    def _of_worst(self, judged: dict[str, tuple[Table, NDArray[np.bool_]]]) -> dict[str, object]:
         worst = sorted(judged, key=lambda key: (-int(judged[key][1].sum()), key))
         return {"processes": {key: _details(*judged[key], self.stddev) for key in worst[:_DETAILED]}}
 
@@ -116,7 +104,7 @@ class StepOutlier(Rule):
                 slow[: first[-1] + 1] = False
         return limit, slow
 
-    def _judge(self, steps: Table, limit: int, slow: NDArray[np.bool_]) -> Iterator[Issue]:
+    def _judge(self, steps: Table, limit: int, slow: NDArray[np.bool_]) -> Issues:
         count = int(slow.sum())
         if count <= self.n_outliers * (max(1.0, steps.rows / 1000) if self.robust else 1.0):
             return
@@ -142,15 +130,12 @@ class StepOutlier(Rule):
             severity="info" if jitter else self.severity,
             rank=int(steps["rank"][0]),
             node=str(steps["node"][0]) or None,
-            step_start=int(worst["step"].min()),
-            step_end=int(worst["step"].max()),
-            time_start=int(worst["time"].min()),
-            time_end=int((worst["time"] + worst["duration"]).max()),
+            **steps_span(worst),
             evidence=evidence,
         )
 
 
-def _details(steps: Table, slow: NDArray[np.bool_], stddev: float) -> dict[str, Any]:
+def _details(steps: Table, slow: NDArray[np.bool_], stddev: float) -> dict[str, object]:
     """Return the classic report's statistics of one process; times in ms."""
     duration = steps["duration"] / 1e6
     normal = duration[~slow]

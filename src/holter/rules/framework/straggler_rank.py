@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
 from holter.analysis.jobs.stragglers import COST, EXCESS, Straggler, stragglers
-from holter.rules import Issue, Lookback, Rule, Severity, Window, parameter
+from holter.rules import Issue, Issues, Lookback, Rule, Severity, Table, Window, parameter, rule_class
 from holter.rules.engine import quantile_sketch as _sketch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.schema.table import Table
+from holter.rules.engine.job_facts import steps_span, warm
 
 _BLOCK = 50
 """Steps whose median is one point of a rank's own history."""
 _NOT_OWN = ("communication", "eval", "checkpoint")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class StragglerRank(Rule):
     """The own work of one rank, without waiting, takes longer than that of the others in most steps."""
 
     reads = ("steps",)
-    description = "one rank is slower than the others, which wait for it"
     formula = (
         "median own work of a rank / that of the other ranks - 1 >= warning or critical, in 60 % of the "
         "steps, and the cost >= min_cost of the step (>= critical_cost: critical); with 8 ranks or more "
@@ -62,7 +54,7 @@ class StragglerRank(Rule):
         """The last steps of each rank."""
         return Lookback(steps=self.window)
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Compare all ranks; a node whose ranks are all slow is one finding."""
         _learn(window)
         if window.unchanged("steps"):
@@ -76,7 +68,7 @@ class StragglerRank(Rule):
             return window.insufficient("no_match", text, have=len(np.unique(window.steps["rank"])), need=2)
         if counts.min() < self.min_steps:
             text = "too few steps in steady state on some rank"
-            return window.insufficient("too_few_points", text, have=int(counts.min()), need=self.min_steps)
+            return window.too_few(text, int(counts.min()), self.min_steps)
         window.judged(steps.rows)
         found = [
             one
@@ -84,9 +76,9 @@ class StragglerRank(Rule):
             if 100 * one.cost >= self.min_cost
         ]
         for group in _by_node(found, steps):
-            yield self._told(window, steps, group)
+            yield self._issue(window, steps, group)
 
-    def _told(self, window: Window, steps: Table, group: list[Straggler]) -> Issue:
+    def _issue(self, window: Window, steps: Table, group: list[Straggler]) -> Issue:
         worst = group[0]
         extra = worst.own_ms - worst.others_ms
         earlier = _sketch.quantile(window.state["history"].get(str(worst.rank), {}).get("sketch", {}), 0.1)
@@ -101,10 +93,7 @@ class StragglerRank(Rule):
             code="" if alone else "node",
             rank=worst.rank if alone else None,
             node=worst.node or None,
-            step_start=int(steps["step"].min()),
-            step_end=int(steps["step"].max()),
-            time_start=int(steps["time"].min()),
-            time_end=int((steps["time"] + steps["duration"]).max()),
+            **steps_span(steps),
             evidence={
                 "excess_pct": 100 * worst.excess,
                 "cost_pct": 100 * worst.cost,
@@ -123,15 +112,14 @@ class StragglerRank(Rule):
     def _severity(self, worst: Straggler, extra_ms: float) -> Severity:
         if extra_ms < self.min_extra_ms:
             return "info"
-        dear = 100 * worst.excess >= self.critical or 100 * worst.cost >= self.critical_cost
-        return "critical" if dear else "warning"
+        severe = 100 * worst.excess >= self.critical or 100 * worst.cost >= self.critical_cost
+        return "critical" if severe else "warning"
 
 
 def _by_node(found: list[Straggler], steps: Table) -> list[list[Straggler]]:
     """Merge the stragglers of a node if they are all its ranks and there are other nodes."""
-    pairs = set(zip(steps["node"].tolist(), steps["rank"].tolist(), strict=True))
     nodes: dict[str, set[int]] = {}
-    for node, rank in pairs:
+    for node, rank in zip(steps["node"].tolist(), steps["rank"].tolist(), strict=True):
         nodes.setdefault(node, set()).add(rank)
     groups: list[list[Straggler]] = []
     for one in found:
@@ -146,11 +134,11 @@ def _by_node(found: list[Straggler], steps: Table) -> list[list[Straggler]]:
 
 def _learn(window: Window) -> None:
     """Add the medians of whole blocks of steps to each rank's own history."""
-    history: dict[str, dict[str, Any]] = window.state.setdefault("history", {})
+    history = window.state.setdefault("history", {})
     steps = window.new("steps")
-    since = {rank: window.job.warm.get(rank, 2**62) for rank in np.unique(steps["rank"]).tolist()}
-    for rank, warm in since.items():
-        mine = steps.where((steps["rank"] == rank) & (steps["time"] >= warm) & (steps["mode"] != "eval"))
+    steps = warm(steps.where(steps["mode"] != "eval"), window.job)
+    for rank in np.unique(steps["rank"]).tolist():
+        mine = steps.where(steps["rank"] == rank)
         mine = mine.sorted("time", "step", "duration")
         own = (mine["duration"] - np.sum([mine[part] for part in _NOT_OWN], axis=0)) / 1e6
         known = history.setdefault(str(rank), {"open": [], "sketch": {}})

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.analysis.steps.spread import median
-from holter.rules import Issue, Rule, Window, parameter
+from holter.rules import Issues, Rule, State, Window, parameter, rule_class
 from holter.rules.engine.levels import severity_of
 from holter.rules.patterns.speed import Block, add, mann_whitney
 from holter.schema.phases import BREAKDOWN
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
 _UNITS = ("tokens", "samples")
@@ -25,7 +22,7 @@ _WAITING = 5_000
 """Number of steps that may wait for their tokens or samples."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class ThroughputRegression(Rule):
     """Tokens, samples or steps per second have fallen below what this job, or a baseline, reached.
 
@@ -35,7 +32,6 @@ class ThroughputRegression(Rule):
     """
 
     reads = ("steps", "scalars")
-    description = "training becomes slower over time"
     formula = (
         "1 - (better median of the last two blocks of steps / best speed of two blocks in a row, or the "
         "baseline) >= info, warning, or critical, with Mann-Whitney p < 0.001"
@@ -57,7 +53,7 @@ class ThroughputRegression(Rule):
     baseline: float | None = parameter(None, above=0, unit="per second")
     """Speed of an earlier job with the same configuration and unit; it counts when it is higher."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge the lowest rank, because all ranks of a synchronous training are equally fast."""
         state = window.state
         self._learn(window)
@@ -70,7 +66,7 @@ class ThroughputRegression(Rule):
         need = 2 if self.baseline else 4
         if len(blocks) < 2 or state["count"] < need:
             text = "too few steps and too little time for a comparison, in blocks"
-            return window.insufficient("too_few_points", text, have=state["count"], need=need)
+            return window.too_few(text, state["count"], need)
         window.judged(len(blocks[0]["points"]) + len(blocks[1]["points"]))
         current = max(_median(block) for block in blocks)
         reference = min(_median(block) for block in best) if best else 0.0
@@ -127,9 +123,7 @@ class ThroughputRegression(Rule):
                 state["best"] = blocks
         state.setdefault("count", 0)
 
-    def _with_units(
-        self, state: dict[str, Any], steps: Table, *, ended: bool
-    ) -> tuple[Table, NDArray[np.float64]]:
+    def _with_units(self, state: State, steps: Table, *, ended: bool) -> tuple[Table, NDArray[np.float64]]:
         """Return the steps whose units are known; the others wait for a later record."""
         if not state.get("unit"):
             state["unit"] = next((name for name in _UNITS if name in state.get("logged", {})), "steps")
@@ -154,7 +148,7 @@ class ThroughputRegression(Rule):
         return steps.where(ready), np.array(units, dtype=np.float64)
 
 
-def _note_units(state: dict[str, Any], scalars: Table, rank: int | None) -> None:
+def _note_units(state: State, scalars: Table, rank: int | None) -> None:
     """Keep the number of units per step of the judged rank."""
     logged: dict[str, dict[str, float]] = state.setdefault("logged", {})
     chosen = np.isin(scalars["name"].astype(str), _UNITS) & np.isfinite(scalars["value"])

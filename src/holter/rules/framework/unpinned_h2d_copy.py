@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.analysis.intervals import difference
 from holter.analysis.loading import dataloading
-from holter.rules import Issue, Lookback, Rule, Severity, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Severity, Window, parameter, rule_class
 from holter.rules.patterns.profiled import HOW, LOOKBACK_S, Profiled, covered, profiled
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
 _MIB = 2**20
@@ -23,12 +20,11 @@ _BLOCKING = re.compile(r"memcpy(?!.*async)", re.IGNORECASE)
 _MIN_STEPS = 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class UnpinnedH2DCopy(Rule):
     """Copies of batches from pageable memory or by blocking calls take time."""
 
     reads = ("memory_operations", "kernels", "launches", "steps", "events/loader")
-    description = "copies to the GPU use pageable memory and cannot overlap with computation"
     formula = (
         "pageable bytes >= half of the bytes copied to the GPU, and exposed copies >= exposed_pct of the "
         "steps or >= min_mib per step: warning; >= critical_pct: critical; without a trace: pin_memory off "
@@ -36,6 +32,7 @@ class UnpinnedH2DCopy(Rule):
     )
     advice = "Set pin_memory=True in the DataLoader, copy with non_blocking=True, and prefetch to the device."
     packs = ("deep_trace",)
+    lookback = Lookback(seconds=LOOKBACK_S, steps=200)
 
     exposed_pct: float = parameter(3.0, above=0, high=100, unit="%")
     """Share of the steps in exposed copies that is a warning."""
@@ -46,12 +43,7 @@ class UnpinnedH2DCopy(Rule):
     min_steps: int = parameter(5, low=1, unit="steps")
     """Minimum number of profiled steps; fewer are not judged."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The last profiled steps; without a trace the last 200 steps of each rank."""
-        return Lookback(seconds=LOOKBACK_S, steps=200)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge the copies of each profiled device; without any, the loader's setting and host time."""
         for loader in dataloading.loaders(window.new("events")):
             if isinstance(loader.get("pin_memory"), bool):
@@ -64,7 +56,7 @@ class UnpinnedH2DCopy(Rule):
         for one in profiled(window, self.min_steps):
             yield from self._copies(window, one)
 
-    def _copies(self, window: Window, one: Profiled) -> Iterator[Issue]:
+    def _copies(self, window: Window, one: Profiled) -> Issues:
         rows = one.copies.where((one.copies["kind"] == "h2d") & (one.copies["time"] >= one.begin[0]))
         rows = rows.where(rows["time"] < one.end[-1])
         window.judged(len(one.begin))
@@ -94,11 +86,7 @@ class UnpinnedH2DCopy(Rule):
                 f"rank {one.rank} copies {per_step / _MIB:.1f} MiB per step to gpu{one.device}, {how}",
                 severity=severity,
                 code=code,
-                node=one.node,
-                rank=one.rank,
-                device=f"gpu{one.device}",
-                time_start=int(one.begin[0]),
-                time_end=int(one.end[-1]),
+                **one.about,
                 evidence={
                     "pageable_pct": 100.0 * pageable,
                     "exposed_pct": exposed,
@@ -114,7 +102,7 @@ class UnpinnedH2DCopy(Rule):
         blocking = [bool(_BLOCKING.search(name)) for name in own["name"].tolist()]
         return bool(blocking) and sum(blocking) >= 0.5 * len(blocking)
 
-    def _by_loader(self, window: Window) -> Iterator[Issue]:
+    def _by_loader(self, window: Window) -> Issues:
         unpinned = {int(rank) for rank, off in window.state.get("unpinned", {}).items() if off}
         steps = window.steady
         for rank in np.unique(steps["rank"]).tolist():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holter.rules.engine.lookback import place_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -23,7 +25,7 @@ def owners(window: Window) -> dict[Place, int]:
     for (node, device), series in window.series("gpu.procs", new=True).items():
         key = f"{node}/{device}"
         known[key] = max(known.get(key, 0), int(series.value.max()))
-    return {(k.rpartition("/")[0], k.rpartition("/")[2]): count for k, count in known.items()}
+    return {place_of(key): count for key, count in known.items()}
 
 
 def ours(places: Iterable[Place], known: dict[Place, int]) -> list[Place]:

@@ -44,6 +44,12 @@ class Profiled(NamedTuple):
     end: Ints
 
     @property
+    def about(self) -> dict[str, str | int]:
+        """The device and the time of its steps, for an issue."""
+        at = {"time_start": int(self.begin[0]), "time_end": int(self.end[-1])}
+        return {"node": self.node, "rank": self.rank, "device": f"gpu{self.device}", **at}
+
+    @property
     def wall(self) -> Ints:
         """How long each step took, ns."""
         return self.end - self.begin

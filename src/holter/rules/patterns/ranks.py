@@ -20,6 +20,12 @@ class Scalars(NamedTuple):
     value: NDArray[np.float64]
     time: NDArray[np.int64]
 
+    @property
+    def span(self) -> dict[str, int]:
+        """The first and the last step and their times, for an issue."""
+        steps = {"step_start": int(self.step[0]), "step_end": int(self.step[-1])}
+        return {**steps, "time_start": int(self.time[0]), "time_end": int(self.time[-1])}
+
 
 def by_rank(scalars: Table, name: str) -> dict[int, Scalars]:
     """Return a scalar of training steps for each rank; of several values at one step the largest."""

@@ -2,31 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Table, Window, parameter, rule_class
 from holter.rules.engine.levels import severity_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.schema.table import Table
+from holter.rules.patterns.event_details import details_of
 
 _STABLE = 0.2
 """Largest variation of a skew over the steps, as a share of it; a clock skew is constant."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class ClockSkew(Rule):
     """A node's wall clock moved during the job, or nodes end the same steps at different times."""
 
     reads = ("events/clock", "steps")
     severity = "info"
-    description = "the clocks of nodes disagree, or a clock jumped"
     formula = (
         "a clock moved by >= info_ms or warning_ms; or the median difference between the ends of the same "
         "steps on two nodes is >= these limits, stable, and longer than a step"
@@ -35,6 +26,7 @@ class ClockSkew(Rule):
     packs = ("distributed",)
     every_s = 60.0
     tells_once = ("moved",)
+    lookback = Lookback(steps=200)
 
     info_ms: float | None = parameter(50.0, above=0, unit="ms", aliases=("threshold",))
     """Difference from which the rule reports a note."""
@@ -43,18 +35,13 @@ class ClockSkew(Rule):
     min_steps: int = parameter(50, low=1, unit="steps")
     """Number of steps that the nodes must have in common."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The last steps of each rank."""
-        return Lookback(steps=200)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each node's own clock, then compare the nodes."""
-        events = window.new("events")
-        for row in events.where(events["kind"] == "clock").sorted("time", "detail").to_rows():
-            moved = _moved(row["detail"])
-            if moved is None:
+        for row, detail in details_of(window.new("events"), "clock"):
+            moved_ns = detail.get("moved_ns")
+            if not isinstance(moved_ns, int | float) or abs(moved_ns) >= 2**62:
                 continue
+            moved = moved_ns / 1e6
             window.judged(1)
             # There is no critical level, because clocks do not harm the training.
             severity = severity_of(abs(moved), self.info_ms, self.warning_ms, None)
@@ -72,21 +59,18 @@ class ClockSkew(Rule):
         nodes = sorted(set(steps["node"].tolist()))
         if len(nodes) < 2:
             if not window.points:
-                window.insufficient(
-                    "no_match", "one node; the rule compares two or more", have=len(nodes), need=2
-                )
+                window.insufficient("no_match", "one node; the rule compares two or more", len(nodes), 2)
             return
         yield from self._between(window, steps, nodes)
 
-    def _between(self, window: Window, steps: Table, nodes: list[str]) -> Iterator[Issue]:
+    def _between(self, window: Window, steps: Table, nodes: list[str]) -> Issues:
         if not (steps["communication"] > 0).any():
             text = "ranks do not wait for one another, so nodes need not end steps together"
             return window.insufficient("no_match", text)
         ends = [_ends(steps.where(steps["node"] == node)) for node in nodes]
         common = sorted(set.intersection(*(set(e) for e in ends)))
         if len(common) < self.min_steps:
-            text = "too few steps in common between all nodes"
-            return window.insufficient("too_few_points", text, have=len(common), need=self.min_steps)
+            return window.too_few("too few steps in common between all nodes", len(common), self.min_steps)
         window.judged(len(common))
         zero = min(e[common[0]] for e in ends)
         matrix = np.array([[e[step] - zero for step in common] for e in ends], dtype=np.float64) / 1e6
@@ -119,13 +103,3 @@ def _ends(steps: Table) -> dict[int, int]:
     end = steps["time"] + steps["duration"]
     order = np.argsort(end, kind="stable")
     return dict(zip(steps["step"][order].tolist(), end[order].tolist(), strict=True))
-
-
-def _moved(text: str) -> float | None:
-    """Return by how many ms a clock moved, as its agent recorded."""
-    try:
-        detail: Any = json.loads(text or "{}")
-    except ValueError:
-        return None
-    moved = detail.get("moved_ns") if isinstance(detail, dict) else None
-    return float(moved) / 1e6 if isinstance(moved, int | float) and abs(moved) < 2**62 else None

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from holter.rules import Issue, Lookback, Rule, Series, Severity, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Series, Severity, Window, parameter, rule_class
 from holter.rules.engine.levels import worst
 from holter.rules.engine.trend import rising
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _MINUTE_NS = 60_000_000_000
 _MINUTES = 30
@@ -20,12 +14,11 @@ _MIN_MINUTES = 15
 _GIB = 2**30
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class DiskFull(Rule):
     """The disk of the store has little free space, or fills so steadily that it is soon full."""
 
     reads = ("samples/disk.free_pct", "samples/disk.free")
-    description = "the disk that holds the store runs full"
     formula = (
         "free space < warning_pct and < enough_gib, or used up in < warning_h at the steady pace of the "
         "last 30 minutes: warning; free space < critical_pct and < enough_gib: critical"
@@ -34,6 +27,7 @@ class DiskFull(Rule):
     packs = ("performance",)
     every_s = 60.0
     consecutive = 2
+    lookback = Lookback(seconds=(_MINUTES + 1) * 60.0)
 
     warning_pct: float = parameter(10.0, low=0, high=100, unit="%")
     """Less free space than this is a warning."""
@@ -44,12 +38,7 @@ class DiskFull(Rule):
     warning_h: float = parameter(2.0, low=0, unit="h")
     """A disk that fills within this time is a warning."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The last half hour."""
-        return Lookback(seconds=(_MINUTES + 1) * 60.0)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each node's disk by itself."""
         shares, sizes = window.series("disk.free_pct"), window.series("disk.free")
         if not shares:
@@ -73,8 +62,7 @@ class DiskFull(Rule):
                     f"{now:.1f} % of the disk is free{when}",
                     severity=severity,
                     node=place[0],
-                    time_start=int(share.time[0]),
-                    time_end=int(share.time[-1]),
+                    **share.span,
                     evidence={"free_pct": now, "free_bytes": free, "hours_left": hours},
                 )
 

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from holter.analysis.steps.spread import median
-from holter.rules import Issue, Lookback, Rule, Severity, Window, parameter
+from holter.rules import Issue, Issues, Lookback, Place, Rule, Severity, Window, parameter, rule_class
 from holter.rules.patterns.gpu_owners import READS, ours, owners
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.rules.engine.lookback import Place
 
 _XIDS: dict[int, tuple[Severity, str]] = {
     13: ("info", "a fault of a kernel, mostly of the application"),
@@ -35,11 +29,15 @@ _XIDS: dict[int, tuple[Severity, str]] = {
     120: ("critical", "an error of the GPU's system processor"),
 }
 """Severity and meaning of the Xid codes, as NVIDIA publishes them."""
+_ROWS: tuple[tuple[str, Severity, str], ...] = (
+    ("gpu.remap_failed", "critical", "a row of memory could not be replaced"),
+    ("gpu.remap_pending", "warning", "rows of memory wait to be replaced at a reset"),
+)
 _MINUTE_S = 60.0
 _BUSY_PCT = 50.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class HardwareError(Rule):
     """The driver reports an Xid, memory errors, a slow PCIe link, or NVLink errors."""
 
@@ -58,7 +56,6 @@ class HardwareError(Rule):
         READS,
     )
     severity = "critical"
-    description = "a GPU or a link reports hardware errors"
     formula = (
         "an Xid; uncorrected memory errors; a row remapping that is pending or failed; PCIe replays > "
         "replays_per_min; NVLink errors > nvlink_per_s; or a PCIe link below its best speed for a busy "
@@ -67,18 +64,14 @@ class HardwareError(Rule):
     advice = "Drain the node and restart from the last checkpoint."
     packs = ("default", "essentials")
     tells_once = True  # an Xid is reported once; silence does not mean that the device is healthy
+    lookback = Lookback(seconds=_MINUTE_S)
 
     replays_per_min: float = parameter(10.0, low=0, unit="replays/min")
     """More PCIe replays than this are a warning."""
     nvlink_per_s: float = parameter(1.0, low=0, unit="errors/s")
     """More NVLink errors than this are a warning."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The last minute."""
-        return Lookback(seconds=_MINUTE_S)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each GPU's new errors, and its links over the last minute."""
         known = owners(window)
         read = {place for text in self.reads[:-2] for place in window.series(text.partition("/")[2])}
@@ -91,7 +84,7 @@ class HardwareError(Rule):
             yield from self._memory(window, place)
             yield from self._links(window, place)
 
-    def _xids(self, window: Window, place: Place) -> Iterator[Issue]:
+    def _xids(self, window: Window, place: Place) -> Issues:
         series = window.series("gpu.xid", new=True).get(place)
         if series is None:
             return
@@ -111,35 +104,26 @@ class HardwareError(Rule):
                 advice="Look at the application's own error first." if severity == "info" else self.advice,
             )
 
-    def _memory(self, window: Window, place: Place) -> Iterator[Issue]:
+    def _memory(self, window: Window, place: Place) -> Issues:
         first: dict[str, float] = window.state.setdefault("ecc", {})
         errors = window.series("gpu.ecc_uncorrected", new=True).get(place)
         if errors is not None:
             before = first.setdefault("/".join(place), float(errors.value[0]))
             now = float(errors.value.max())
-            at = {"time_start": int(errors.time[0]), "time_end": int(errors.time[-1])}
             evidence = {"errors": now, "before_the_job": before}
             if now > before:
                 text = f"{place[1]} had {now - before:.0f} uncorrected memory errors"
-                yield self._issue(place, "ecc", text, "critical", evidence=evidence, **at)
+                yield self._issue(place, "ecc", text, "critical", evidence=evidence, **errors.span)
             elif before > 0:
                 text = f"{place[1]} had memory errors before this job: {before:.0f} not corrected"
-                yield self._issue(place, "ecc_before", text, "warning", evidence=evidence, **at)
-        for metric, code, severity, text in (
-            ("gpu.remap_failed", "remap_failed", "critical", "a row of memory could not be replaced"),
-            (
-                "gpu.remap_pending",
-                "remap_pending",
-                "warning",
-                "rows of memory wait to be replaced at a reset",
-            ),
-        ):
+                yield self._issue(place, "ecc_before", text, "warning", evidence=evidence, **errors.span)
+        for metric, severity, text in _ROWS:
             flag = window.series(metric, new=True).get(place)
             if flag is not None and flag.value.max() > 0:
-                level: Severity = "critical" if severity == "critical" else "warning"
-                yield self._issue(place, code, f"{place[1]}: {text}", level, time_end=int(flag.time[-1]))
+                code = metric.removeprefix("gpu.")
+                yield self._issue(place, code, f"{place[1]}: {text}", severity, time_end=int(flag.time[-1]))
 
-    def _links(self, window: Window, place: Place) -> Iterator[Issue]:
+    def _links(self, window: Window, place: Place) -> Issues:
         for metric, per_s, limit, code, unit in (
             ("gpu.pcie_replays", 1 / 60, self.replays_per_min, "pcie_replays", "PCIe replays a minute"),
             ("gpu.nvlink_errors", 1.0, self.nvlink_per_s, "nvlink", "NVLink errors a second"),

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from holter.rules import Issue, Rule, Window, parameter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from holter.rules import Issues, Rule, Window, parameter, rule_class
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class NoCheckpoint(Rule):
     """No checkpoint was finished for hours, so a failure loses all this work."""
 
     reads = ("steps", "spans/checkpoint")
-    description = "no checkpoint is written for hours"
     formula = "time since the last checkpoint, or since the first step, > max(after_h, 10 % of planned_h)"
     advice = "Save the model and the optimizer regularly; a failure loses all work since the last checkpoint."
     packs = ("performance",)
@@ -27,7 +20,7 @@ class NoCheckpoint(Rule):
     planned_h: float | None = parameter(None, above=0, unit="h")
     """Planned duration of the whole job, if it is known."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge the whole job: a checkpoint of one rank is enough."""
         state, job = window.state, window.job
         saved = window.spans_of("checkpoint", new=True)

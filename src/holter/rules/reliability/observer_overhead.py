@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Window, parameter, rule_class
 from holter.rules.engine.levels import severity_of, worth
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from holter.rules.patterns.event_details import details_of
 
 _BUSY = 80.0
 """Below this CPU utilization the agent does not take CPU time from the training."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class ObserverOverhead(Rule):
     """Holter's agent takes CPU that training needs, or its recorder takes time of the training loop."""
 
     reads = ("steps", "samples/agent.cpu", "samples/cpu.util", "events/end")
-    description = "holter itself takes too much time or CPU"
     formula = (
         "mean CPU of the agent over 10 min / the node's cores (a note while the CPUs are less than 80 % "
         "busy), or the recorder's own time / training loop >= info, warning, or critical"
@@ -35,6 +28,7 @@ class ObserverOverhead(Rule):
     packs = ("performance",)
     every_s = 60.0
     tells_once = ("recorder",)
+    lookback = Lookback(seconds=600.0)
 
     info: float | None = parameter(1.0, low=0, high=100, unit="%", aliases=("threshold",))
     """Share from which the rule reports a note."""
@@ -49,12 +43,7 @@ class ObserverOverhead(Rule):
     min_lost_s: float = parameter(5.0, low=0, unit="s")
     """A smaller total of the recorder is a note at most; below a fifth of it nothing is reported."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The readings of the last ten minutes."""
-        return Lookback(seconds=600.0)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each node's agent, and each rank's recorder once its cost is known."""
         yield from self._recorders(window)
         since = window.job.start + round(self.skip_s * 1e9)
@@ -85,20 +74,17 @@ class ObserverOverhead(Rule):
                     severity=severity if busy is None or busy >= _BUSY else "info",
                     code="agent",
                     node=node,
-                    time_start=int(series.time[0]),
-                    time_end=int(series.time[-1]),
+                    **series.span,
                     evidence={"share_pct": share, "cores_used": used / 100, "cores": cores, "cpu_pct": busy},
                 )
 
-    def _recorders(self, window: Window) -> Iterator[Issue]:
+    def _recorders(self, window: Window) -> Issues:
         first = window.job.first_step
-        events = window.new("events")
-        ends = events.where(events["kind"] == "end").sorted("time", "rank", "detail")
-        for row in ends.to_rows():
-            spent = _cost(row["detail"])
-            loop = (row["time"] - first) / 1e9 if first is not None else 0.0
-            if spent is None or loop <= 0:
+        for row, detail in details_of(window.new("events"), "end"):
+            cost, loop = detail.get("cost_ns"), (row["time"] - first) / 1e9 if first is not None else 0.0
+            if not isinstance(cost, int | float) or not 0 < cost < 2**62 or loop <= 0:
                 continue
+            spent = cost / 1e9
             window.judged(1)
             share = min(100.0 * spent / loop, 100.0)
             severity = worth(
@@ -115,13 +101,3 @@ class ObserverOverhead(Rule):
                     time_end=row["time"],
                     evidence={"share_pct": share, "recorder_s": spent, "loop_s": loop},
                 )
-
-
-def _cost(text: str) -> float | None:
-    """Return the recorder's own seconds, which a process reports at its end."""
-    try:
-        detail: Any = json.loads(text or "{}")
-    except ValueError:
-        return None
-    cost = detail.get("cost_ns") if isinstance(detail, dict) else None
-    return float(cost) / 1e9 if isinstance(cost, int | float) and 0 < cost < 2**62 else None

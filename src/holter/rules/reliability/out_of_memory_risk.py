@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from holter.analysis.steps.spread import median
-from holter.rules import Issue, Lookback, Rule, Severity, Window, parameter
+from holter.rules import Issues, Lookback, Place, Rule, Severity, Window, parameter, rule_class
 from holter.rules.engine.levels import grade
 from holter.rules.engine.trend import mann_kendall, theil_sen
 from holter.rules.patterns.gpu_owners import READS, owners
 from holter.rules.patterns.ranks import by_rank
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.rules.engine.lookback import Place
 
 _STEPS = 50
 _HOST_S = 60.0
@@ -26,7 +20,7 @@ _CACHE_PCT = 30.0
 _GROWN_POINTS = 2.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class OutOfMemoryRisk(Rule):
     """GPU memory at its peak or host memory is close to its limit, or an allocation failed."""
 
@@ -41,7 +35,6 @@ class OutOfMemoryRisk(Rule):
         READS,
         "steps",
     )
-    description = "GPU or host memory is nearly full"
     formula = (
         "peak reserved / device >= device_warning or device_critical, each less rising_points while the "
         "peak rises; host or control group >= host_warning or host_critical; any failed allocation: "
@@ -53,6 +46,7 @@ class OutOfMemoryRisk(Rule):
     )
     packs = ("default", "essentials")
     tells_once = ("failed",)
+    lookback = Lookback(seconds=_HOST_S)
 
     device_warning: float = parameter(92.0, low=0, high=100, unit="%")
     """A fuller GPU is a warning."""
@@ -65,12 +59,7 @@ class OutOfMemoryRisk(Rule):
     host_critical: float = parameter(95.0, low=0, high=100, unit="%")
     """A fuller host or control group is critical."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The last minute; the state keeps the last steps of each rank."""
-        return Lookback(seconds=_HOST_S)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge new failed allocations, the peaks of the ranks, and the memory of GPUs and hosts."""
         yield from self._failed(window)
         before: list[list[Any]] = window.state.get("held", [])
@@ -81,7 +70,7 @@ class OutOfMemoryRisk(Rule):
         if not window.points:
             window.insufficient("no_input", "no reading of memory")
 
-    def _failed(self, window: Window) -> Iterator[Issue]:
+    def _failed(self, window: Window) -> Issues:
         events = window.new("events")
         for row in events.where(events["kind"] == "oom").to_rows():
             yield self.issue(
@@ -111,8 +100,8 @@ class OutOfMemoryRisk(Rule):
                     evidence={"out_of_memory": now},
                 )
 
-    def _ranks(self, window: Window) -> Iterator[Issue]:
-        kept: dict[str, dict[str, Any]] = window.state.setdefault("ranks", {})
+    def _ranks(self, window: Window) -> Issues:
+        kept = window.state.setdefault("ranks", {})
         for name in ("reserved_peak", "allocated_peak", "total"):
             for rank, series in by_rank(window.new("scalars"), f"cuda.{name}").items():
                 one = kept.setdefault(str(rank), {"node": series.node})
@@ -142,7 +131,7 @@ class OutOfMemoryRisk(Rule):
                     evidence={"peak_pct": full, "cached_pct": cache, "rises": grows, "device_bytes": total},
                 )
 
-    def _devices(self, window: Window, known: dict[Place, int]) -> Iterator[Issue]:
+    def _devices(self, window: Window, known: dict[Place, int]) -> Issues:
         """Judge by the driver's figure if the allocator's is unknown, and only if it has grown.
 
         Some frameworks reserve all memory at the start, so a constant level says nothing.
@@ -169,22 +158,20 @@ class OutOfMemoryRisk(Rule):
                         evidence={"used_pct": now, "used_pct_at_start": early},
                     )
 
-    def _hosts(self, window: Window) -> Iterator[Issue]:
+    def _hosts(self, window: Window) -> Issues:
         since = window.end - round(_HOST_S * 1e9)
         for (node, _), series in window.series("mem.used_pct", since=since).items():
             window.judged(len(series.value))
             used = float(np.median(series.value))
             severity = grade(used, warning=self.host_warning, critical=self.host_critical)
             if severity is not None:
-                evidence: dict[str, Any] = {"used_pct": used}
                 yield self.issue(
                     f"host memory is {used:.0f} % full",
                     severity=severity,
                     code="host",
                     node=node,
-                    time_start=int(series.time[0]),
-                    time_end=int(series.time[-1]),
-                    evidence=evidence,
+                    **series.span,
+                    evidence={"used_pct": used},
                     advice="Fewer loader workers, smaller caches and prefetch; see HostMemoryLeak.",
                 )
 

@@ -1,25 +1,18 @@
-"""StalledTraining: finds ranks that hang, are lost, or make no progress."""
+"""StalledTraining: a rank hangs, is lost, or makes no progress."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Rule, Window, parameter, rule_class
 from holter.rules.patterns.stalls import LOOKBACK, READS, Stalls
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class StalledTraining(Rule):
     """A rank hangs, is lost, or has ended no step for far longer than its steps usually take."""
 
     reads = READS
     severity = "critical"
     tells_once = True
-    description = "a rank hangs, is lost, or makes no progress"
     formula = (
         "time since a rank's last progress > clamp(factor x p99 of its last 200 steps, min_s, max_s): "
         "warning; > 3 x that limit: critical"
@@ -37,12 +30,9 @@ class StalledTraining(Rule):
     max_s: float = parameter(1800.0, above=0, unit="s", aliases=("threshold",))
     """Upper bound of the limit: longer silence is always reported."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The last 200 steps and the last minute of readings."""
-        return LOOKBACK
+    lookback = LOOKBACK
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge the reported hangs, then the silence of each rank."""
         limits = Stalls(rule=self, factor=self.factor, min_s=self.min_s, max_s=self.max_s)
         yield from limits.judge(window)

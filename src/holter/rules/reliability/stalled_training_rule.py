@@ -1,29 +1,23 @@
-"""StalledTrainingRule: finds jobs that save nothing for too long, as the SageMaker rule of this name does."""
+"""StalledTrainingRule: no tensor and no scalar is saved for too long."""
 
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Window, parameter, rule_class
 from holter.rules.patterns.stalls import LOOKBACK, READS, Stalls
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 SAVED = ("tensors", "tensor_values", "scalars")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class StalledTrainingRule(Rule):
     """Nothing was saved for longer than threshold; without a threshold the rule judges as StalledTraining."""
 
     reads = (*SAVED, *READS)
     severity = "critical"
-    description = "no tensor and no scalar is saved for too long"
     formula = "time since the last saved tensor or scalar > threshold; without a threshold as StalledTraining"
     advice = (
         "Read the stacks of all ranks, first those of the ranks that stopped outside the "
@@ -44,7 +38,7 @@ class StalledTrainingRule(Rule):
         """New rows only; without a threshold also the last steps."""
         return LOOKBACK if self.threshold is None else Lookback()
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Look for gaps between the saved rows, and for silence after the last row."""
         if self.threshold is None:
             for issue in Stalls(rule=self).judge(window):
@@ -63,7 +57,7 @@ class StalledTrainingRule(Rule):
         else:
             window.insufficient("no_input", "nothing was saved yet; log a number each step")
 
-    def _silence(self, window: Window, since: int, limit: int) -> Iterator[Issue]:
+    def _silence(self, window: Window, since: int, limit: int) -> Issues:
         """Report each silence once."""
         if window.state.get("reported") == since:
             return

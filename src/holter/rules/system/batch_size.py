@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.analysis.machine.snapshots import busiest, matrix, moments
 from holter.analysis.steps.spread import quantile
-from holter.rules import Issue, Lookback, Rule, Series, Window, parameter
+from holter.rules import Issue, Issues, Lookback, Rule, Series, Window, parameter, rule_class
 from holter.rules.engine.quantile_sketch import QuantileSketch, add, box
 from holter.rules.patterns.gpu_owners import READS, ours, owners
+from holter.rules.patterns.patience import start_of, too_early
 from holter.rules.patterns.ranks import by_rank
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class BatchSize(Rule):
     """The CPU, a GPU and its memory are underused, and no other bottleneck is visible."""
 
@@ -35,7 +33,6 @@ class BatchSize(Rule):
         "steps",
     )
     severity = "info"
-    description = "CPU, GPU and GPU memory are all underused"
     formula = (
         "95th percentiles of CPU use, GPU use and GPU memory are all below their thresholds, while data "
         "loading and communication each take less than other_limit of the steps"
@@ -70,11 +67,10 @@ class BatchSize(Rule):
         """The last minutes, or the last readings."""
         return Lookback(seconds=self.window_s or 250.0, readings=self.window)
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each GPU whose node has an underused CPU."""
-        since = window.job.loop if self.skip_before_first_step else window.job.start - 1
-        if since is None:
-            return window.insufficient("patience_not_reached", "warm-up has not ended")
+        if (since := start_of(window, self.skip_before_first_step)) is None:
+            return
         metric = "gpu.mem.busy" if self.memory == "busy" else "gpu.mem.used_pct"
         seen = window.seen("gpu.util", since=since)
         gpus, memory = window.series("gpu.util", since=since), window.series(metric, since=since)
@@ -93,13 +89,8 @@ class BatchSize(Rule):
             cpu = self._p95(window, Series(at, busiest(readings, len(readings))))
             for device in (device for where, device in both if where == node):
                 series = gpus[node, device]
-                have: float = seen[node, device]
-                need: float | None = self.patience
-                if need is None and self.patience_s is not None:
-                    have, need = (int(series.time[-1]) - since) / 1e9, self.patience_s
-                if need is not None and have <= need:
-                    text = f"{device} was observed for too short a time"
-                    window.insufficient("patience_not_reached", text, have=have, need=need)
+                seconds = (int(series.time[-1]) - since) / 1e9
+                if too_early(window, device, seen[node, device], self.patience, seconds, self.patience_s):
                     continue
                 gpu, used = self._p95(window, series), self._p95(window, memory[node, device])
                 if cpu is None or gpu is None or used is None or series.value.max() == 0:
@@ -107,7 +98,8 @@ class BatchSize(Rule):
                     continue
                 window.judged(len(series.value))
                 # Another bottleneck comes first: without it, the same batch uses the GPU more.
-                if self._little(cpu, gpu, used) and busy is None:
+                low = cpu < self.cpu_threshold_p95 and gpu < self.gpu_threshold_p95
+                if low and used < self.gpu_memory_threshold_p95 and busy is None:
                     yield self._found(window, node, device, series, (cpu, gpu, used))
 
     def _remember(self, window: Window, metric: str, since: int) -> dict[str, QuantileSketch]:
@@ -122,28 +114,25 @@ class BatchSize(Rule):
                 add(sketches.setdefault(f"{what} of {node}/{device}", {}), series.value)
         return sketches
 
-    def _little(self, cpu: float, gpu: float, memory: float) -> bool:
-        low = cpu < self.cpu_threshold_p95 and gpu < self.gpu_threshold_p95
-        return low and memory < self.gpu_memory_threshold_p95
-
     def _found(
         self, window: Window, node: str, device: str, series: Series, p95: tuple[float, float, float]
     ) -> Issue:
-        evidence: dict[str, Any] = dict(zip(("cpu_p95", "gpu_p95", "gpu_memory_p95"), p95, strict=True))
-        factor = _multiplier(window, node)
+        evidence = dict(zip(("cpu_p95", "gpu_p95", "gpu_memory_p95"), p95, strict=True))
+        factor, advice = _multiplier(window, node), self.advice
         if factor is not None:
             evidence["batch_multiplier"] = factor
+            if factor >= 2:
+                advice = (
+                    f"Raise the batch size (memory fits {factor} times as much), or use a smaller machine."
+                )
         return self.issue(
             f"{device}, its memory and the CPU are underused: 95th percentiles {p95[1]:.0f} %, "
             f"{p95[2]:.0f} % and {p95[0]:.0f} %",
             node=node,
             device=device,
-            time_start=int(series.time[0]),
-            time_end=int(series.time[-1]),
+            **series.span,
             evidence=evidence,
-            advice=self.advice
-            if factor is None or factor < 2
-            else f"Raise the batch size (memory fits {factor} times as much), or use a smaller machine.",
+            advice=advice,
         )
 
     def _p95(self, window: Window, series: Series) -> float | None:

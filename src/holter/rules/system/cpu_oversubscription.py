@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections import Counter
 
-from holter.rules import Issue, Lookback, Rule, Severity, Window, parameter
-from holter.rules.engine.levels import grade
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from holter.rules import Issue, Issues, Lookback, Rule, Severity, Window, parameter, rule_class
+from holter.rules.engine.levels import grade, worst
+from holter.rules.patterns.patience import start_of
 
 _MINUTE_S = 60.0
 _BUSY_PCT = 90.0
@@ -21,7 +18,7 @@ _ADVICE = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class CPUOversubscription(Rule):
     """Threads wait for a core, or a quota stops them."""
 
@@ -34,7 +31,6 @@ class CPUOversubscription(Rule):
         "samples/proc.cpu",
         "samples/proc.count",
     )
-    description = "more threads than CPU cores compete for time"
     formula = (
         "means of the last minute: the job's load per core while cores are busy, share of CPU periods "
         "throttled by a quota, or share of time in which a task waits for a CPU (psi.cpu), each >= its "
@@ -47,6 +43,7 @@ class CPUOversubscription(Rule):
     packs = ("performance",)
     every_s = 30.0
     consecutive = 2
+    lookback = Lookback(seconds=_MINUTE_S)
 
     load_info: float | None = parameter(1.2, above=0, unit="threads per core")
     """Load from which the rule reports a note."""
@@ -65,39 +62,29 @@ class CPUOversubscription(Rule):
     pressure_critical: float | None = parameter(60.0, above=0, high=100, unit="%")
     """CPU pressure that is critical."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The last minute."""
-        return Lookback(seconds=_MINUTE_S)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each node by the worst of load, quota and pressure."""
-        since = window.job.loop
-        if since is None:
-            return window.insufficient("patience_not_reached", "warm-up has not ended")
+        if (since := start_of(window, skip_warmup=True)) is None:
+            return
         means = {
             metric: {node: float(s.value.mean()) for (node, device), s in found.items() if not device}
             for metric in ("cpu.load1", "cpu.util", "cgroup.throttled_pct", "psi.cpu")
             for found in [window.series(metric, since=since)]
         }
-        cores: dict[str, int] = {}
-        for node, _ in window.series("cpu.core.util", since=since):
-            cores[node] = cores.get(node, 0) + 1
+        cores = Counter(node for node, _ in window.series("cpu.core.util", since=since))
         for (node, _), role in window.series("proc.cpu", since=since).items():
             own = means.setdefault("proc.cpu", {})
             own[node] = own.get(node, 0.0) + float(role.value.mean())
         nodes = sorted({node for values in means.values() for node in values})
         for node in nodes:
             here = {metric: values[node] for metric, values in means.items() if node in values}
-            levels = self._levels(here, cores.get(node, 0))
+            levels = self._levels(here, cores[node])
             if not levels:
                 continue
             window.judged(1)
-            found = [(severity, code) for code, severity in levels.items() if severity is not None]
-            if found:
-                order = ("info", "warning", "critical")
-                severity, code = max(found, key=lambda one: order.index(one[0]))
-                yield self._issue(window, node, severity, code, here | {"cores": cores.get(node)})
+            if (severity := worst(*levels.values())) is not None:
+                code = next(code for code, level in levels.items() if level == severity)
+                yield self._issue(window, node, severity, code, here, cores[node])
         if not window.points:
             window.insufficient("no_input", "neither load, nor quota, nor CPU pressure")
 
@@ -123,11 +110,13 @@ class CPUOversubscription(Rule):
             levels["load"] = found if busy else None
         return levels
 
-    def _issue(self, window: Window, node: str, severity: Severity, code: str, here: dict[str, Any]) -> Issue:
+    def _issue(
+        self, window: Window, node: str, severity: Severity, code: str, here: dict[str, float], cores: int
+    ) -> Issue:
         words = {
             "throttled": f"the CPU quota ran out in {here.get('cgroup.throttled_pct', 0):.0f} % of periods",
             "pressure": f"a task waits for a CPU {here.get('psi.cpu', 0):.0f} % of the time",
-            "load": f"{here.get('cpu.load1', 0):.0f} threads compete for {here.get('cores')} cores",
+            "load": f"{here.get('cpu.load1', 0):.0f} threads compete for {cores} cores",
         }
         counts = window.series("proc.count")
         processes = {role: int(s.value[-1]) for (where, role), s in counts.items() if where == node}
@@ -136,9 +125,8 @@ class CPUOversubscription(Rule):
             severity=severity,
             code=code,
             node=node,
-            time_start=window.end - round(_MINUTE_S * 1e9),
-            time_end=window.end,
-            evidence={**here, "processes": processes},
+            **window.span,
+            evidence={**here, "cores": cores or None, "processes": processes},
             advice=_ADVICE[code],
         )
 

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from holter.analysis.machine.snapshots import matrix
-from holter.rules import Issue, Rule, Window, parameter
+from holter.rules import Issues, Rule, Window, parameter, rule_class
 from holter.rules.engine.levels import grade
+from holter.rules.engine.lookback import place_of
 from holter.rules.patterns.gpu_owners import READS, ours, owners
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _GAP_READINGS = 5
 """A reading covers the time since the previous one, up to this number of intervals."""
 _KWH = 3.6e6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class EnergyWaste(Rule):
     """The GPUs of the job use a large share of their energy while they idle."""
 
     reads = ("samples/gpu.power", "samples/gpu.util", READS)
     severity = "info"
-    description = "idle GPUs use much of the energy"
     formula = (
         "energy used while utilization < idle_pct / all energy since the start >= info, warning, or critical"
     )
@@ -46,7 +40,7 @@ class EnergyWaste(Rule):
     min_s: float = parameter(1800.0, low=0, unit="s")
     """Shorter jobs are not judged, because their start-up weighs too much."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Add the new readings, and judge all GPUs that worked at any time together."""
         power, util = window.series("gpu.power", new=True), window.series("gpu.util", new=True)
         kept: dict[str, list[float]] = window.state.setdefault("joules", {})
@@ -65,9 +59,8 @@ class EnergyWaste(Rule):
             kept[f"{node}/{device}"] = [whole, idle, high, float(series.time[-1])]
         yield from self._judge(window, kept)
 
-    def _judge(self, window: Window, kept: dict[str, list[float]]) -> Iterator[Issue]:
-        places = [(key.rpartition("/")[0], key.rpartition("/")[2]) for key in kept]
-        mine = ours(places, owners(window))
+    def _judge(self, window: Window, kept: dict[str, list[float]]) -> Issues:
+        mine = ours(map(place_of, kept), owners(window))
         # UnusedGPU judges a GPU that never worked.
         used = [kept[f"{node}/{device}"] for node, device in mine if kept[f"{node}/{device}"][2] >= 5.0]
         whole, idle = sum(k[0] for k in used), sum(k[1] for k in used)
@@ -75,8 +68,7 @@ class EnergyWaste(Rule):
             return window.insufficient("no_input", "no power of a GPU that works")
         seconds = (window.end - window.job.start) / 1e9
         if seconds < self.min_s:
-            text = "the job is too short"
-            return window.insufficient("run_too_short", text, have=seconds, need=self.min_s)
+            return window.insufficient("run_too_short", "the job is too short", seconds, self.min_s)
         window.judged(len(used))
         share = 100.0 * idle / whole
         severity = grade(share, info=self.info, warning=self.warning, critical=self.critical)

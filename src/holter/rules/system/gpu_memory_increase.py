@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.analysis.steps.spread import median
-from holter.rules import Issue, Lookback, Rule, Series, Window, parameter
-from holter.rules.engine.quantile_sketch import add, box, quantile
+from holter.rules import Issues, Lookback, Rule, Series, State, Window, parameter, rule_class
+from holter.rules.engine.quantile_sketch import box, quantile, remember
 from holter.rules.patterns.gpu_owners import READS, ours, owners
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
 _WINDOWS = 3
 """Number of windows in a row in which memory must stay above the limit."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class GPUMemoryIncrease(Rule):
     """A GPU uses clearly more memory than after warm-up. GPUMemoryLeak finds slow growth."""
 
     reads = ("samples/gpu.mem.used_pct", "samples/gpu.mem.busy", READS, "steps")
-    description = "GPU memory use grows suddenly"
     formula = (
         "modern: the medians of the last three windows are all above the median of the first window after "
         "`patience` by more than increase; classic: mean of the last `window` readings - the same mean one "
@@ -53,7 +49,7 @@ class GPUMemoryIncrease(Rule):
         """Three windows; the classic formula keeps its readings in the state."""
         return Lookback(seconds=_WINDOWS * self.window_s if self.window_s else None)
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each GPU by itself."""
         metric = "gpu.mem.busy" if self.memory == "busy" else "gpu.mem.used_pct"
         series = window.series(metric, new=self.window is not None)
@@ -62,11 +58,11 @@ class GPUMemoryIncrease(Rule):
             return window.insufficient("no_input", f"no new reading of {metric}")
         self._remember(window, metric)
         for node, device in places:
-            kept: dict[str, Any] = window.state.setdefault("devices", {}).setdefault(f"{node}/{device}", {})
+            kept = window.state.setdefault("devices", {}).setdefault(f"{node}/{device}", {})
             if self.window is not None:
-                found = self._shifted(window, kept, series[node, device], self.window)
+                found = self._raised(window, kept, series[node, device], self.window)
             else:
-                found = self._settled(window, kept, series[node, device])
+                found = self._grown(window, kept, series[node, device])
             if found is not None:
                 grown, count, evidence = found
                 window.state["grown"][f"{node}/{device}"] = grown
@@ -75,44 +71,31 @@ class GPUMemoryIncrease(Rule):
                     node=node,
                     device=device,
                     count=count,
-                    time_start=int(series[node, device].time[0]),
-                    time_end=int(series[node, device].time[-1]),
+                    **series[node, device].span,
                     evidence={"increase_points": grown, "threshold_points": self.increase, **evidence},
                 )
 
     def _remember(self, window: Window, metric: str) -> None:
         """Add the new readings to the sketches, and hand over box plots of all."""
-        sketches = window.state.setdefault("sketches", {})
-        last = window.state.setdefault("last", {})
+        sketches, last = remember(window, window.series(metric, new=True))
         grown = window.state.setdefault("grown", {})
-        for (node, device), series in window.series(metric, new=True).items():
-            add(sketches.setdefault(f"{node}/{device}", {}), series.value)
-            last[f"{node}/{device}"] = int(series.time[-1])
-        window.hand_over(
-            lambda: {
-                "gpus": {
-                    key: {
-                        **box(sketch),
-                        "p05": quantile(sketch, 0.05),
-                        "gpu_max": sketch.get("max"),
-                        "increase": grown.get(key),
-                        "last_timestamp": last[key],
-                    }
-                    for key, sketch in sorted(sketches.items())
-                }
-            }
-        )
 
-    def _shifted(
-        self, window: Window, kept: dict[str, Any], new: Series, width: int
-    ) -> tuple[float, int, dict[str, Any]] | None:
+        def details(key: str) -> dict[str, object]:
+            sketch = sketches[key]
+            of_all = {**box(sketch), "p05": quantile(sketch, 0.05), "gpu_max": sketch.get("max")}
+            return {**of_all, "increase": grown.get(key), "last_timestamp": last[key]}
+
+        window.hand_over(lambda: {"gpus": {key: details(key) for key in sorted(sketches)}})
+
+    def _raised(
+        self, window: Window, kept: State, new: Series, width: int
+    ) -> tuple[float, int, dict[str, float]] | None:
         before, tail = int(kept.get("seen", 0)), np.array(kept.get("tail", []), dtype=np.float64)
         values = np.concatenate([tail, new.value])
         kept["seen"], kept["tail"] = before + len(new.value), values[-width - 1 :].tolist()
         patience = self.patience or 0
         if kept["seen"] <= patience:
-            text = "too few readings of memory"
-            window.insufficient("patience_not_reached", text, have=kept["seen"], need=patience)
+            window.insufficient("patience_not_reached", "too few readings of memory", kept["seen"], patience)
             return None
         window.judged(len(new.value))
         ends = np.arange(len(tail), len(values))
@@ -127,9 +110,9 @@ class GPUMemoryIncrease(Rule):
         above = rise > self.increase + 1e-9
         return (float(rise.max()), int(above.sum()), {}) if above.any() else None
 
-    def _settled(
-        self, window: Window, kept: dict[str, Any], series: Series
-    ) -> tuple[float, int, dict[str, Any]] | None:
+    def _grown(
+        self, window: Window, kept: State, series: Series
+    ) -> tuple[float, int, dict[str, float]] | None:
         loop = window.job.loop
         width = round((self.window_s or 60.0) * 1e9)
         if loop is None:
@@ -143,15 +126,14 @@ class GPUMemoryIncrease(Rule):
                 kept["reference"] = median(early)
             else:
                 have, need = (window.end - loop) / 1e9, (first + width - loop) / 1e9
-                text = "training has not settled"
-                window.insufficient("patience_not_reached", text, have=have, need=need)
+                window.insufficient("patience_not_reached", "the first window has not ended", have, need)
                 return None
         medians: list[float] = []
         for back in range(_WINDOWS):
             end = window.end - back * width
             part: NDArray[np.float64] = series.value[(series.time > end - width) & (series.time <= end)]
             if end - width < first or not len(part):
-                text = "too few windows since training settled"
+                text = "too few windows after the patience"
                 window.insufficient("patience_not_reached", text, have=back, need=_WINDOWS)
                 return None
             medians.append(median(part))

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.rules import Issue, Lookback, Rule, Window, parameter
-from holter.rules.engine.trend import mann_kendall, theil_sen
+from holter.rules import Issues, Lookback, Rule, Window, parameter, rule_class
+from holter.rules.engine.trend import rising
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
 _BIN_NS = 30_000_000_000
@@ -23,12 +20,11 @@ _CAUSES = {"trainer": "main", "worker": "workers"}
 """Names of the process roles for messages; other roles keep their name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class HostMemoryLeak(Rule):
     """The memory of the job's processes on a node shows a steady upward trend that does not level off."""
 
     reads = ("samples/proc.private", "samples/proc.rss", "samples/mem.available", "samples/shm.used")
-    description = "host memory use grows steadily"
     formula = (
         "over 30 s medians after skip_s: Mann-Kendall z >= min_z, slope >= min_slope_mib_h and >= 0.5 % of "
         "RAM per hour, slope of both halves >= 0.3 x the whole slope, growth >= min_growth_gib and >= 2 % "
@@ -41,6 +37,7 @@ class HostMemoryLeak(Rule):
     packs = ("default", "essentials")
     every_s = 60.0
     consecutive = 2
+    lookback = Lookback(seconds=(_POINTS + 2) * _BIN_NS / 1e9)
 
     skip_s: float = parameter(600.0, low=0, unit="s")
     """Start-up time that is ignored."""
@@ -55,12 +52,7 @@ class HostMemoryLeak(Rule):
     critical_h: float = parameter(6.0, low=0, unit="h")
     """Critical when memory reaches 90 % within this time, or when less than 10 % is available."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The last two hours."""
-        return Lookback(seconds=(_POINTS + 2) * _BIN_NS / 1e9)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each node by itself."""
         since = window.job.start + round(self.skip_s * 1e9)
         series = window.series("proc.private", since=since) or window.series("proc.rss", since=since)
@@ -93,23 +85,18 @@ class HostMemoryLeak(Rule):
         window: Window,
         node: str,
         total: NDArray[np.float64],
-        parts: dict[str, Any],
+        parts: dict[str, NDArray[np.float64]],
         base: dict[str, float],
-    ) -> Iterator[Issue]:
+    ) -> Issues:
         memory = float(window.job.nodes.get(node, {}).get("memory_bytes") or 0)
-        slope = theil_sen(total) * _HOUR_BINS
-        half = len(total) // 2
-        halves = [theil_sen(total[:half]) * _HOUR_BINS, theil_sen(total[half:]) * _HOUR_BINS]
         now = float(np.median(total[-10:]))
         growth = now - base[""]
-        leaks = (
-            slope >= max(self.min_slope_mib_h * _MIB, 0.005 * memory)
-            and slope > 0
-            and min(halves) >= 0.3 * slope
-            and growth >= max(self.min_growth_gib * _GIB, 0.02 * memory)
-            and mann_kendall(total) >= self.min_z
-        )
-        if not leaks:
+        slope = (rising(total, min_z=self.min_z) or 0.0) * _HOUR_BINS
+        if (
+            slope <= 0
+            or slope < max(self.min_slope_mib_h * _MIB, 0.005 * memory)
+            or growth < max(self.min_growth_gib * _GIB, 0.02 * memory)
+        ):
             return
         free = window.series("mem.available").get((node, ""))
         available = float(free.value[-1]) if free is not None else None

@@ -4,33 +4,29 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.rules import Issue, Lookback, Rule, Series, Window, parameter
+from holter.rules import Issues, Lookback, Place, Reason, Rule, Series, Window, parameter, rule_class
 from holter.rules.patterns.gpu_owners import READS, ours, owners
+from holter.rules.patterns.patience import start_of, too_early
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import ArrayLike, NDArray
 
-    from holter.rules.engine.lookback import Place
 
 _FARTHEST = math.sqrt(math.log(2.0))
-_MAX_TOLD = 16
+_SHOWN = 16
 _MAX_DEVICES = 512
 """Number of GPUs that are compared: the number of pairs grows with its square."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class LoadBalancing(Rule):
     """The utilizations of two GPUs are distributed differently, and their means differ."""
 
     reads = ("samples/gpu.util", READS, "steps")
-    description = "GPUs are used unevenly"
     formula = (
         "Jensen-Shannon distance between the utilization histograms of two GPUs > threshold; modern: as a "
         "share of the largest possible distance, and the means differ by >= min_mean_difference"
@@ -64,11 +60,10 @@ class LoadBalancing(Rule):
         """The window, or new rows only."""
         return Lookback(seconds=self.window_s)
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Compare the GPUs in pairs, and report the most unequal pair of each node or of the job."""
-        since = window.job.loop if self.window_s is not None else window.job.start - 1
-        if since is None:
-            return window.insufficient("patience_not_reached", "warm-up has not ended")
+        if (since := start_of(window, skip_warmup=self.window_s is not None)) is None:
+            return
         series = window.series("gpu.util", since=since, new=self.window_s is None)
         known = owners(window)
         counts = self._counts(window, since, {place: series[place] for place in ours(series, known)})
@@ -79,18 +74,20 @@ class LoadBalancing(Rule):
             groups = {n: sorted(p for p in used if p[0] == n) for n in sorted({n for n, _ in used})}
         if all(len(places) < 2 for places in groups.values()):
             if window.lack is None:
-                text = "fewer than two GPUs are used by the job"
-                window.insufficient("no_match" if counts else "no_input", text)
+                reason: Reason = "no_match" if counts else "no_input"
+                window.insufficient(reason, "fewer than two GPUs are used by the job")
             return
+        workloads: dict[str, list[int]] = {}
+        distances: dict[str, dict[str, float]] = {}
         for node, places in groups.items():
             if len(places) < 2:
                 continue
             if not self._certain(window, places, known):
-                window.insufficient(
-                    "no_match", "there are more GPUs than ranks, so the GPUs of this job are unknown"
-                )
+                text = "there are more GPUs than ranks, so the GPUs of this job are unknown"
+                window.insufficient("no_match", text)
                 continue
-            yield from self._compare(window, node, {place: used[place] for place in places})
+            window.details = {"workloads": workloads, "distances": distances}
+            yield from self._compare(node, {place: used[place] for place in places}, workloads, distances)
 
     def _counts(
         self, window: Window, since: int, series: dict[Place, Series]
@@ -106,15 +103,10 @@ class LoadBalancing(Rule):
                 key = f"{node}/{device}"
                 count += np.array(kept.get(key, [0.0] * bins))
                 kept[key] = count.tolist()
-            have, need = float(count.sum()), float(self.patience or 0)
-            if self.patience is None and self.patience_s is not None:
-                have, need = (int(one.time[-1]) - since) / 1e9, self.patience_s
-            if have > need:
+            seconds = (int(one.time[-1]) - since) / 1e9
+            if not too_early(window, device, float(count.sum()), self.patience, seconds, self.patience_s):
                 found[node, device] = count
                 window.judged(len(one.value))
-            else:
-                text = f"{device} was observed for too short a time"
-                window.insufficient("patience_not_reached", text, have=have, need=need)
         return found
 
     def _certain(self, window: Window, places: list[Place], known: dict[Place, int]) -> bool:
@@ -124,15 +116,17 @@ class LoadBalancing(Rule):
         return ranks == 0 or ranks >= len(places)
 
     def _compare(
-        self, window: Window, node: str, counts: dict[Place, NDArray[np.float64]]
-    ) -> Iterator[Issue]:
+        self,
+        node: str,
+        counts: dict[Place, NDArray[np.float64]],
+        workloads: dict[str, list[int]],
+        distances: dict[str, dict[str, float]],
+    ) -> Issues:
         middles = (np.arange(len(next(iter(counts.values())))) + 0.5) * self.bin_width
         means = {place: float(c @ middles / c.sum()) for place, c in counts.items()}
         scale = _FARTHEST if self.normalised else 1.0
         apart = {}
-        workloads = window.details.setdefault("workloads", {})
-        distances: dict[str, dict[str, float]] = window.details.setdefault("distances", {})
-        few = sorted(counts)[:_MAX_TOLD]
+        few = sorted(counts)[:_SHOWN]
         workloads.update({_name(place): counts[place].astype(int).tolist() for place in few})
         for one, other in itertools.combinations(counts, 2):
             far = distance(counts[one], counts[other]) / scale

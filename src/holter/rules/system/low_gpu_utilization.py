@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from holter.analysis.intervals import inside
 from holter.analysis.steps.spread import quantile
-from holter.rules import Issue, Lookback, Rule, Series, Window, parameter
-from holter.rules.engine.quantile_sketch import add, box
+from holter.rules import Issues, Lookback, Place, Rule, Series, Table, Window, parameter, rule_class
+from holter.rules.engine.lookback import place_of
+from holter.rules.engine.quantile_sketch import box, remember
 from holter.rules.patterns.gpu_owners import READS, ours, owners
+from holter.rules.patterns.patience import start_of, too_early
+from holter.rules.patterns.profiled import covered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
-    from holter.rules.engine.lookback import Place
-    from holter.schema.table import Table
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class LowGPUUtilization(Rule):
     """A GPU's utilization is low, or it fluctuates, over the last minutes of training."""
 
     reads = ("samples/gpu.util", "samples/gpu.sm_active", READS, "steps")
-    description = "GPU utilization is low or fluctuates"
     formula = (
         "low: 95th percentile < threshold_p95, or mean < threshold_mean; fluctuating: 95th percentile > "
         "threshold_p95 and 5th percentile < threshold_p5"
@@ -60,30 +57,20 @@ class LowGPUUtilization(Rule):
         """The last minutes, or the last readings."""
         return Lookback(seconds=max(self.window_s or 0.0, 250.0), readings=self.window)
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each GPU by itself."""
-        since = window.job.loop if self.skip_before_first_step else window.job.start - 1
-        if since is None:
-            return window.insufficient("patience_not_reached", "warm-up has not ended")
+        if (since := start_of(window, self.skip_before_first_step)) is None:
+            return
         found, new = self._series(window, since), self._series(window, since, new=True)
         if not found:
             wanted = "gpu.util" if self.metric == "auto" else self.metric
             return window.insufficient("no_input", f"no reading of {wanted}")
-        now: dict[str, dict[str, Any]] = {}
+        now: dict[str, dict[str, object]] = {}
         seen = self._remember(window, new, now)
         for node, device in ours(found, owners(window)):
             metric, series = found[node, device]
-            have: float = seen.get((node, device), 0)
-            need: float | None = self.patience
-            if self.patience is None and self.patience_s is not None:
-                have, need = (int(series.time[-1]) - since) / 1e9, self.patience_s
-            if need is not None and have <= need:
-                window.insufficient(
-                    "patience_not_reached",
-                    f"{device} was observed for too short a time",
-                    have=have,
-                    need=need,
-                )
+            count, seconds = seen.get((node, device), 0), (int(series.time[-1]) - since) / 1e9
+            if too_early(window, device, count, self.patience, seconds, self.patience_s):
                 continue
             if self.window is None and self.window_s is not None:
                 cut = int(np.searchsorted(series.time, window.end - round(self.window_s * 1e9), side="right"))
@@ -104,14 +91,10 @@ class LowGPUUtilization(Rule):
         return found
 
     def _remember(
-        self, window: Window, new: dict[Place, tuple[str, Series]], now: dict[str, dict[str, Any]]
+        self, window: Window, new: dict[Place, tuple[str, Series]], now: dict[str, dict[str, object]]
     ) -> dict[Place, int]:
         """Add the new readings, hand over box plots, and return the number of readings of each GPU."""
-        sketches = window.state.setdefault("sketches", {})
-        last = window.state.setdefault("last", {})
-        for (node, device), (_, series) in new.items():
-            add(sketches.setdefault(f"{node}/{device}", {}), series.value)
-            last[f"{node}/{device}"] = int(series.time[-1])
+        sketches, last = remember(window, {place: series for place, (_, series) in new.items()})
         window.hand_over(
             lambda: {
                 "gpus": {
@@ -120,11 +103,11 @@ class LowGPUUtilization(Rule):
                 }
             }
         )
-        return {(k.rpartition("/")[0], k.rpartition("/")[2]): s.get("n", 0) for k, s in sketches.items()}
+        return {place_of(key): sketch.get("n", 0) for key, sketch in sketches.items()}
 
     def _judge(
-        self, window: Window, place: Place, metric: str, series: Series, now: dict[str, dict[str, Any]]
-    ) -> Iterator[Issue]:
+        self, window: Window, place: Place, metric: str, series: Series, now: dict[str, dict[str, object]]
+    ) -> Issues:
         node, device = place
         threshold_mean = self.sm_threshold_mean if metric == "gpu.sm_active" else self.threshold_mean
         mean = float(series.value.mean())
@@ -132,25 +115,14 @@ class LowGPUUtilization(Rule):
         calm = _training(series, window.steps) if self.skip_before_first_step else series.value
         low = quantile(calm, 0.05) if len(calm) else None
         numbers = {"mean_pct": mean, "p95_pct": high, "p5_pct": low, "readings": len(series.value)}
-        now[f"{node}/{device}"] = {
-            "metric": metric,
-            "gpu_max": float(series.value.max()),
-            "gpu_95": high,
-            "gpu_5": low,
-        }
-        where = {
-            "node": node,
-            "device": device,
-            "time_start": int(series.time[0]),
-            "time_end": int(series.time[-1]),
-        }
+        extremes = {"gpu_max": float(series.value.max()), "gpu_95": high, "gpu_5": low}
+        now[f"{node}/{device}"] = {"metric": metric, **extremes}
+        where = {"node": node, "device": device, **series.span}
         if high < self.threshold_p95 or (threshold_mean is not None and mean < threshold_mean):
-            limit = self.threshold_p95 if high < self.threshold_p95 else threshold_mean
-            what = (
-                f"its 95th percentile is {high:.0f} %"
-                if high < self.threshold_p95
-                else f"its mean is {mean:.0f} %"
-            )
+            if high < self.threshold_p95:
+                what, limit = f"its 95th percentile is {high:.0f} %", self.threshold_p95
+            else:
+                what, limit = f"its mean is {mean:.0f} %", threshold_mean or 0.0
             numbers["threshold_pct"] = limit
             yield self.issue(
                 f"{device} is underused: {what}, below {limit:g} %", code="low", evidence=numbers, **where
@@ -163,11 +135,4 @@ class LowGPUUtilization(Rule):
 def _training(series: Series, steps: Table) -> NDArray[np.float64]:
     """Return the readings outside steps with an evaluation or a checkpoint."""
     pause = steps.where((steps["eval"] + steps["checkpoint"]) * 10 > steps["duration"])
-    begin, end = pause["time"], pause["time"] + pause["duration"]
-    order = np.argsort(end, kind="stable")
-    at = np.searchsorted(end[order], series.time, side="left")
-    # Steps of many ranks overlap, so the earliest start among the steps that end later decides.
-    earliest = np.minimum.accumulate(begin[order][::-1])[::-1]
-    inside = np.zeros(len(series.time), dtype=bool)
-    inside[at < len(order)] = earliest[at[at < len(order)]] <= series.time[at < len(order)]
-    return series.value[~inside]
+    return series.value[~inside(covered(pause), series.time)]

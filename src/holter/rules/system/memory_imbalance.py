@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from holter.rules import Issue, Lookback, Rule, Severity, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Severity, Window, parameter, rule_class
 from holter.rules.patterns.ranks import by_rank, last
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _STEPS = 50
 _MIN_STEPS = 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class MemoryImbalance(Rule):
     """One rank's GPU is much fuller than most others, which limits the batch of all ranks."""
 
     reads = ("scalars/cuda.allocated_peak", "scalars/cuda.total")
-    description = "ranks use very different amounts of GPU memory"
     formula = (
         "(fullest rank - median rank) of the allocated peaks / device >= info: note; >= warning and the "
         "fullest rank >= full_warning: warning; >= critical and >= full_critical: critical"
@@ -34,6 +27,7 @@ class MemoryImbalance(Rule):
     packs = ("distributed",)
     every_s = 60.0
     consecutive = 2
+    lookback = Lookback(seconds=1800.0)
 
     info: float = parameter(10.0, low=0, high=100, unit="%")
     """Difference, as a share of the device, from which the rule reports a note."""
@@ -46,12 +40,7 @@ class MemoryImbalance(Rule):
     full_critical: float = parameter(85.0, low=0, high=100, unit="%")
     """How full the fullest rank must be for a critical finding."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """Half an hour, of which the last steps are judged."""
-        return Lookback(seconds=1800.0)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Compare the ranks whose devices have the same memory size."""
         peaks, totals = (by_rank(window.scalars, f"cuda.{name}") for name in ("allocated_peak", "total"))
         groups: dict[float, dict[int, float]] = {}

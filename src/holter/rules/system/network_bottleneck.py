@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issues, Lookback, Rule, Window, parameter, rule_class
 from holter.rules.engine.levels import grade
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _WINDOW_S = 120.0
 _MIN_STEPS = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class NetworkBottleneck(Rule):
     """Training waits for a full link, segments are lost, or the link of a node is slower than others."""
 
@@ -29,7 +23,6 @@ class NetworkBottleneck(Rule):
         "samples/net.retrans",
         "steps",
     )
-    description = "the network slows down training"
     formula = (
         "95th percentile of traffic >= full_pct of the link and communication >= exposed_pct of the steps; "
         "TCP retransmissions / segments sent >= info, warning, or critical; or a link slower than most "
@@ -39,6 +32,7 @@ class NetworkBottleneck(Rule):
     packs = ("distributed",)
     every_s = 30.0
     consecutive = 2
+    lookback = Lookback(seconds=_WINDOW_S, steps=200)
 
     full_pct: float = parameter(85.0, above=0, high=100, unit="%")
     """A link with more traffic than this is full."""
@@ -53,12 +47,7 @@ class NetworkBottleneck(Rule):
     min_segments: float = parameter(20_000.0, low=1, unit="segments")
     """Retransmissions are not judged below this number of segments in two minutes."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The last two minutes, and the last 200 steps of each rank."""
-        return Lookback(seconds=_WINDOW_S, steps=200)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each node by traffic, losses, and the speed of its link."""
         yield from self._losses(window)
         yield from self._full(window)
@@ -66,7 +55,7 @@ class NetworkBottleneck(Rule):
         if not window.points:
             window.insufficient("no_input", "neither the speed of a link nor enough TCP segments were read")
 
-    def _losses(self, window: Window) -> Iterator[Issue]:
+    def _losses(self, window: Window) -> Issues:
         sent, again = window.series("net.segments"), window.series("net.retrans")
         for place in sorted(sent.keys() & again.keys()):
             series = sent[place]
@@ -78,16 +67,16 @@ class NetworkBottleneck(Rule):
             share = 100.0 * float(again[place].value.mean()) / float(series.value.mean())
             severity = grade(share, info=self.info, warning=self.warning, critical=self.critical)
             if severity is not None:
-                yield self._issue(
-                    window,
-                    place[0],
-                    "lost_segments",
+                yield self.issue(
                     f"{share:.2g} % of TCP segments were retransmitted",
+                    code="lost_segments",
+                    node=place[0],
+                    **window.span,
                     severity=severity,
                     evidence={"retransmitted_pct": share, "segments": round(segments)},
                 )
 
-    def _full(self, window: Window) -> Iterator[Issue]:
+    def _full(self, window: Window) -> Issues:
         speeds = window.series("net.link_speed")
         steps = window.steady
         for place, speed in speeds.items():
@@ -100,15 +89,15 @@ class NetworkBottleneck(Rule):
             use = 100.0 * max(p95) / float(speed.value[-1])
             exposed = 100.0 * float(here["communication"].sum()) / float(here["duration"].sum())
             if use >= self.full_pct and exposed >= self.exposed_pct:
-                yield self._issue(
-                    window,
-                    place[0],
-                    "full",
+                yield self.issue(
                     f"the link is {use:.0f} % full, and communication takes {exposed:.0f} % of the steps",
+                    code="full",
+                    node=place[0],
+                    **window.span,
                     evidence={"link_used_pct": use, "communication_pct": exposed},
                 )
 
-    def _slower(self, window: Window) -> Iterator[Issue]:
+    def _slower(self, window: Window) -> Issues:
         speeds = {place[0]: float(s.value[-1]) for place, s in window.series("net.link_speed").items()}
         # With two nodes it is unknown which one is wrong.
         if len(speeds) < 3:
@@ -117,15 +106,11 @@ class NetworkBottleneck(Rule):
         usual = float(np.median(list(speeds.values())))
         for node, speed in sorted(speeds.items()):
             if speed < 0.9 * usual:
-                yield self._issue(
-                    window,
-                    node,
-                    "slow_link",
+                yield self.issue(
                     f"the link of {node} runs at {speed * 8e-9:g} Gbit/s, most others at {usual * 8e-9:g}",
+                    code="slow_link",
+                    node=node,
+                    **window.span,
                     severity="critical",
                     evidence={"bytes_per_s": speed, "usual_bytes_per_s": usual},
                 )
-
-    def _issue(self, window: Window, node: str, code: str, text: str, **about: object) -> Issue:
-        start = window.end - round(_WINDOW_S * 1e9)
-        return self.issue(text, code=code, node=node, time_start=start, time_end=window.end, **about)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.analysis.machine.snapshots import matrix, moments
-from holter.rules import Issue, Rule, Series, Window
+from holter.rules import Issues, Place, Rule, Series, Window, rule_class
 from holter.rules.engine.quantile_sketch import add, statistics
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
-    from holter.rules.engine.lookback import Place
 
 _GROUPS: dict[str, tuple[tuple[str, ...], str]] = {
     "CPU": (("cpu.util",), "mean"),
@@ -32,18 +28,17 @@ _GROUPS: dict[str, tuple[tuple[str, ...], str]] = {
 """The figures of each node: metrics, and how the values of their devices are combined."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class OverallSystemUsage(Rule):
     """Statistics of each node's CPU, GPU, memory, I/O and network. It never fires."""
 
     reads = tuple(f"samples/{metric}" for metrics, _ in _GROUPS.values() for metric in metrics)
     severity = "info"
-    description = "summarises the use of CPU, GPU, memory, storage and network"
     formula = "never"
     packs = ("default", "performance", "sagemaker")
     every_s = 30.0
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Add the new readings, and hand over min, p50, p95, p99 and max of all readings."""
         sketches = window.state.setdefault("sketches", {})
         for group, (metrics, how) in _GROUPS.items():

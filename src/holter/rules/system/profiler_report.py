@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.parameters import nearest
-from holter.rules import BadRule, Issue, Rule, Window, catalogue, parameter
+from holter.rules import BadRule, Issues, Rule, Window, catalogue, parameter, rule_class
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
 _RULES = (
     "BatchSize",
@@ -27,7 +26,7 @@ _RULES = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class ProfilerReport(Rule):
     """Runs the profiler rules for one report of all of them. It never fires itself; its rules do.
 
@@ -39,7 +38,6 @@ class ProfilerReport(Rule):
 
     reads = ("steps",)
     severity = "info"
-    description = "runs all profiler rules and reports them together"
     formula = "never"
     packs = ("sagemaker",)
 
@@ -68,14 +66,14 @@ class ProfilerReport(Rule):
         self.brings()
 
     @classmethod
-    def of(cls, given: Mapping[str, Any] | None = None, *, defaults: str = "modern") -> ProfilerReport:
+    def of(cls, given: Mapping[str, object] | None = None, *, defaults: str = "modern") -> ProfilerReport:
         """Make the rule from parameters as a user writes them, including those of its rules.
 
         Raises:
             BadRule: An unknown rule, parameter or profile, or a value out of range; names what is valid.
         """
-        own: dict[str, Any] = {}
-        others: dict[str, Any] = {}
+        own: dict[str, object] = {}
+        others: dict[str, object] = {}
         names = {p.name.casefold() for p in cls.parameters()}
         for name, value in (given or {}).items():
             (own if str(name).casefold() in names or "_" not in str(name) else others)[name] = value
@@ -85,12 +83,12 @@ class ProfilerReport(Rule):
 
     def brings(self) -> tuple[Rule, ...]:
         """Return the rules that run along with it."""
-        given: dict[str, dict[str, Any]] = {}
+        given: dict[str, dict[str, object]] = {}
         for (rule, name), value in _split(json.loads(self.parameters_of_rules)).items():
             given.setdefault(rule, {})[name] = value
         return tuple(rule.of(given.get(name), defaults=self.profile) for name, rule in _rules().items())
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Hand over its rules with their parameters."""
         window.hand_over(lambda: {"rules": {type(rule).__name__: rule.values() for rule in self.brings()}})
         steps = window.new("steps").rows
@@ -105,7 +103,7 @@ def _rules() -> dict[str, type[Rule]]:
     return {name: rule for name, rule in catalogue().items() if name in _RULES}
 
 
-def _split(given: Mapping[str, Any]) -> dict[tuple[str, str], Any]:
+def _split(given: Mapping[str, object]) -> dict[tuple[str, str], object]:
     """Split `<Rule>_<parameter>`, in any case, into the rule's own name and the parameter."""
     known = {name.casefold(): name for name in _rules()}
     found = {}

@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from holter.rules import Issue, Lookback, Rule, Severity, Window, parameter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.rules.engine.lookback import Place
-    from holter.rules.engine.lookback import SampleSeries as Readings
+from holter.rules import Issues, Lookback, Place, Rule, Series, Severity, Window, parameter, rule_class
 
 _PRESSURE_S = 60.0
 _WINDOW_S = 300.0
@@ -22,7 +13,7 @@ _MIN_OPERATIONS = 10.0
 _MIN_STEPS = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class StorageBottleneck(Rule):
     """Tasks wait for I/O while training waits for data."""
 
@@ -33,7 +24,6 @@ class StorageBottleneck(Rule):
         "samples/disk.read_bytes",
         "steps",
     )
-    description = "storage is too slow for training"
     formula = (
         "psi.io of the last minute >= pressure and data loading >= data of the steps: warning; both at "
         "twice their limit: critical; 95th percentile of disk.await >= wait_ms: note"
@@ -42,6 +32,7 @@ class StorageBottleneck(Rule):
     packs = ("performance",)
     every_s = 30.0
     consecutive = 2
+    lookback = Lookback(seconds=_WINDOW_S, steps=200)
 
     pressure: float = parameter(20.0, above=0, high=100, unit="%")
     """I/O pressure that is a warning; twice as much is critical."""
@@ -50,12 +41,7 @@ class StorageBottleneck(Rule):
     wait_ms: float | None = parameter(50.0, above=0, unit="ms")
     """95th percentile of the time of a disk operation from which the rule reports a note."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The last five minutes, and the last 200 steps of each rank."""
-        return Lookback(seconds=_WINDOW_S, steps=200)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each node by its I/O pressure and by its ranks' wait for data."""
         pressure = window.series("psi.io", since=window.end - round(_PRESSURE_S * 1e9))
         waits, operations = window.series("disk.await"), window.series("disk.iops")
@@ -75,18 +61,10 @@ class StorageBottleneck(Rule):
             }
             if node in loading or evidence["await_p95_ms"] is not None:
                 window.judged(1)
-            found = self._level(evidence)
-            if found is not None:
+            if (found := self._level(evidence)) is not None:
                 severity, code, text = found
-                yield self.issue(
-                    text,
-                    severity=severity,
-                    code=code,
-                    node=node,
-                    time_start=window.end - round(_WINDOW_S * 1e9),
-                    time_end=window.end,
-                    evidence=evidence,
-                )
+                about = {"node": node, "evidence": evidence, **window.span}
+                yield self.issue(text, severity=severity, code=code, **about)
         if not window.points:
             window.insufficient("too_few_points", "too few steps in steady state")
 
@@ -115,7 +93,7 @@ class StorageBottleneck(Rule):
         return found
 
 
-def _await(waits: dict[Place, Readings], operations: dict[Place, Readings], place: Place) -> float | None:
+def _await(waits: dict[Place, Series], operations: dict[Place, Series], place: Place) -> float | None:
     """Return the 95th percentile of the operation times; None if there are too few operations."""
     if place not in waits or place not in operations or len(waits[place].value) < _MIN_STEPS:
         return None

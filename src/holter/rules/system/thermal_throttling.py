@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from holter.analysis.machine.snapshots import matrix
 from holter.analysis.steps.spread import median
-from holter.rules import Issue, Lookback, Rule, Window, parameter
+from holter.rules import Issue, Issues, Lookback, Place, Rule, Window, parameter, rule_class
 from holter.rules.engine.levels import grade, worst
 from holter.rules.patterns.gpu_owners import READS, ours, owners
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
-    from holter.rules.engine.lookback import Place
 
 _CAP, _HARDWARE, _SOFT_HEAT, _HARD_HEAT, _BRAKE = 0x4, 0x8, 0x20, 0x40, 0x80
 """NVML's clock event reasons: power cap, slow-down, heat by software and hardware, power brake."""
@@ -35,7 +31,7 @@ class _Gpu(NamedTuple):
     clock: float | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class ThermalThrottling(Rule):
     """A busy GPU lowers its clock because of heat or power, or runs slower than other GPUs of its model."""
 
@@ -48,7 +44,6 @@ class ThermalThrottling(Rule):
         "samples/gpu.mem_temp",
         READS,
     )
-    description = "heat or power limits lower GPU clocks"
     formula = (
         "share of busy readings throttled by heat > info, warning, or critical; by hardware or power brake "
         ">= hardware_*; median clock below other GPUs of the model by >= deficit_*; or a minute within 3 "
@@ -61,6 +56,7 @@ class ThermalThrottling(Rule):
     packs = ("performance",)
     every_s = 60.0
     consecutive = 2
+    lookback = Lookback(seconds=_WINDOW_S)
 
     info: float | None = parameter(0.0, low=0, high=100, unit="%")
     """Share of busy readings throttled by heat above which the rule reports a note."""
@@ -83,12 +79,7 @@ class ThermalThrottling(Rule):
     memory_c: float = parameter(95.0, above=0, unit="degrees C")
     """GPU memory at this temperature is a warning."""
 
-    @property
-    def lookback(self) -> Lookback:
-        """The last ten minutes."""
-        return Lookback(seconds=_WINDOW_S)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each busy GPU by itself, then against other GPUs of its model."""
         util = window.series("gpu.util")
         gpus = {}
@@ -120,7 +111,7 @@ class ThermalThrottling(Rule):
             yield from self._judge(window, place, gpu, _deficit(window, place, gpus))
             yield from self._hot(window, place)
 
-    def _judge(self, window: Window, place: Place, gpu: _Gpu, deficit: float | None) -> Iterator[Issue]:
+    def _judge(self, window: Window, place: Place, gpu: _Gpu, deficit: float | None) -> Issues:
         strict = gpu.heat if gpu.heat > 0 else -1.0
         levels = {
             "heat": grade(strict, info=self.info, warning=self.warning, critical=self.critical),
@@ -133,9 +124,10 @@ class ThermalThrottling(Rule):
         if severity is None:
             return
         code = next(name for name, level in levels.items() if level == severity)
+        slow = max(gpu.slow, gpu.brake)
         texts = {
             "heat": f"heat lowers the clock of {place[1]} in {gpu.heat:.1f} % of its busy time",
-            "hardware": f"hardware slows {place[1]} in {max(gpu.slow, gpu.brake):.1f} % of its busy time",
+            "hardware": f"hardware slows {place[1]} in {slow:.1f} % of its busy time",
             "slower": f"{place[1]} runs {deficit or 0:.0f} % slower than other GPUs of its model",
         }
         yield self._issue(
@@ -155,7 +147,7 @@ class ThermalThrottling(Rule):
             },
         )
 
-    def _hot(self, window: Window, place: Place) -> Iterator[Issue]:
+    def _hot(self, window: Window, place: Place) -> Issues:
         since = window.end - round(_HOT_S * 1e9)
         temp = window.series("gpu.temp", since=since).get(place)
         limit = window.series("gpu.temp_slowdown").get(place)
@@ -172,9 +164,7 @@ class ThermalThrottling(Rule):
             yield self._issue(window, place, "hot_memory", text, evidence={"memory_temp_c": degrees})
 
     def _issue(self, window: Window, place: Place, code: str, text: str, **about: Any) -> Issue:
-        start = window.end - round(_WINDOW_S * 1e9)
-        span = {"time_start": start, "time_end": window.end}
-        return self.issue(text, code=code, node=place[0], device=place[1], **span, **about)
+        return self.issue(text, code=code, node=place[0], device=place[1], **window.span, **about)
 
 
 def _values(window: Window, metric: str, place: Place, at: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -193,19 +183,12 @@ def _share(reasons: NDArray[np.float64], bits: int) -> float:
 
 def _deficit(window: Window, place: Place, gpus: dict[Place, _Gpu]) -> float | None:
     """Return by how many percent a GPU is slower than the median of the other GPUs of its model."""
-    own, model = gpus[place].clock, _model(window, place)
+    own, model = gpus[place].clock, window.job.gpu_model(*place)
     others = [
         gpu.clock
         for other, gpu in gpus.items()
-        if other != place and gpu.clock is not None and _model(window, other) == model
+        if other != place and gpu.clock is not None and window.job.gpu_model(*other) == model
     ]
     if own is None or not others or np.median(others) <= 0:
         return None
     return 100.0 * (1.0 - own / float(np.median(others)))
-
-
-def _model(window: Window, place: Place) -> str:
-    for gpu in window.job.nodes.get(place[0], {}).get("gpus") or ():
-        if gpu.get("device") == place[1]:
-            return str(gpu.get("name"))
-    return ""

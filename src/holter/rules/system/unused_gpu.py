@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-from holter.rules import Issue, Rule, Window, parameter
+from holter.rules import Issues, Place, Rule, Window, parameter, rule_class
+from holter.rules.engine.lookback import place_of
 from holter.rules.patterns.gpu_owners import READS, owners
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.rules.engine.lookback import Place
 
 _BUSY_PCT = 5.0
 _MIB = 2**20
@@ -19,12 +12,11 @@ _MANY = 0.25
 """Critical when more than this share of the devices is unused."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class UnusedGPU(Rule):
     """A GPU that the job may use never works and holds almost no memory, while another GPU works."""
 
     reads = ("samples/gpu.util", "samples/gpu.mem.used", READS, "scalars/cuda.total", "steps")
-    description = "a GPU is visible to the job but not used"
     formula = (
         "after_s after the first step: highest utilization is 0 and memory < memory_mib, while another GPU "
         "of the job works; or two trainers share a GPU while another is free"
@@ -39,7 +31,7 @@ class UnusedGPU(Rule):
     memory_mib: float = parameter(500.0, above=0, unit="MiB")
     """A GPU that holds less memory holds only a driver context."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Keep the highest readings of each GPU, and judge each node after `after_s`."""
         known = owners(window)
         first = window.job.first_step
@@ -54,13 +46,15 @@ class UnusedGPU(Rule):
             return window.insufficient("no_input", "no reading of a GPU")
         if not any(known.values()) and not window.state.get("cuda"):
             return window.insufficient("no_input", "it is unknown whether this job uses a GPU")
-        for node in sorted({key.rpartition("/")[0] for key in highest}):
-            here = {k.rpartition("/")[2]: v for k, v in highest.items() if k.rpartition("/")[0] == node}
+        nodes: dict[str, dict[str, list[float]]] = {}
+        for (node, device), kept in sorted((place_of(key), kept) for key, kept in highest.items()):
+            nodes.setdefault(node, {})[device] = kept
+        for node, here in nodes.items():
             yield from self._judge(window, node, here, known)
 
     def _judge(
         self, window: Window, node: str, here: dict[str, list[float]], known: dict[Place, int]
-    ) -> Iterator[Issue]:
+    ) -> Issues:
         first = window.job.first_step
         idle = [d for d, (util, memory) in here.items() if util == 0 and 0 <= memory < self.memory_mib * _MIB]
         idle = sorted(d for d in idle if not known.get((node, d)))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.rules import Window, parameter
+from holter.rules import Table, Window, parameter, rule_class
 from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensors import TensorRule
 
@@ -17,14 +16,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from holter.rules.engine.step_rows import StepRows
-    from holter.schema.table import Table
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class AllZero(TensorRule):
     """A tensor consists of zeros, at least to the share `threshold`."""
 
-    description = "tensors whose elements are all zero, or nearly all"
     formula = "share of zero elements >= threshold"
     advice = (
         "Find what feeds the listed tensors: dead activations, a loss that does not reach them, or weights "

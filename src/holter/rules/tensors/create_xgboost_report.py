@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from holter.rules import rule_class
 from holter.rules.patterns.labels import MOST_CLASSES
 from holter.rules.patterns.losses import LossRule
 from holter.rules.patterns.tensor_values import contents, shaped
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from holter.rules import Issue, Window
+    from holter.rules import Issues, Window
     from holter.rules.engine.step_rows import StepRows
     from holter.rules.patterns.tensor_issues import TensorFinding
 
@@ -27,13 +27,12 @@ MOST_SHOWN = 100
 """Largest number of classes of a confusion matrix that is handed over."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class CreateXgboostReport(TensorRule):
     """Hands over the figures of the XGBoost report. It never fires."""
 
     reads = ("tensors", "tensor_values", "scalars")
     severity = "info"
-    description = "collects the figures of the XGBoost report"
     formula = "never"
     packs = ("sagemaker",)
     also_called = ("PlotVisualizations", "PlotXGBoostVisualizations")
@@ -47,7 +46,7 @@ class CreateXgboostReport(TensorRule):
         known = name in ("labels", "predictions") or name.startswith("feature_importance/")
         return known or TensorRule.wants(self, name, role)
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Keep the last value of each figure, and hand them over."""
         losses: dict[str, list[float]] = window.state.setdefault("losses", {})
         for points in LossRule(ranks=self.ranks).points(window):
@@ -59,11 +58,8 @@ class CreateXgboostReport(TensorRule):
             }
             window.details["last_losses"] = named
         window.details.update(window.state.get("figures", {}))
-        for kind, scores in window.state.get("importance", {}).items():
-            total = sum(scores.values()) or 1.0
-            largest = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
-            shown = {feature: score / total for feature, score in largest}
-            window.details.setdefault("feature_importance", {})[kind] = shown
+        if importance := window.state.get("importance"):
+            window.details["feature_importance"] = {kind: _shares(one) for kind, one in importance.items()}
 
     def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
         """Keep the figures of one saved step; yields nothing."""
@@ -86,7 +82,7 @@ class CreateXgboostReport(TensorRule):
         return iter(())
 
 
-def figures(labels: NDArray[np.float64], predictions: NDArray[np.float64] | None) -> dict[str, Any]:
+def figures(labels: NDArray[np.float64], predictions: NDArray[np.float64] | None) -> dict[str, object]:
     """Return job type, distribution of labels and, with predictions, confusion or residuals of one step.
 
     Args:
@@ -98,18 +94,17 @@ def figures(labels: NDArray[np.float64], predictions: NDArray[np.float64] | None
     guessed = None
     if predictions is not None:
         guessed = np.argmax(predictions, axis=1).astype(np.float64) if scores else predictions.ravel()
+        guessed = guessed if len(guessed) == len(true) else None
     good = np.isfinite(true) & (np.abs(true) < 2**53)
-    if guessed is not None and len(guessed) == len(true):
+    if guessed is not None:
         good &= np.isfinite(guessed)
         guessed = guessed[good]
-    else:
-        guessed = None
     true = true[good]
     binary = bool(np.isin(true, (0.0, 1.0)).all())
     kind = "multiclass" if scores else "binary" if binary else "regression"
     known, counts = np.unique(np.rint(true), return_counts=True)
     if kind == "regression" or len(known) > MOST_CLASSES:
-        found = {"job_type": "regression", "label_distribution": _histogram(true)}
+        found: dict[str, object] = {"job_type": "regression", "label_distribution": _histogram(true)}
         return found if guessed is None else {**found, "residuals": _histogram(true - guessed)}
     shares = {str(int(label)): int(count) for label, count in zip(known, counts, strict=True)}
     found = {"job_type": kind, "label_distribution": shares}
@@ -120,6 +115,11 @@ def figures(labels: NDArray[np.float64], predictions: NDArray[np.float64] | None
     matrix = [[int(((np.rint(true) == a) & (whole == b)).sum()) for b in classes] for a in classes]
     confusion = {"labels": [int(c) for c in classes], "rows_are_labels": matrix}
     return {**found, "confusion": confusion}
+
+
+def _shares(scores: dict[str, float]) -> dict[str, float]:
+    total = sum(scores.values()) or 1.0
+    return {name: scores[name] / total for name in sorted(scores, key=lambda name: (-scores[name], name))}
 
 
 def _histogram(values: NDArray[np.float64]) -> dict[str, list[float]]:

@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from holter.rules import Issue, Rule, Severity, Window, parameter
+from holter.rules import Issues, Rule, Severity, Window, parameter, rule_class
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.logged import pattern
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _COLUMNS = ("name", "position", "value")
 _ENOUGH = 100
 """Tokens per expert that a judgement is made of at least: then a tenth of it is no chance."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class DeadExperts(Rule):
     """The router of a mixture of experts sends nearly all tokens to few experts for hundreds of steps."""
 
     reads = ("tensor_values",)
-    description = "a mixture-of-experts router sends almost no tokens to some experts"
     formula = (
         "for `steps` steps over all ranks: load of an expert < least x the uniform share: warning, of over "
         "25 % of the experts: critical; largest load > most x the mean, or entropy of the loads < entropy x"
@@ -53,7 +48,7 @@ class DeadExperts(Rule):
         Rule.__post_init__(self)
         pattern(self, "names")
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Add up the tokens of each layer until they suffice to judge."""
         state, new = window.state, window.new("tensor_values")
         search = pattern(self, "names").search
@@ -72,7 +67,7 @@ class DeadExperts(Rule):
             text = "no tokens per expert are recorded; save a tensor of counts called router_counts"
             window.insufficient("no_input", text)
 
-    def _add(self, window: Window, name: str, step: int, loads: Any) -> Iterator[Issue]:
+    def _add(self, window: Window, name: str, step: int, loads: Any) -> Issues:
         one = window.state.setdefault("layers", {}).setdefault(name, {"loads": [], "held": {}})
         if len(one["loads"]) != len(loads):
             one.update(loads=[0.0] * len(loads), start=step)
@@ -83,7 +78,7 @@ class DeadExperts(Rule):
         window.judged(1)
         total, one["loads"] = np.array(one["loads"]), [0.0] * experts
         start, one["start"] = one["start"], step + 1
-        held: dict[str, Any] = one["held"]
+        held = one["held"]
         dead = np.flatnonzero(total < self.least * total.mean()).tolist()
         # An expert is dead only while every judgement finds the same expert dead.
         since = {str(e): held.get("dead", {}).get(str(e), start) for e in dead}
@@ -91,12 +86,11 @@ class DeadExperts(Rule):
         high = float(total.max() / total.mean())
         share = total[total > 0] / total.sum()
         even = float(-(share * np.log(share)).sum()) / math.log(experts)
-        one["held"] = {
-            "dead": since,
-            "load": held.get("load", start) if high > self.most else None,
-            "entropy": held.get("entropy", start) if even < self.entropy else None,
-        }
-        one["held"] = {code: when for code, when in one["held"].items() if when is not None}
+        one["held"] = {"dead": since}
+        if high > self.most:
+            one["held"]["load"] = held.get("load", start)
+        if even < self.entropy:
+            one["held"]["entropy"] = held.get("entropy", start)
         evidence = {"experts": experts, "largest_over_mean": high, "entropy_share": even, "dead": long}
         where = {"tensor": name, "step_end": step, "evidence": evidence}
         if long:

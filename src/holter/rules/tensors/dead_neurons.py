@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.rules import Issue, Rule, Severity, Window, parameter
+from holter.analysis.grouping import groups
+from holter.rules import Issues, Rule, Table, Window, parameter, rule_class
+from holter.rules.engine.levels import grade
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
-    from holter.schema.table import Table
 
 _HOLD, _ROWS = 3, 4
 """Number of judgements in a row that must agree; minimum number of saved steps per judgement."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class DeadNeurons(Rule):
     """Units or channels were inactive in all of the last thousands of samples."""
 
     reads = ("tensor_values",)
-    description = "units of a layer never activate"
     formula = (
         "share of a layer's units that are active in 0 of >= min_samples samples of >= 4 saved steps, over "
         "all ranks, >= info, warn, or critical at 3 judgements in a row"
@@ -44,7 +43,7 @@ class DeadNeurons(Rule):
     min_units: int = parameter(16, low=1)
     """Layers with fewer units are not judged."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Count each layer's samples; judge when they suffice, then start again."""
         state, new = window.state, window.new("tensor_values")
         rows = new.where(np.isin(new["kind"].astype(str), ("active", "samples")) & (new["mode"] != "predict"))
@@ -54,12 +53,12 @@ class DeadNeurons(Rule):
             window.insufficient("no_input", "no activity of units is recorded; use --save activations@100")
         elif not window.points:
             most = max(one["samples"] for one in state["layers"].values())
-            window.insufficient("too_few_points", "too few samples yet", have=most, need=self.min_samples)
+            window.too_few("too few samples yet", most, self.min_samples)
 
     def _add(
         self, window: Window, name: str, step: int, samples: float, active: NDArray[np.float64]
-    ) -> Iterator[Issue]:
-        layers: dict[str, Any] = window.state.setdefault("layers", {})
+    ) -> Issues:
+        layers = window.state.setdefault("layers", {})
         one = layers.setdefault(name, {"samples": 0.0, "rows": 0, "units": 0, "silent": [], "held": []})
         if one["units"] != len(active):
             one.update(samples=0.0, rows=0, units=len(active), silent=list(range(len(active))), start=step)
@@ -78,9 +77,7 @@ class DeadNeurons(Rule):
         share = min(one["held"])
         if len(one["held"]) < _HOLD or share < self.info:
             return
-        severity: Severity = (
-            "critical" if share >= self.critical else "warning" if share >= self.warn else "info"
-        )
+        severity = grade(share, info=self.info, warning=self.warn, critical=self.critical) or "info"
         yield self.issue(
             f"{len(dead)} of {one['units']} units of {name} were never active in {counted:.0f} samples",
             severity=severity,
@@ -99,18 +96,9 @@ class DeadNeurons(Rule):
 
 def _layers(rows: Table) -> Iterator[tuple[str, int, float, NDArray[np.float64]]]:
     """Yield each layer's counts at each moment it was saved: name, step, samples, active samples per unit."""
-    if not rows.rows:
-        return
-    names, where = np.unique(rows["name"].astype(str), return_inverse=True)
-    order = np.lexsort(
-        (rows["value"], rows["position"], rows["kind"] == "samples", where, rows["rank"], rows["time"])
-    )
-    rows, where = rows.where(order), where[order]
-    keys = np.column_stack([rows["time"], rows["rank"].astype(np.int64), where])
-    first = np.flatnonzero(np.any(np.diff(keys, axis=0, prepend=keys[:1] - 1) != 0, axis=1))
-    for low, high in zip(first, [*first[1:], rows.rows], strict=True):
-        part = slice(low, high)
-        total = (rows["kind"][part] == "samples").nonzero()[0]
-        counts = rows["value"][part][: len(rows["value"][part]) - len(total)]
-        if len(total):
-            yield str(names[where[low]]), int(rows["step"][low]), float(rows["value"][part][total[0]]), counts
+    rows = rows.sorted("time", "rank", "name", "position", "value")
+    for (_, _, name), where in groups(rows["time"], rows["rank"], rows["name"]).items():
+        at = rows.where(where)
+        total = at["kind"] == "samples"
+        if total.any():
+            yield name, int(at["step"][0]), float(at["value"][total][0]), at["value"][~total]

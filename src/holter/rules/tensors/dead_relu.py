@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
-from holter.rules import parameter
+from holter.rules import parameter, rule_class
 from holter.rules.patterns.units import UnitRule
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class DeadRelu(UnitRule):
     """Too many units of a ReLU layer always output zero."""
 
     reads = ("tensors", "tensor_values")
-    description = "ReLU units never activate"
     formula = (
         "a unit is dead when its output is > 0 in less than threshold_inactivity of the samples; the rule "
         "fires when more than threshold_layer of a layer's units are dead"

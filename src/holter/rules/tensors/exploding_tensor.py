@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from holter.rules import Window, parameter
+from holter.rules import Table, Window, parameter, rule_class
 from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensors import TensorRule
 
@@ -16,15 +15,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from holter.rules.engine.step_rows import StepRows
-    from holter.schema.table import Table
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class ExplodingTensor(TensorRule):
     """A tensor contains NaN or infinity."""
 
     severity = "critical"
-    description = "a tensor contains NaN or infinity"
     formula = "any element is NaN or, unless only_nan is set, infinite"
     advice = (
         "Start at the tensor that was affected first. Lower the learning rate, clip gradients, or train in "

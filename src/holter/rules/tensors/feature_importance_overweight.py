@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from holter.rules import Window, parameter
+from holter.rules import Window, parameter, rule_class
 from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensors import TensorRule
 
@@ -16,11 +15,10 @@ if TYPE_CHECKING:
     from holter.rules.engine.step_rows import StepRows
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class FeatureImportanceOverweight(TensorRule):
     """The few most important features of a tree model weigh far more than all others together."""
 
-    description = "a few features carry nearly all importance"
     formula = "sum of the nfeatures largest importances / sum of all > threshold"
     advice = (
         "Check the listed features: remove one that leaks the label. Otherwise try deeper trees, column "
@@ -51,7 +49,7 @@ class FeatureImportanceOverweight(TensorRule):
         if total <= 0 or (self.more_features_only and len(scores) <= self.nfeatures):
             self.withdraw(window, at)
             text = f"there are no importances of more than {self.nfeatures} features"
-            window.insufficient("too_few_points", text, have=len(scores), need=self.nfeatures + 1)
+            window.too_few(text, len(scores), self.nfeatures + 1)
             return
         first = sorted(scores, key=lambda name: (-scores[name], name))[: self.nfeatures]
         share = math.fsum(scores[name] for name in first) / total

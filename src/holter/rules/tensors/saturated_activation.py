@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from holter.rules import BadRule, parameter
+from holter.rules import BadRule, parameter, rule_class
 from holter.rules.patterns.units import UnitRule
 
 RECORDED = {"tanh": (-3.8, 3.8), "sigmoid": (-6.0, 6.0)}
 """Between which inputs the recorder counts a unit as active."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class SaturatedActivation(UnitRule):
     """Too many inputs of a tanh or sigmoid layer lie in its flat region, which passes no gradient."""
 
     reads = ("tensors", "tensor_values")
-    description = "tanh or sigmoid units are stuck in the flat region"
     formula = (
         "a unit is saturated when its input lies between the limits in less than threshold_inactivity of "
         "the samples; the rule fires when more than threshold_layer of a layer's units are saturated"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.rules import Window, parameter
+from holter.analysis.grouping import groups
+from holter.rules import Issues, Window, parameter, rule_class
 from holter.rules.patterns.collections import matches
 from holter.rules.patterns.latest import LOSS
 from holter.rules.patterns.tensor_issues import TensorFinding
@@ -22,20 +22,18 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from holter.rules import Issue
     from holter.rules.engine.step_rows import StepRows
 
 _STATISTICS = ("mean", "std", "min", "max")
 _COUNTS = ("count", "nan", "posinf", "neginf")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class SimilarAcrossRuns(TensorRule):
     """A tensor differs from that of another run at the same step (or equals it, with fire_if)."""
 
     reads = ("tensors", "tensor_values", "scalars")
     severity = "info"
-    description = "tensors differ from those of the reference run"
     formula = (
         "|a - b| > atol + rtol x |b| for an element, or for a statistic when the elements are not recorded"
     )
@@ -64,7 +62,7 @@ class SimilarAcrossRuns(TensorRule):
     fire_if: str = parameter("different", choices=("different", "similar"))
     """Whether the rule reports what differs or what is similar."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Compare the new rows with the given runs."""
         missing = [name for name in self.other_trials or () if window.baseline(name) is None]
         if not self.other_trials or len(missing) == len(self.other_trials):
@@ -153,10 +151,8 @@ def _others(
     tables: Mapping[str, Table], at: StepRows
 ) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, NDArray[np.float64]]]]:
     """Return another run's rows of a step: one for each tensor, and its elements."""
-    empty = Table.empty("tensors"), Table.empty("scalars"), Table.empty("tensor_values")
     tensors, scalars, values = (
-        _at(tables.get(name, none), at)
-        for name, none in zip(("tensors", "scalars", "tensor_values"), empty, strict=True)
+        _at(tables.get(name) or Table.empty(name), at) for name in ("tensors", "scalars", "tensor_values")
     )
     rows = sorted(_with_scalars(tensors, scalars).to_rows(), key=lambda row: (row["time"], repr(row)))
     return {row["name"]: row for row in rows}, contents(values)
@@ -168,14 +164,6 @@ def _at(table: Table, at: StepRows) -> Table:
 
 
 @lru_cache(maxsize=8)
-def _places(table: Table) -> dict[tuple[int, int], NDArray[np.int64]]:
+def _places(table: Table) -> dict[tuple[Any, ...], NDArray[np.int64]]:
     """Return the row positions of each rank and step, computed once per table."""
-    order = np.lexsort((table["step"], table["rank"]))
-    rank, step = table["rank"][order], table["step"][order]
-    edges = (
-        np.flatnonzero(np.append(True, (rank[1:] != rank[:-1]) | (step[1:] != step[:-1])))
-        if len(order)
-        else order
-    )
-    parts = np.split(order, edges[1:])
-    return {(int(table["rank"][p[0]]), int(table["step"][p[0]])): p for p in parts if len(p)}
+    return groups(table["rank"], table["step"])

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.rules import Window, parameter
+from holter.rules import Table, Window, parameter, rule_class
 from holter.rules.patterns.tensor_columns import swapped
 from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensors import TensorRule
@@ -18,14 +17,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from holter.rules.engine.step_rows import StepRows
-    from holter.schema.table import Table
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class TensorVariance(TensorRule):
     """The variance of a tensor is too large, too small, or far from its first value."""
 
-    description = "the variance of a tensor is outside its limits"
     formula = (
         "variance > max_threshold, or < min_threshold (at the first saved step only with first_small), or "
         "changed by more than the factor relative_change"
@@ -39,7 +36,7 @@ class TensorVariance(TensorRule):
     statistics = ("std",)
 
     collection_names: tuple[str, ...] | None = parameter(None)
-    """Collections whose tensors it looks at, with those the patterns find; weights when neither is given."""
+    """Collections whose tensors are judged, with those found by patterns; weights when neither is given."""
     max_threshold: float | None = parameter(None, low=0)
     """Largest allowed variance; none = not checked."""
     min_threshold: float | None = parameter(1e-12, classic=None, low=0)
@@ -71,7 +68,10 @@ class TensorVariance(TensorRule):
             reported = beyond & ~quiet
             columns = {"variance": variance[reported], "limit": limit[reported]}
             for row in self.listed(table.where(reported), **columns) if reported.any() else ():
-                yield self._finding(row, row["variance"], comparator, row["limit"])
+                yield TensorFinding(
+                    tensor=row["name"], what="variance", value=row["variance"], comparator=comparator,
+                    threshold=row["limit"], code="large" if comparator == ">" else "small", role=row["role"],
+                )  # fmt: skip
 
     def _limits(
         self, first: NDArray[np.float64], known: NDArray[np.bool_]
@@ -94,10 +94,3 @@ class TensorVariance(TensorRule):
         kept = window.state.setdefault("first", {}).setdefault(f"{at.rank}/{at.mode}", {})
         known, before = swapped(kept, table["name"].tolist(), {"variance": variance}, first=True)
         return known, np.where(known, before["variance"], variance)
-
-    def _finding(self, row: dict[str, Any], variance: float, comparator: str, limit: float) -> TensorFinding:
-        code = "large" if comparator == ">" else "small"
-        return TensorFinding(
-            tensor=row["name"], what="variance", value=variance, comparator=comparator, threshold=limit,
-            code=code, role=row["role"],
-        )  # fmt: skip

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from holter.rules import Window, parameter
+from holter.rules import Window, parameter, rule_class
 from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensor_values import contents
 from holter.rules.patterns.tensors import TensorRule
@@ -20,13 +19,12 @@ if TYPE_CHECKING:
     from holter.rules.engine.step_rows import StepRows
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class TreeDepth(TensorRule):
     """A tree of the model has more levels than allowed."""
 
     reads = ("tensors", "tensor_values")
     severity = "info"
-    description = "trees are deeper than allowed"
     formula = (
         "levels below the root > depth; counted along the links of the nodes, otherwise floor(log2(largest "
         "node id + 1))"

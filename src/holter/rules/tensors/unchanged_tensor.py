@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.rules import Window, parameter
+from holter.rules import Table, Window, parameter, rule_class
 from holter.rules.patterns.latest import LR
 from holter.rules.patterns.tensor_columns import swapped
 from holter.rules.patterns.tensor_issues import TensorFinding
@@ -19,18 +18,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from holter.rules.engine.step_rows import StepRows
-    from holter.schema.table import Table
 
 _COUNTS = ("count", "nan", "posinf", "neginf")
 _SHOWN = ("mean", "std", "min", "max")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class UnchangedTensor(TensorRule):
     """A tensor is unchanged at several saved steps in a row."""
 
     reads = ("tensors", "scalars")
-    description = "a tensor no longer changes"
     formula = "the last num_steps saved values are equal, or within atol + rtol x |value| when these are set"
     advice = (
         "Check that the optimizer holds these parameters, that gradients reach them, and that rounding does"
@@ -76,8 +73,7 @@ class UnchangedTensor(TensorRule):
 
     def _lengths(self, window: Window, at: StepRows, table: Table) -> NDArray[np.int64]:
         """Return the number of equal values in a row, including these, and keep it."""
-        known: dict[str, dict[str, Any]] = window.state.setdefault("known", {})
-        kept = known.setdefault(f"{at.rank}/{at.mode}", {})
+        kept = window.state.setdefault("known", {}).setdefault(f"{at.rank}/{at.mode}", {})
         now = {"hash": table["fingerprint"].astype(np.int64)}
         if self.rtol or self.atol or not now["hash"].all():
             now |= {name: table[name] for name in _COUNTS}

@@ -1,4 +1,4 @@
-"""The recent past that rules look back on: the same however it was handed in, and by brute force."""
+"""The recent rows of a job: independent of the order of arrival, and equal to a brute-force search."""
 
 from __future__ import annotations
 
