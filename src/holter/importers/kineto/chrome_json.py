@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.importers.kineto import ascend, device_events, host_events, marks, named_devices, scanning
-from holter.importers.kineto.event_shapes import shape
 from holter.importers.kineto.moments import BELOW_ZERO, nanoseconds, usual_nanoseconds
 from holter.importers.kineto.trace_events import UTF_16, TraceEvents
 from holter.importers.kineto.usual_events import UsualEvents
@@ -69,7 +68,7 @@ def read(
     """
     usual = _usual(trace) if rest is None else None
     try:
-        _read(TraceEvents(path, trace.skipped, shape, usual), trace, rest)
+        _read(TraceEvents(path, trace.skipped, usual), trace, rest)
     finally:
         if usual is not None:
             usual.close()
@@ -108,9 +107,6 @@ def _groups(events: list[TraceEvent]) -> Iterator[tuple[str, str, list[TraceEven
     deque(map(list.append, lists, events), 0)  # a loop without a line of Python
     for cat, group in by_category.items():
         name = (cat or "").lower()
-        if (only := group[0].kind) is not None:
-            yield only, name, group
-            continue
         kinds = {event.ph for event in group}
         if name in marks.LAUNCH_FLOWS and kinds <= {"s", "t", "f"}:
             yield "s", name, group
@@ -197,7 +193,7 @@ def _sort(trace: Trace, event: TraceEvent) -> int:
 
 
 def _instants(trace: Trace, events: list[TraceEvent], time: NDArray[np.int64]) -> None:
-    about_memory = [True] if events[0].kind is not None else [event.name == "[memory]" for event in events]
+    about_memory = [event.name == "[memory]" for event in events]
     if all(about_memory):
         marks.memory(trace, events, time)
         return

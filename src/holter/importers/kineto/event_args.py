@@ -30,16 +30,9 @@ def details(trace: Trace, args: list[Any]) -> NDArray[np.int32]:
 
 def decode_args(events: list[TraceEvent], type_: Any) -> list[Any]:
     """Decode what events carry, each into one object of a type whose fields all have defaults."""
-    args: list[Any] = [*map(_ARGS, events)]
-    if args and isinstance(args[0], type_):  # events of one block and category are of one shape
-        return args
-    return _decoded(b"\n".join(args), events, type_)
-
-
-def _decoded(joined: bytes, events: list[TraceEvent], type_: Any) -> list[Any]:
     decoder = _decoder(type_)
     try:
-        decoded: list[Any] = decoder.decode_lines(joined)
+        decoded: list[Any] = decoder.decode_lines(b"\n".join(map(_ARGS, events)))
     except (ValueError, RecursionError):
         decoded = []
     if len(decoded) != len(events):

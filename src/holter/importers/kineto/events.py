@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import msgspec
 from msgspec import Raw
 
@@ -20,5 +18,3 @@ class TraceEvent(msgspec.Struct, gc=False):
     dur: int | float | str | None = None
     args: Raw = Raw(b"{}")
     id: int | str | None = None
-    kind: ClassVar[str | None] = None
-    """What stands for all that `ph` can be, where that is one thing."""

@@ -1,6 +1,6 @@
 """Take lists of trace events apart in C, where a compiler is at hand: columns of usual ones, text of others.
 
-What is decoded by `event_decoding` costs an object an event and a dozen loops over these; `scanning.c` makes
+What msgspec decodes costs an object an event and a dozen loops over these; `scanning.c` makes
 neither. It knows categories and fields by `RULES`; of any other event, and of one with a field of another
 type than usual, it tells where it lies, and of a text that is no JSON nothing at all.
 """

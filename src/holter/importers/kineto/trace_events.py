@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw
 
-from holter.importers.kineto.event_decoding import BlockDecoder
 from holter.importers.kineto.events import TraceEvent
 from holter.importers.report import UnreadableError
 
@@ -53,6 +52,7 @@ _BLANKS = re.compile(r"[ \t\r\n,]*")
 _TRAILING = re.compile(r",(\s*[}\]])")
 _CONTROL = bytes(32 if n < 32 else n for n in range(256))
 _LENIENT = json.JSONDecoder(strict=False)
+_EVENTS = msgspec.json.Decoder(list[TraceEvent])
 
 
 def microseconds(value: int | float | str | None) -> int | float | None:
@@ -73,16 +73,10 @@ class TraceEvents:
         read: Bytes read of the file as it is on disk.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        skipped: Counter[str],
-        shape: Callable[[str], type[msgspec.Struct]] | None = None,
-        usual: UsualEvents | None = None,
-    ) -> None:
-        """Take what is tried first: the type of each category of events; what takes usual ones in itself."""
+    def __init__(self, path: Path, skipped: Counter[str], usual: UsualEvents | None = None) -> None:
+        """Open a file; `usual` takes the usual events in, and iterating yields the others."""
         self.path = path
-        self._decoder = BlockDecoder(shape, usual)
+        self._usual = usual
         self.header: dict[str, Any] = {}
         self.read = 0
         self._skipped = skipped
@@ -162,12 +156,23 @@ class TraceEvents:
                 close = match.start() + 1
                 over, text[close] = text[close], ord("]")
                 try:
-                    events = self._decoder.decode(view[: close + 1])
+                    events = self._decoded(view[: close + 1])
                 except (ValueError, RecursionError):
                     text[close] = over
                     continue
                 return events, bytes(view[match.end() :]), end
         return self._decode_leniently(bytes(text[1:]), last=last)
+
+    def _decoded(self, text: memoryview) -> list[TraceEvent]:
+        others = self._usual.scan(text) if self._usual is not None else None
+        if self._usual is None or others is None:
+            return _EVENTS.decode(text)
+        try:
+            events = _EVENTS.decode(others)
+        except (ValueError, RecursionError):
+            return _EVENTS.decode(text)
+        self._usual.take()
+        return events
 
     def _decode_leniently(self, text: bytes, *, last: bool) -> tuple[list[TraceEvent], bytes, bool]:
         try:
