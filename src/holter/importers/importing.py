@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holter.importers.files import files
-from holter.importers.protobuf import BadMessageError
 from holter.importers.report import Report, UnreadableError, own_fault
 from holter.importers.sagemaker.smdebug_folder import PARTS, folders
 from holter.importers.sagemaker.smdebug_tensors import MissingCollectionsError, TensorFolder
 from holter.importers.trace import Trace
+from holter.schema.varint import BadMessageError
 from holter.store import job
 from holter.store.compact import MIN_FILES, compact
 from holter.store.writer import Writer

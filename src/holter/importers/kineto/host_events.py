@@ -60,29 +60,17 @@ def operators(
     """Take in operators, with their shapes, types and stacks."""
     carried = details(trace, decode_args(events, OperatorArgs))
     name = trace.text(_names(events))
-    operator_rows(trace, name, trace.threads.numbers(events), time, duration, carried)
-
-
-def operator_rows(
-    trace: Trace,
-    name: NDArray[np.int32],
-    thread: NDArray[np.int64],
-    time: NDArray[np.int64],
-    duration: NDArray[np.int64],
-    detail: NDArray[np.int32],
-) -> None:
-    """Take in operators, texts by their numbers."""
-    _append(trace, name, thread, time, duration, "operator", detail)
-    _steps(trace, name, time, duration)  # the first versions called steps operators
+    operator_rows(trace, name, trace.threads.numbers(events), time, duration, "operator", carried)
+    steps(trace, name, time, duration)  # the first versions called steps operators
 
 
 def ranges(
     trace: Trace, events: list[TraceEvent], time: NDArray[np.int64], duration: NDArray[np.int64]
 ) -> None:
     """Take in ranges that the user or the framework named; those of steps are steps too."""
-    name, no_details = trace.text(_names(events)), trace.same("", len(events))
-    _append(trace, name, trace.threads.numbers(events), time, duration, "annotation", no_details)
-    _steps(trace, name, time, duration)
+    name = trace.text(_names(events))
+    operator_rows(trace, name, trace.threads.numbers(events), time, duration, "annotation")
+    steps(trace, name, time, duration)
 
 
 def python(
@@ -102,7 +90,7 @@ def python_rows(
     """Take in calls of Python functions and of modules, names by their numbers."""
     module, function = (np.int32(trace.staging.texts[kind]) for kind in ("module", "python"))
     kinds = np.where(trace.texts_that(_is_module, name), module, function)
-    _append(trace, name, thread, time, duration, kinds, trace.same("", len(name)))
+    operator_rows(trace, name, thread, time, duration, kinds)
 
 
 def runtime(
@@ -143,15 +131,7 @@ def calls(
         name=codes[waits],
         kind=_waited_for(trace, codes[waits]),
     )
-    trace.append(
-        "operators",
-        time=time[others],
-        duration=duration[others],
-        thread=threads[others],
-        name=codes[others],
-        kind=trace.same("runtime", len(others)),
-        detail=trace.same("", len(others)),
-    )
+    operator_rows(trace, codes[others], threads[others], time[others], duration[others], "runtime")
 
 
 def named(
@@ -161,18 +141,19 @@ def named(
     given = [bytes(event.args) for event in events]
     carried = trace.text([text if len(text) <= LONGEST_DETAIL else b"" for text in given])
     threads = trace.threads.numbers(events)
-    _append(trace, trace.text(_names(events)), threads, time, duration, kind, carried)
+    operator_rows(trace, trace.text(_names(events)), threads, time, duration, kind, carried)
 
 
-def _append(
+def operator_rows(
     trace: Trace,
     name: NDArray[np.int32],
     thread: NDArray[np.int64],
     time: NDArray[np.int64],
     duration: NDArray[np.int64],
     kind: str | NDArray[np.int32],
-    detail: NDArray[np.int32],
+    detail: NDArray[np.int32] | None = None,
 ) -> None:
+    """Take in rows of table `operators`, texts by their numbers, of one kind or of a kind each."""
     trace.append(
         "operators",
         time=time,
@@ -180,13 +161,14 @@ def _append(
         thread=thread,
         name=name,
         kind=trace.same(kind, len(name)) if isinstance(kind, str) else kind,
-        detail=detail,
+        detail=trace.same("", len(name)) if detail is None else detail,
     )
 
 
-def _steps(
+def steps(
     trace: Trace, codes: NDArray[np.int32], time: NDArray[np.int64], duration: NDArray[np.int64]
 ) -> None:
+    """Take in the steps among named ranges."""
     rows = np.flatnonzero(trace.texts_that(_STEP.fullmatch, codes))
     if not len(rows):
         return

@@ -8,7 +8,7 @@ import numpy as np
 
 from holter.importers.kineto import marks
 from holter.importers.kineto.device_events import KernelArgs, WorkArgs, computing, copy_kind, placed
-from holter.importers.kineto.host_events import OperatorArgs, calls, operator_rows, python_rows
+from holter.importers.kineto.host_events import OperatorArgs, calls, operator_rows, python_rows, steps
 from holter.importers.kineto.kernel_kinds import collective, is_communication
 from holter.importers.kineto.moments import BELOW_ZERO, of_fractions
 from holter.importers.kineto.scanning import ARROW, MARK, NONE, Scanned, Scanner, ScanRule
@@ -145,7 +145,8 @@ class UsualEvents:
             return
         thread = trace.threads.numbers_of(process, own)
         if rule is _OPERATOR:
-            operator_rows(trace, name, thread, time, duration, self._detail(scanned, rows))
+            operator_rows(trace, name, thread, time, duration, "operator", self._detail(scanned, rows))
+            steps(trace, name, time, duration)
         elif rule is _PYTHON:
             python_rows(trace, name, thread, time, duration)
         else:

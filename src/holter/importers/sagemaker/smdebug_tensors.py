@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.importers.sagemaker.event_records import BadRecordError, event
+from holter.importers.sagemaker.event_records import event
 from holter.importers.sagemaker.smdebug_folder import COLLECTIONS, END, INDEX, collection_of, is_smdebug
 from holter.importers.sagemaker.smdebug_statistics import of_reductions, of_values
+from holter.schema.varint import BadMessageError
 from holter.store.raw_tensors import RAW, pack
 from holter.store.tensors_json import TENSORS
 from holter.store.writer import Writer
@@ -222,7 +223,7 @@ class TensorFolder:
         for entry in entries:
             try:
                 found = event(_slice(data, entry))
-            except BadRecordError as bad:
+            except BadMessageError as bad:
                 self._fault(path, f"{str(entry)[:120]}: {bad}")
                 continue
             seconds = found.wall_time
@@ -284,7 +285,7 @@ def _slice(data: memoryview, entry: Any) -> bytes:
         (entry.get(k) for k in ("start_idx", "length")) if isinstance(entry, dict) else (None, None)
     )
     if type(begin) is not int or type(length) is not int or not 0 <= length <= LONGEST:
-        raise BadRecordError("no place in the event file")
+        raise BadMessageError("no place in the event file")
     if not 0 <= begin <= len(data) - length:
-        raise BadRecordError(f"lies at bytes {begin} to {begin + length} of {len(data)}")
+        raise BadMessageError(f"lies at bytes {begin} to {begin + length} of {len(data)}")
     return bytes(data[begin : begin + length])
