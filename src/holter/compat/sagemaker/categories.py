@@ -69,7 +69,7 @@ class Category:
 
     def serialize(self) -> str:
         """Return what `profilerconfig.json` holds for this category: a text with a dictionary."""
-        entries: dict[str, Any] = {
+        entries = {
             "StartStep": self.start_step,
             "NumSteps": 1 if self.num_steps is None and self.start_step is not None else self.num_steps,
             "StartTimeInSecSinceEpoch": self.start_unix_time,

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holter.compat.smdebug.profiler.analysis.python_stats_reader import (
+    ORDER,
     StepPythonProfileStats,
     of_folder,
     of_job,
@@ -26,21 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _log = logging.getLogger(__name__)
-_COLUMNS = (
-    "profiler_name",
-    "framework",
-    "node_id",
-    "start_mode",
-    "start_step",
-    "start_phase",
-    "start_time_since_epoch_in_micros",
-    "end_mode",
-    "end_step",
-    "end_phase",
-    "end_time_since_epoch_in_micros",
-    "stats_path",
-)
-_ORDER = {phase: number for number, phase in enumerate(StepPhase)}
+_COLUMNS = [field.name for field in fields(StepPythonProfileStats) if field.name not in ("timer", "load")]
 
 
 class PythonProfileAnalysis:
@@ -77,7 +65,7 @@ class PythonProfileAnalysis:
         if not found:
             _log.warning("no segment profiled by %s below %s", self.name, self.path)
         rows = [[getattr(one, column) for column in _COLUMNS] for one in found]
-        return optional("pandas").DataFrame(rows, columns=list(_COLUMNS))
+        return optional("pandas").DataFrame(rows, columns=_COLUMNS)
 
     def list_available_node_ids(self, refresh_stats: bool = True) -> list[str]:
         """Return who was profiled."""
@@ -104,8 +92,8 @@ class PythonProfileAnalysis:
             node_id: Who; that of the first segment by default.
             refresh_stats: Look for new segments first.
         """
-        low = (start_step, _ORDER[start_phase])
-        high = (start_step if end_step is None else end_step, _ORDER[end_phase])
+        low = (start_step, ORDER[start_phase])
+        high = (start_step if end_step is None else end_step, ORDER[end_phase])
         return self._fetch(
             lambda one: (
                 (one.start_mode, one.end_mode) == (mode, mode) and low <= one.starts and one.ends <= high

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
+    from typing_extensions import Self
 
+    from holter.compat.smdebug.profiler.algorithm_metrics_reader import AlgorithmMetricsReader
+    from holter.compat.smdebug.profiler.system_metrics_reader import SystemMetricsReader
     from holter.schema.table import Table
     from holter.views.figure import Figure
 
@@ -47,6 +50,15 @@ class Charts:
     """Charts that a notebook shows, and that `to_html` writes: no server, no script, no request."""
 
     missing = "There is nothing to draw."
+    reader: SystemMetricsReader | AlgorithmMetricsReader
+    _range: tuple[int, int | None] = (0, None)
+    """The first and the last moment that is drawn, microseconds since the epoch; None for the newest."""
+
+    def update_data(self, current_timestamp: int) -> Self:
+        """Draw up to a later time, with what was recorded meanwhile."""
+        self.reader.refresh_event_file_list()
+        self._range = (self._range[0], current_timestamp)
+        return self
 
     def figures(self) -> list[Figure]:
         """Return the charts as data."""

@@ -61,14 +61,8 @@ class Heatmap(Charts):
             raise TypeError(f"a reader of system metrics is needed, not a {type(metrics_reader).__name__}")
         self.reader = metrics_reader
         self.select_metrics = list(select_metrics)
-        self._range: tuple[int, int | None] = (starttime, endtime)
+        self._range = (starttime, endtime)
         self._asked = (select_dimensions, select_events, show_workers)
-
-    def update_data(self, current_timestamp: int) -> Heatmap:
-        """Draw up to a later time, with what was recorded meanwhile."""
-        self.reader.refresh_event_file_list()
-        self._range = (self._range[0], current_timestamp)
-        return self
 
     def figures(self) -> list[Figure]:
         """Return the heatmap as data."""

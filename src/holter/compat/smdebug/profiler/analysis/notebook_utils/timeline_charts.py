@@ -57,17 +57,11 @@ class TimelineCharts(Charts):
             x: How many of the last moments are shown.
             show_workers: Keep nodes apart.
         """
-        self.system_metrics_reader = system_metrics_reader
+        self.reader = self.system_metrics_reader = system_metrics_reader
         self.framework_metrics_reader = framework_metrics_reader
         self.x = x
-        self._range: tuple[int, int | None] = (starttime, endtime)
+        self._range = (starttime, endtime)
         self._asked = (select_dimensions, select_events, show_workers)
-
-    def update_data(self, current_timestamp: int) -> TimelineCharts:
-        """Draw up to a later time, with what was recorded meanwhile."""
-        self.system_metrics_reader.refresh_event_file_list()
-        self._range = (self._range[0], current_timestamp)
-        return self
 
     @property
     def times(self) -> NDArray[np.int64]:
