@@ -11,6 +11,7 @@ import numpy as np
 from holter.analysis.loading.loader_durations import lives
 from holter.importers.sagemaker.profiler import METRICS
 from holter.importers.sagemaker.profiler_output import SUFFIXES
+from holter.importers.sagemaker.profiler_source import ProfilerSource
 from holter.schema.phases import ITERATOR_START
 from holter.schema.table import Table
 from holter.store.parquet.queries import literal
@@ -49,11 +50,12 @@ PIECE = 500_000
 """Rows that are read together."""
 
 
-class Recorded:
+class Recorded(ProfilerSource):
     """A job's readings and events. A running job's grow from one question to the next."""
 
     def __init__(self, folder: JobFolder) -> None:
         self.folder = folder
+        self._lanes: dict[str, int] = {}
         self.refresh()
 
     @property
@@ -66,9 +68,6 @@ class Recorded:
         self.trial = Trial(self.folder)
         self.ended = self.trial.manifest.get("end") is not None
         self._range: dict[bool, tuple[int, int]] = {}
-
-    def forget(self) -> None:
-        """Nothing is kept."""
 
     def available(self, events: bool) -> tuple[int, int]:
         """Return when the first row began and the last one ended, microseconds; 0 without rows."""
@@ -85,14 +84,10 @@ class Recorded:
         found = self.trial.sql(f"SELECT count(*) AS n, min(time) AS a, max({until}) AS b FROM {table}")  # noqa: S608
         return (int(found["a"][0]), int(found["b"][0])) if found["n"][0] else None
 
-    def readings(self, start: int = 0, end: int | None = None) -> Table:
-        """Return readings of the metrics that SageMaker knows; see `ProfilerOutput.readings`."""
-        return self._readings(start * 1000, None if end is None else end * 1000 + 1000, ())
-
     def readings_in_pieces(
         self, start: int = 0, end: int | None = None, names: Collection[str] = ()
     ) -> Iterator[Table]:
-        """Yield the same in stretches of time, if asked for only of metrics with these names."""
+        """Yield readings of the metrics that SageMaker knows, in stretches of time."""
         for begin, until in self._cut(("samples",), start, end):
             yield self._readings(begin, until, names)
 
@@ -130,14 +125,10 @@ class Recorded:
             }
         )
 
-    def events(self, start: int = 0, end: int | None = None, suffixes: Sequence[str] | None = None) -> Table:
-        """Return steps, phases, data loading, operators and kernels; see `ProfilerOutput.events`."""
-        return self._events(None, None if end is None else end * 1000 + 1000, start * 1000, suffixes)
-
     def events_in_pieces(
         self, start: int = 0, end: int | None = None, suffixes: Sequence[str] | None = None
     ) -> Iterator[Table]:
-        """Yield the same in stretches of time, each event where it begins."""
+        """Yield steps, phases, data loading, operators and kernels, in stretches of time."""
         for begin, until in self._cut(_TABLES, start, end):
             first = begin == start * 1000  # what began before and reaches into it belongs to the first
             yield self._events(None if first else begin, until, start * 1000, suffixes)
@@ -155,8 +146,11 @@ class Recorded:
         ]
         found = Table.concat([*parts, self._workers(begin, until, since)]).sorted("start")
         pids = {one["rank"]: one["pid"] for one in self._facts("process") if _trains(one)}
-        columns = found.columns | {"pid": np.array([pids.get(r, r) for r in found["pid"].tolist()], np.int64)}
-        return Table(columns)
+        for phase in found["phase"].tolist():
+            self._lanes.setdefault(phase, len(self._lanes) + 1)
+        pid = np.array([pids.get(rank, rank) for rank in found["pid"].tolist()], np.int64)
+        lane = np.array([self._lanes[phase] for phase in found["phase"].tolist()], np.int64)
+        return Table(found.columns | {"pid": pid, "lane": lane})
 
     def _facts(self, kind: str) -> list[dict[str, Any]]:
         return details(self.trial.table("events", where=f"kind = '{kind}'"), kind)
@@ -244,12 +238,11 @@ def _table(
     every[:] = args
     ranks = rows["rank"].tolist()
     node = [f"{node}-{rank}" for node, rank in zip(rows["node"].tolist(), ranks, strict=True)]
-    lanes = {word: number for number, word in enumerate(dict.fromkeys(phase.tolist()), 1)}
     return Table(
         {
             "start": rows["time"] // 1000,
             "end": (rows["time"] + rows["duration"]) // 1000,
-            "lane": np.array([lanes[word] for word in phase.tolist()], np.int64),
+            "lane": np.zeros(rows.rows, np.int64),
             "pid": rows["rank"].astype(np.int64),
             "tid": tid,
             "name": name.astype(object),
