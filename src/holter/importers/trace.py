@@ -52,7 +52,7 @@ class Trace:
         self.skipped: Counter[str] = Counter()
         self.omitted = report.omitted
         self.notes: list[str] = []
-        self.facts: dict[str, Any] = {}
+        self.facts: dict[str, object] = {}
         self.rank: int | None = None
         """The rank, where the file itself says it."""
         writer = _WRITER_IN_NAME.fullmatch(path.name)
@@ -73,7 +73,8 @@ class Trace:
         self._names: dict[tuple[str, str | None], list[Any]] = {}
         self._passed: dict[Callable[[str], object], tuple[Any, NDArray[np.int8]]] = {}
         self._first: int | None = None
-        self._last = 0
+        self.last = 0
+        """When the last of the rows so far ends, on the file's clock."""
 
     @property
     def offset_ns(self) -> int:
@@ -111,7 +112,7 @@ class Trace:
         self.staging.append(table, **columns)
 
     def _seen(self, first: int, last: int) -> None:
-        self._last = last if self._first is None else max(self._last, last)
+        self.last = last if self._first is None else max(self.last, last)
         self._first = first if self._first is None else min(self._first, first)
 
     def text(self, texts: Sequence[Text]) -> NDArray[np.int32]:
@@ -199,7 +200,7 @@ class Trace:
             )
             report.rows["spans"] += len(steps)
         if self._first is not None:
-            first, last = self._first + self.offset_ns, self._last + self.offset_ns
+            first, last = self._first + self.offset_ns, self.last + self.offset_ns
             report.start_ns = first if report.start_ns is None else min(report.start_ns, first)
             report.end_ns = last if report.end_ns is None else max(report.end_ns, last)
 
@@ -253,11 +254,6 @@ class Trace:
         lows, highs = (np.array([r[n] for r in ordered], np.int64) for n in (0, 1))
         numbers = np.array([r[2] for r in ordered], np.int32)
         return lambda correlations: _within(correlations, lows, highs + 1, numbers)
-
-    @property
-    def last(self) -> int:
-        """When the last of the rows so far ends, on the file's clock."""
-        return self._last
 
     def rank_by_name(self) -> int | None:
         """Return the rank in the file's name, None without one. A machine's number is not a rank."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -210,7 +210,7 @@ def _instants(trace: Trace, events: list[TraceEvent], time: NDArray[np.int64]) -
         host_events.named(trace, own, time[rest], np.zeros(len(rest), np.int64), "annotation")
 
 
-def _facts(trace: Trace, header: dict[str, Any]) -> None:
+def _facts(trace: Trace, header: dict[str, object]) -> None:
     """Keep what the file says of its job."""
     base = header.get("baseTimeNanoseconds")
     if type(base) is int and 0 <= base < 2**62:
@@ -227,7 +227,7 @@ def _facts(trace: Trace, header: dict[str, Any]) -> None:
         trace.facts["devices"] = [device for device in devices if isinstance(device, dict)][:1024]
 
 
-_READERS: dict[str, Any] = {
+_READERS: dict[str, Callable[[Trace, list[TraceEvent], NDArray[np.int64], NDArray[np.int64]], None]] = {
     **dict.fromkeys(host_events.OPERATORS, host_events.operators),
     **dict.fromkeys(host_events.ANNOTATIONS, host_events.ranges),
     **dict.fromkeys(host_events.PYTHON, host_events.python),

@@ -20,7 +20,7 @@ import numpy as np
 from holter.schema.compiled import load
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -83,7 +83,7 @@ class _Rules(ctypes.Structure):
     ]
 
 
-_ARRAYS: Mapping[str, Any] = {
+_ARRAYS = {
     "category": np.int8,
     "name": np.int32,
     "detail": np.int32,
@@ -225,7 +225,7 @@ class Scanner:
             for key in rule.others:
                 actions[row, keys.index(key)] = OTHERS
         sorts = np.array([rule.sort for rule in rules], np.int8)
-        told: dict[str, Any] = {"keys": len(keys), "categories": len(rules)}
+        told = {"keys": len(keys), "categories": len(rules)}
         for word, texts in (("key", keys), ("category", [rule.category for rule in rules])):
             spelled = [text.encode() for text in texts]
             joined = np.frombuffer(b"".join(spelled), np.uint8)

@@ -77,7 +77,7 @@ class TraceEvents:
         """Open a file; `usual` takes the usual events in, and iterating yields the others."""
         self.path = path
         self._usual = usual
-        self.header: dict[str, Any] = {}
+        self.header: dict[str, object] = {}
         self.read = 0
         self._skipped = skipped
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
+
+    from holter.store.documents import Document
 
 PARTS = ("collections", "index", "events")
 END = "training_job_end.ts"
@@ -28,9 +29,9 @@ def folders(path: Path) -> list[Path]:
     return sorted(one.parent for one in found if is_smdebug(one.parent))
 
 
-def collection_of(told: Mapping[str, Any]) -> dict[str, Any]:
+def collection_of(told: Document) -> dict[str, object]:
     """Return one of smdebug's collections as a job of ours tells it."""
-    modes: Mapping[str, Any] = told.get("save_config") or {}
+    modes: Document = told.get("save_config") or {}
     schedule = {
         str(mode).lower(): {
             "interval": config.get("save_interval"),

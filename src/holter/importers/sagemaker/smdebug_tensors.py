@@ -82,7 +82,7 @@ class TensorFolder:
         self.indexes: dict[int, list[str]] = defaultdict(list)
         """For each step, the index files that name its tensors."""
         self._faults: list[str] = []
-        self._collections: dict[str, Any] = {}
+        self._collections: dict[str, dict[str, object]] = {}
         self._mode_steps: dict[str, set[tuple[int, int]]] = defaultdict(set)
         self._seen: dict[Path, tuple[int, int]] = {}
         self._silent: set[str] = set()
@@ -254,11 +254,11 @@ class TensorFolder:
 
     def _write(
         self,
-        moment: Mapping[str, Any],
+        moment: Mapping[str, object],
         rows: Mapping[str, Mapping[str, float]],
         shapes: Mapping[str, list[int]],
     ) -> None:
-        each: list[dict[str, Any]] = [{**moment, "name": name, **row} for name, row in rows.items()]
+        each: list[dict[str, object]] = [{**moment, "name": name, **row} for name, row in rows.items()]
         sizes = [
             {**moment, "name": name, "kind": "shape", "position": n, "value": size}
             for name, shape in shapes.items()

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from holter.store.documents import Document
     from holter.store.job import JobFolder
 
 PHASES = {
@@ -152,7 +153,7 @@ class Recorded(ProfilerSource):
         lane = np.array([self._lanes[phase] for phase in found["phase"].tolist()], np.int64)
         return Table(found.columns | {"pid": pid, "lane": lane})
 
-    def _facts(self, kind: str) -> list[dict[str, Any]]:
+    def _facts(self, kind: str) -> list[Document]:
         return details(self.trial.table("events", where=f"kind = '{kind}'"), kind)
 
     def _spans(self, rows: Table) -> Table:
@@ -183,7 +184,7 @@ class Recorded(ProfilerSource):
         return _table(rows, word, word, found["worker"], args)
 
 
-def _spans(rows: Table, loaders: dict[int, dict[str, Any]]) -> Table:
+def _spans(rows: Table, loaders: dict[int, Document]) -> Table:
     phases, codes = np.unique(rows["phase"].astype(str), return_inverse=True)
     phase = _taken([PHASES.get(name, name) for name in phases.tolist()], codes)
     name = np.where(rows["name"] == "", phase, rows["name"])
@@ -232,7 +233,7 @@ def _kernels(rows: Table) -> Table:
 
 
 def _table(
-    rows: Table, name: NDArray[Any], phase: NDArray[Any], tid: NDArray[Any], args: list[dict[str, Any]]
+    rows: Table, name: NDArray[Any], phase: NDArray[Any], tid: NDArray[Any], args: list[dict[str, object]]
 ) -> Table:
     every = np.empty(rows.rows, object)
     every[:] = args
@@ -266,7 +267,7 @@ def _named(metric: str, names: Collection[str]) -> str:
     return f"{asked} AND {own in names}"
 
 
-def _trains(process: dict[str, Any]) -> bool:
+def _trains(process: Document) -> bool:
     return process.get("role", "trainer") == "trainer" and isinstance(process.get("pid"), int)
 
 
@@ -274,7 +275,7 @@ def _taken(values: list[str], codes: NDArray[Any]) -> NDArray[Any]:
     return np.array(values, object)[codes] if values else np.empty(0, object)
 
 
-def _detail(text: str) -> dict[str, Any]:
+def _detail(text: str) -> dict[str, object]:
     try:
         found = json.loads(text) if text else {}
     except ValueError:

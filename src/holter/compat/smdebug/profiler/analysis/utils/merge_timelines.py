@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
@@ -34,7 +34,20 @@ _LANES = (
     ("Horovod", 90_000),
 )
 _OTHER, _SYSTEM = 1_000_000, 2_000_000
-DEFAULT_FILTER: Mapping[str, Any] = {"lowgpu": ()}
+DEFAULT_FILTER: Mapping[str, object] = {"lowgpu": ()}
+
+
+class _TraceLine(TypedDict, total=False):
+    """A line of Chrome's trace format."""
+
+    name: str
+    ph: str
+    ts: int
+    dur: int
+    pid: int
+    tid: int
+    s: str
+    args: dict[str, object]
 
 
 class MergeUnit(Enum):
@@ -78,7 +91,7 @@ class MergedTimeline:
         start: int,
         end: int,
         unit: MergeUnit = MergeUnit.TIME,
-        sys_metrics_filter: Mapping[str, Any] | None = DEFAULT_FILTER,
+        sys_metrics_filter: Mapping[str, object] | None = DEFAULT_FILTER,
     ) -> str:
         """Write the merged trace of a stretch; returns where it is.
 
@@ -124,7 +137,7 @@ class MergedTimeline:
         return asked
 
 
-def _trace(rows: Table) -> Iterator[dict[str, Any]]:
+def _trace(rows: Table) -> Iterator[_TraceLine]:
     """Yield events in the words of Chrome's traces: a lane is a phase, its threads are nodes."""
     lanes: dict[str, int] = {}
     threads: dict[tuple[int, str, int], int] = {}
@@ -153,7 +166,7 @@ def _trace(rows: Table) -> Iterator[dict[str, Any]]:
         }
 
 
-def _overlay(rows: Table, low: float) -> Iterator[dict[str, Any]]:
+def _overlay(rows: Table, low: float) -> Iterator[_TraceLine]:
     """Yield the metrics as counters, and marks at which a GPU was little used."""
     if not rows.rows:
         return
@@ -175,9 +188,9 @@ def _overlay(rows: Table, low: float) -> Iterator[dict[str, Any]]:
         yield _event(name, "C", at, {name: value})
 
 
-def _event(name: str, kind: str, time: int, args: dict[str, Any]) -> dict[str, Any]:
+def _event(name: str, kind: str, time: int, args: dict[str, object]) -> _TraceLine:
     return {"name": name, "ph": kind, "ts": time, "pid": _SYSTEM, "args": args}
 
 
-def _named(what: str, lane: int, args: dict[str, Any], thread: int = 0) -> dict[str, Any]:
+def _named(what: str, lane: int, args: dict[str, object], thread: int = 0) -> _TraceLine:
     return {"name": what, "ph": "M", "pid": lane, "tid": thread, "args": args}

@@ -41,7 +41,7 @@ class Resource(Enum):
     NETWORK = "network"
 
 
-class JobStatistics(dict[str, Any]):
+class JobStatistics(dict[str, int | float | None]):
     """Numbers of a job by name, printed as a table of one row."""
 
     def __str__(self) -> str:
