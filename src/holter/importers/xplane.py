@@ -109,10 +109,10 @@ class _Plane:
                     self._trace.skipped[f"a line of {self._name}: {error}"] += 1
 
     def _line(self, data: memoryview, device: int | None) -> None:
-        told: dict[int, Any] = {n: value for n, value in fields(data) if n != _EVENTS}
-        name = text(told.get(_DISPLAY_NAME, b"")) or text(told.get(_LINE_NAME, b"")) if told else ""
-        number = signed(told.get(_DISPLAY_ID, 0)) or signed(told.get(_LINE_ID, 0))
-        start = signed(told.get(_LINE_TIME, 0))
+        line = dict(fields(data))
+        name = text(line.get(_DISPLAY_NAME, 0)) or text(line.get(_LINE_NAME, 0))
+        number = signed(line.get(_DISPLAY_ID, 0)) or signed(line.get(_LINE_ID, 0))
+        start = signed(line.get(_LINE_TIME, 0))
         stream = _STREAM.match(name)
         for events in self._events(data, start):
             if device is None:
@@ -131,18 +131,13 @@ class _Plane:
         for number, value in fields(data):
             if number != _EVENTS:
                 continue
-            told: dict[int, Any] = {}
-            stats: dict[str, int | str] = {}
-            for own, part in fields(content(value)):
-                if own == _STATS:
-                    key, stat = self._stat(content(part))
-                    stats[key] = stat
-                else:
-                    told[own] = part
+            parts = list(fields(content(value)))
+            stats = dict(self._stat(content(part)) for own, part in parts if own == _STATS)
+            event = dict(parts)
             self._trace.events += 1
-            time = start + round(signed(told.get(_OFFSET_PS, 0)) / 1000)
-            duration = max(0, round(signed(told.get(_DURATION_PS, 0)) / 1000))
-            events.append(_Event(self._names.get(signed(told.get(_EVENT, 0)), ""), time, duration, stats))
+            time = start + round(signed(event.get(_OFFSET_PS, 0)) / 1000)
+            duration = max(0, round(signed(event.get(_DURATION_PS, 0)) / 1000))
+            events.append(_Event(self._names.get(signed(event.get(_EVENT, 0)), ""), time, duration, stats))
             if len(events) >= _ROWS:
                 yield events
                 events = []
@@ -150,17 +145,13 @@ class _Plane:
             yield events
 
     def _stat(self, data: memoryview) -> tuple[str, int | str]:
-        name, told = "", 0  # type: str, int | str
-        for number, value_ in fields(data):
-            if number == _STAT:
-                name = self._stats.get(signed(value_), "")
-            elif number in (_UINT, _INT):
-                told = signed(value_)
-            elif number == _STRING:
-                told = text(value_)
-            elif number == _REFERENCE:
-                told = self._stats.get(signed(value_), "")
-        return name, told
+        stat = dict(fields(data))
+        name = self._stats.get(signed(stat.get(_STAT, 0)), "")
+        if _STRING in stat:
+            return name, text(stat[_STRING])
+        if _REFERENCE in stat:
+            return name, self._stats.get(signed(stat[_REFERENCE]), "")
+        return name, signed(stat.get(_UINT, stat.get(_INT, 0)))
 
     def _host(self, events: list[_Event], thread: int) -> None:
         groups: dict[str, list[_Event]] = {"launch": [], "call": [], "operator": []}
@@ -232,14 +223,9 @@ class _Plane:
 
 def _entry(data: memoryview) -> tuple[int, str]:
     """Return key and name of an entry of a map of names."""
-    key, name = 0, ""
-    for number, value in fields(data):
-        if number == 1:
-            key = signed(value)
-        elif number == 2:
-            told = {own: part for own, part in fields(content(value)) if own in (2, 4)}
-            name = text(told.get(4, memoryview(b""))) or text(told.get(2, memoryview(b"")))
-    return key, name
+    entry = dict(fields(data))
+    value = dict(fields(content(entry.get(2, 0))))
+    return signed(entry.get(1, 0)), text(value.get(4, 0)) or text(value.get(2, 0))
 
 
 def _times(events: list[_Event]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

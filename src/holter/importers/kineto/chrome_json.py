@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -27,7 +27,7 @@ FORMAT = "chrome-json"
 
 _PAIRED = {"E": "B", "e": "b", "F": "S", "t": "s", "f": "s"}
 """What ends, by what begins it."""
-_TIME, _DURATION, _CATEGORY = attrgetter("ts"), attrgetter("dur"), attrgetter("cat")
+_TIME, _DURATION = attrgetter("ts"), attrgetter("dur")
 _UNTOLD = ("", "op", "gpu_functions")
 """Categories of traces in which the names of processes say which device they stand for."""
 _OMITTED = {
@@ -103,20 +103,17 @@ def _read(
 def _groups(events: list[TraceEvent]) -> Iterator[tuple[str, str, list[TraceEvent]]]:
     """Yield the events of each kind and category; of what comes in pairs, both together and in order."""
     by_category: defaultdict[str | None, list[TraceEvent]] = defaultdict(list)
-    lists = map(by_category.__getitem__, map(_CATEGORY, events))
-    deque(map(list.append, lists, events), 0)  # a loop without a line of Python
+    for event in events:
+        by_category[event.cat].append(event)
     for cat, group in by_category.items():
-        name = (cat or "").lower()
-        kinds = {event.ph for event in group}
-        if name in marks.LAUNCH_FLOWS and kinds <= {"s", "t", "f"}:
-            yield "s", name, group
-            continue
-        if len(kinds) == 1:
-            kind = kinds.pop()
-            yield _PAIRED.get(kind, kind), name, group
-            continue
-        for kind in dict.fromkeys(_PAIRED.get(kind, kind) for kind in sorted(kinds)):
-            yield kind, name, [event for event in group if _PAIRED.get(event.ph, event.ph) == kind]
+        kinds = dict.fromkeys(_PAIRED.get(kind, kind) for kind in sorted({event.ph for event in group}))
+        for kind in kinds:
+            every = len(kinds) == 1
+            yield (
+                kind,
+                (cat or "").lower(),
+                group if every else [event for event in group if _PAIRED.get(event.ph, event.ph) == kind],
+            )
 
 
 def _take(

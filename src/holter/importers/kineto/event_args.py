@@ -54,6 +54,14 @@ def _args(decoder: Any, raw: Any, type_: Any) -> Any:
         return type_()
 
 
+def mapping(raw: Raw | str) -> dict[str, Any]:
+    """Return a JSON object; an empty one for anything else."""
+    try:
+        return msgspec.json.decode(raw, type=dict[str, Any])
+    except (ValueError, RecursionError):
+        return {}
+
+
 @cache
 def _undecoded(type_: Any) -> frozenset[str]:
     """Return the names of what is kept as it is."""

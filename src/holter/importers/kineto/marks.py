@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from holter.importers.kineto.event_args import decode_args
+from holter.importers.kineto.event_args import decode_args, mapping
 from holter.importers.kineto.threads import whole
 from holter.importers.trace import MOST_NAMES, Trace, whole_numbers
 
@@ -210,11 +210,7 @@ def counters(trace: Trace, events: list[TraceEvent], time: NDArray[np.int64]) ->
     told: list[str] = []
     values: list[float] = []
     for event, when in zip(events, time.tolist(), strict=True):
-        try:
-            args = msgspec.json.decode(event.args)
-        except (ValueError, RecursionError):
-            args = {}
-        series = args if isinstance(args, dict) else {}
+        series = mapping(event.args)
         numbers = {k: v for k, v in series.items() if isinstance(v, int | float) and not isinstance(v, bool)}
         name = event.name or ""
         for key, value in numbers.items():

@@ -136,13 +136,10 @@ class TraceEvents:
 
     def _facts(self, text: bytes) -> None:
         try:
-            found = msgspec.json.decode(text)
+            found = json.loads(text.translate(_CONTROL).decode("utf-8", "replace"))
         except (ValueError, RecursionError):
-            try:
-                found = json.loads(text.translate(_CONTROL).decode("utf-8", "replace"))
-            except (ValueError, RecursionError):
-                self._skipped["facts about the job that are no JSON"] += 1
-                return
+            self._skipped["facts about the job that are no JSON"] += 1
+            return
         if isinstance(found, dict):
             if isinstance(found.pop("traceEvents", None), list):
                 self._skipped["a second list of trace events, of which nothing is read"] += 1

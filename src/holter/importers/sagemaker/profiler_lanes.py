@@ -6,9 +6,9 @@ import zlib
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 import numpy as np
 
+from holter.importers.kineto.event_args import mapping
 from holter.importers.kineto.threads import whole
 from holter.importers.kineto.trace_events import microseconds
 
@@ -37,7 +37,7 @@ class Lanes:
 
     def take(self, event: TraceEvent) -> tuple[object, ...] | None:
         """Return a row when an event completes one."""
-        args = _args(event)
+        args = mapping(event.args)
         if event.ph == "M":
             base = args.get("start_time_since_epoch_in_micros")
             self._base = int(base) if isinstance(base, int | float) else self._base
@@ -84,10 +84,3 @@ class Lanes:
             "X",
             args,
         )
-
-
-def _args(event: TraceEvent) -> Args:
-    try:
-        return msgspec.json.decode(event.args, type=Args)
-    except (ValueError, RecursionError):
-        return {}

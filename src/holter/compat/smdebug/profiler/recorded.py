@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from holter.analysis.loading.loader_durations import lives
+from holter.importers.kineto.event_args import mapping
 from holter.importers.sagemaker.profiler import METRICS
 from holter.importers.sagemaker.profiler_output import SUFFIXES
 from holter.importers.sagemaker.profiler_source import ProfilerSource
@@ -105,11 +105,8 @@ class Recorded(ProfilerSource):
         asked = " OR ".join(_named(metric, names) for metric in _KINDS)
         where = f"({asked}) AND NOT isnan(value)"
         rows = self.trial.table("samples", start_ns=start_ns, end_ns=end_ns, where=where)
-        words = rows["metric"].tolist()
-        metrics = list(dict.fromkeys(words))
-        numbers = {metric: number for number, metric in enumerate(metrics)}
-        codes = np.array([numbers[word] for word in words], np.int64)
-        kinds = [_KINDS[metric] for metric in metrics]
+        metrics, codes = np.unique(rows["metric"].astype(str), return_inverse=True)
+        kinds = [_KINDS[metric] for metric in metrics.tolist()]
         type_ = _taken([kind for kind, _ in kinds], codes)
         own = _taken([name if kind not in _DEVICE_TYPES else "" for kind, name in kinds], codes)
         dimension = _taken([name if kind in _DEVICE_TYPES else "" for kind, name in kinds], codes)
@@ -213,7 +210,7 @@ def _operators(rows: Table) -> Table:
     kinds = rows["kind"].astype(str)
     phase = np.where(kinds == "operator", "cpu_functions", "Annotation").astype(object)
     args = [
-        _detail(text) | {"tid": thread, "device": "cpu"} | ({} if step < 0 else {"step_num": step})
+        mapping(text) | {"tid": thread, "device": "cpu"} | ({} if step < 0 else {"step_num": step})
         for text, thread, step in zip(
             rows["detail"].tolist(), rows["thread"].tolist(), rows["step"].tolist(), strict=True
         )
@@ -273,11 +270,3 @@ def _trains(process: Document) -> bool:
 
 def _taken(values: list[str], codes: NDArray[Any]) -> NDArray[Any]:
     return np.array(values, object)[codes] if values else np.empty(0, object)
-
-
-def _detail(text: str) -> dict[str, object]:
-    try:
-        found = json.loads(text) if text else {}
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.compat.smdebug.profiler.readers import step_of
+from holter.importers.kineto.threads import whole
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -87,11 +88,8 @@ def _texts(times: NDArray[np.int64]) -> NDArray[np.object_]:
     return np.array([text.replace(".", ":") for text in texts.tolist()], object)[which]
 
 
-def _whole(value: Any) -> int:
-    try:
-        return -1 if value is None else int(value)
-    except (TypeError, ValueError):
-        return -1
+def _whole(value: object) -> int:
+    return -1 if (number := whole(value)) is None else number
 
 
 def _flag(value: Any) -> str:
