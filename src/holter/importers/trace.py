@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.importers.kineto.threads import ThreadNumbers, whole
+from holter.importers.kineto.threads import ThreadNumbers, whole, whole_or
 from holter.importers.staging import Staging
 from holter.schema.tables import TABLES
 
@@ -205,15 +205,14 @@ class Trace:
             report.end_ns = last if report.end_ns is None else max(report.end_ns, last)
 
     def _write_tracks(self, writer: Writer, rank: int, report: Report) -> None:
-        tracks: list[tuple[str, int, int, int, str, int]] = []
-        for process in dict.fromkeys(process for process, _ in self.threads):
-            number = whole(process)
-            tracks.append(("process", -1 if number is None else number, -1, -1, *self.called(process, None)))
+        tracks: list[tuple[str, int, int, int, str, int]] = [
+            ("process", whole_or(process), -1, -1, *self.called(process, None))
+            for process in dict.fromkeys(process for process, _ in self.threads)
+        ]
         for (process, thread), number in self.threads.items():
-            own = whole(process)
             name, position = self.called(process, thread)
             name = name or (str(thread) if thread is not None and whole(thread) is None else "")
-            tracks.append(("thread", -1 if own is None else own, number, -1, name, position))
+            tracks.append(("thread", whole_or(process), number, -1, name, position))
         devices = {device for device, _ in self._streams}
         tracks += [("device", device, -1, device, *self.called(device, None)) for device in devices]
         for device, stream in self._streams:
@@ -278,7 +277,7 @@ def whole_numbers(values: Iterable[Any], default: int = -1) -> NDArray[np.int64]
             return array.astype(np.int64)
     except (ValueError, OverflowError):
         pass
-    return np.array([default if (n := whole(v)) is None else n for v in listed], np.int64)
+    return np.array([whole_or(value, default) for value in listed], np.int64)
 
 
 def _within(

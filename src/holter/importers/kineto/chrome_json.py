@@ -106,14 +106,13 @@ def _groups(events: list[TraceEvent]) -> Iterator[tuple[str, str, list[TraceEven
     for event in events:
         by_category[event.cat].append(event)
     for cat, group in by_category.items():
+        name = (cat or "").lower()
         kinds = dict.fromkeys(_PAIRED.get(kind, kind) for kind in sorted({event.ph for event in group}))
+        if len(kinds) == 1:
+            yield kinds.popitem()[0], name, group
+            continue
         for kind in kinds:
-            every = len(kinds) == 1
-            yield (
-                kind,
-                (cat or "").lower(),
-                group if every else [event for event in group if _PAIRED.get(event.ph, event.ph) == kind],
-            )
+            yield kind, name, [event for event in group if _PAIRED.get(event.ph, event.ph) == kind]
 
 
 def _take(

@@ -25,8 +25,9 @@ except ImportError:
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
+    from typing import BinaryIO
 
     from holter.importers.kineto.usual_events import UsualEvents
 
@@ -53,6 +54,12 @@ _TRAILING = re.compile(r",(\s*[}\]])")
 _CONTROL = bytes(32 if n < 32 else n for n in range(256))
 _LENIENT = json.JSONDecoder(strict=False)
 _EVENTS = msgspec.json.Decoder(list[TraceEvent])
+_FIELDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("ph", "cat", "name"), ()),
+    **dict.fromkeys(("pid", "tid", "id"), (int,)),
+    **dict.fromkeys(("ts", "dur"), (int, float)),
+}
+"""What a field of an event may hold besides text."""
 
 
 def microseconds(value: int | float | str | None) -> int | float | None:
@@ -225,14 +232,14 @@ class TraceEvents:
                     self.read += len(block)
                     yield block
                 return
-            yield from self._inflated(lambda: file.read(1 << 18))
+            yield from self._inflated(file)
 
-    def _inflated(self, read: Callable[[], bytes]) -> Iterator[bytes]:
+    def _inflated(self, file: BinaryIO) -> Iterator[bytes]:
         given = 0
         inflate, begun = zlib.decompressobj(31), False
         waiting: list[bytes] = []
         size = 0
-        while block := read():
+        while block := file.read(1 << 18):
             self.read += len(block)
             while block:
                 try:
@@ -266,18 +273,10 @@ def _event(found: Any) -> TraceEvent | None:
         return None
     event = TraceEvent()
     try:
-        event.ph = str(found.get("ph", ""))
-        for name in ("cat", "name"):
-            if found.get(name) is not None:
-                setattr(event, name, str(found[name]))
-        for name in ("pid", "tid", "id"):
+        for name, kinds in _FIELDS.items():
             value = found.get(name)
             if value is not None:
-                setattr(event, name, value if type(value) is int else str(value))
-        for name in ("ts", "dur"):
-            value = found.get(name)
-            if value is not None:
-                setattr(event, name, value if isinstance(value, int | float) else str(value))
+                setattr(event, name, value if isinstance(value, kinds) else str(value))
         if isinstance(found.get("args"), dict):
             event.args = Raw(msgspec.json.encode(found["args"]))
     except (ValueError, TypeError, OverflowError, RecursionError):

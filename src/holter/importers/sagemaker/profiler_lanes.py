@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.importers.kineto.event_args import mapping
-from holter.importers.kineto.threads import whole
+from holter.importers.kineto.threads import whole, whole_or
 from holter.importers.kineto.trace_events import microseconds
 
 if TYPE_CHECKING:
@@ -67,12 +67,12 @@ class Lanes:
             return None
         start = round(ts) + self._base
         phase = self._names.get(event.pid, "Unknown")
-        lane = -1 if (number := whole(event.pid)) is None else number
-        process = whole(args.get("pid"))
+        lane = whole_or(event.pid)
+        process = whole_or(args.get("pid"), lane)
         thread = whole(args.get("thread_id", args.get("tid", event.tid)))
         if thread is None:
             thread = zlib.crc32(f"{self._node} {phase}".encode())
-        who = (lane, lane if process is None else process, thread)
+        who = (lane, process, thread)
         return (
             start,
             start + round(took),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
 
@@ -18,11 +18,10 @@ from holter.compat.smdebug.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
-    from holter.compat.smdebug.trials.trial import Trial
     from holter.tensors import Tensor as Read
 
 T = TypeVar("T")
@@ -31,10 +30,23 @@ REDUCTIONS = ("min", "max", "mean", "std", "variance", "sum", "prod")
 NORMS = ("l1", "l2")
 
 
+class StepCounting(Protocol):
+    """The trial of a tensor, as far as it counts steps."""
+
+    def own_steps(self, steps: Iterable[int], mode: ModeKeys) -> list[int]:
+        """Return global steps as the mode counts them."""
+
+    def global_step(self, mode: ModeKeys, mode_step: int) -> int | None:
+        """Return the global step of a mode's own step; None when it is not known."""
+
+    def has_passed_step(self, step: int, mode: ModeKeys = ...) -> StepState:
+        """Return whether a step is there, will never be, or may still come."""
+
+
 class Tensor:
     """One tensor of a trial. Steps are counted by `mode`; a worker is called `worker_<rank>`."""
 
-    def __init__(self, trial: Trial, read: Read) -> None:
+    def __init__(self, trial: StepCounting, read: Read) -> None:
         self.trial = trial
         self.name = self.original_name = read.name
         self._read = read

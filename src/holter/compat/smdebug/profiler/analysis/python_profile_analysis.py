@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+from collections import defaultdict
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holter.compat.smdebug.profiler.analysis.python_stats_reader import (
     ORDER,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _log = logging.getLogger(__name__)
+_Key = TypeVar("_Key")
 _COLUMNS = [field.name for field in fields(StepPythonProfileStats) if field.name not in ("timer", "load")]
 
 
@@ -168,18 +170,20 @@ class cProfileAnalysis(PythonProfileAnalysis):  # noqa: N801 - smdebug's name
         self, node_id: str = "any", refresh_stats: bool = True
     ) -> dict[tuple[PythonProfileModes, PythonProfileModes], cProfileStats]:
         """Return statistics by the modes that segments lead from and to, of pairs that there are."""
-        groups: dict[tuple[PythonProfileModes, PythonProfileModes], list[StepPythonProfileStats]] = {}
-        for one in self._chosen(lambda _: True, node_id, refresh_stats):
-            groups.setdefault((one.start_mode, one.end_mode), []).append(one)
-        return {pair: added(mine) for pair, mine in groups.items()}
+        return self._added(lambda one: (one.start_mode, one.end_mode), node_id, refresh_stats)
 
     def fetch_profile_stats_by_job_phase(
         self, node_id: str = "any", refresh_stats: bool = True
     ) -> dict[str, cProfileStats]:
         """Return statistics of `initialization`, `training_loop` and `finalization`, of those there are."""
-        groups: dict[str, list[StepPythonProfileStats]] = {}
-        for one in self._chosen(lambda _: True, node_id, refresh_stats):
-            groups.setdefault(_job_phase(one), []).append(one)
+        return self._added(_job_phase, node_id, refresh_stats)
+
+    def _added(
+        self, key: Callable[[StepPythonProfileStats], _Key], node_id: str, refresh: bool
+    ) -> dict[_Key, cProfileStats]:
+        groups: defaultdict[_Key, list[StepPythonProfileStats]] = defaultdict(list)
+        for one in self._chosen(lambda _: True, node_id, refresh):
+            groups[key(one)].append(one)
         return {name: added(mine) for name, mine in groups.items()}
 
 

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.compat.smdebug.profiler.readers import step_of
-from holter.importers.kineto.threads import whole
+from holter.importers.kineto.threads import whole_or
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,7 +40,7 @@ def framework(rows: Table, origin: int) -> dict[str, NDArray[Any]]:
         "pid": rows["pid"],
         "framework_metric": np.array(own, object),
         "step": _steps(args),
-        "bytes": np.array([_whole(a.get("bytes_fetched")) for a in args], np.int64),
+        "bytes": np.array([whole_or(a.get("bytes_fetched")) for a in args], np.int64),
         "process": rows["phase"],
         "nodeID": rows["node"],
         "start_time_us_since_epoch": rows["start"],
@@ -58,8 +57,8 @@ def loader(rows: Table, origin: int) -> dict[str, NDArray[Any]]:
         "pid": rows["pid"],
         "framework_metric": rows["name"],
         "step": _steps(args),
-        "worker_id": np.array([_whole(a.get("worker_id")) for a in args], np.int64),
-        "num_workers": np.array([_whole(a.get("num_workers")) for a in args], np.int64),
+        "worker_id": np.array([whole_or(a.get("worker_id")) for a in args], np.int64),
+        "num_workers": np.array([whole_or(a.get("num_workers")) for a in args], np.int64),
         "pin_memory": np.array([_flag(a.get("pin_memory")) for a in args], object),
         "process": rows["phase"],
         "node_id": rows["node"],
@@ -78,7 +77,7 @@ def _times(rows: Table, origin: int) -> dict[str, NDArray[Any]]:
 
 
 def _steps(args: list[dict[str, object]]) -> NDArray[np.int64]:
-    return np.array([-1 if (step := step_of(a)) is None else step for a in args], np.int64)
+    return np.array([whole_or(a.get("step_num")) for a in args], np.int64)
 
 
 def _texts(times: NDArray[np.int64]) -> NDArray[np.object_]:
@@ -86,10 +85,6 @@ def _texts(times: NDArray[np.int64]) -> NDArray[np.object_]:
     moments, which = np.unique(times, return_inverse=True)
     texts = np.datetime_as_string(moments.astype("datetime64[us]"))
     return np.array([text.replace(".", ":") for text in texts.tolist()], object)[which]
-
-
-def _whole(value: object) -> int:
-    return -1 if (number := whole(value)) is None else number
 
 
 def _flag(value: Any) -> str:
