@@ -160,9 +160,7 @@ class Trace:
         steps = sorted(
             (begin, end, number, mode, name) for (mode, number), (begin, end, name) in self._steps.items()
         )
-        begins = np.array([step[0] for step in steps], np.int64)
-        ends = np.array([step[1] for step in steps], np.int64)
-        numbers = np.array([step[2] for step in steps], np.int32)
+        begins, ends, numbers = (np.array([step[n] for step in steps], np.int64) for n in range(3))
 
         def by_time(time: NDArray[np.int64]) -> NDArray[np.int32]:
             return _within(time, begins, ends, numbers)
@@ -250,8 +248,7 @@ class Trace:
         ordered = sorted((low, high, step) for step, (low, high) in ranges.items())
         if not ordered or any(a[1] >= b[0] for a, b in pairwise(ordered)):
             return None
-        lows, highs = (np.array([r[n] for r in ordered], np.int64) for n in (0, 1))
-        numbers = np.array([r[2] for r in ordered], np.int32)
+        lows, highs, numbers = (np.array([r[n] for r in ordered], np.int64) for n in range(3))
         return lambda correlations: _within(correlations, lows, highs + 1, numbers)
 
     def rank_by_name(self) -> int | None:
@@ -281,7 +278,7 @@ def whole_numbers(values: Iterable[Any], default: int = -1) -> NDArray[np.int64]
 
 
 def _within(
-    time: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64], numbers: NDArray[np.int32]
+    time: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64], numbers: NDArray[np.int64]
 ) -> NDArray[np.int32]:
     """Return the number of the range that each value lies in; -1 for none."""
     at = np.searchsorted(begins, time, "right") - 1

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.importers.kineto import ascend, device_events, host_events, marks, named_devices, scanning
-from holter.importers.kineto.moments import BELOW_ZERO, nanoseconds, usual_nanoseconds
+from holter.importers.kineto.moments import BELOW_ZERO, nanoseconds
 from holter.importers.kineto.trace_events import UTF_16, TraceEvents
 from holter.importers.kineto.usual_events import UsualEvents
 from holter.importers.report import UnreadableError, own_fault
@@ -27,7 +26,6 @@ FORMAT = "chrome-json"
 
 _PAIRED = {"E": "B", "e": "b", "F": "S", "t": "s", "f": "s"}
 """What ends, by what begins it."""
-_TIME, _DURATION = attrgetter("ts"), attrgetter("dur")
 _UNTOLD = ("", "op", "gpu_functions")
 """Categories of traces in which the names of processes say which device they stand for."""
 _OMITTED = {
@@ -127,19 +125,14 @@ def _take(
     if cat == "trace":
         trace.omitted["marks of the profiler"] += len(events)
         return
-    time = usual_nanoseconds(times := [*map(_TIME, events)])
-    if time is None:
-        if None in times:
-            trace.skipped["an event without a time"] += times.count(None)
-        events = [event for event in events if event.ts is not None]
-        time = nanoseconds([event.ts for event in events])
-    if not events:
+    timed = [event for event in events if event.ts is not None]
+    if len(timed) < len(events):
+        trace.skipped["an event without a time"] += len(events) - len(timed)
+    if not timed:
         return
+    events, time = timed, nanoseconds([event.ts for event in timed])
     if ph == "X":
-        durations = [*map(_DURATION, events)]
-        duration = usual_nanoseconds(durations)
-        if duration is None:
-            duration = nanoseconds([duration or 0 for duration in durations])
+        duration = nanoseconds([event.dur or 0 for event in events])
         if (duration < 0).any():
             trace.skipped[BELOW_ZERO] += int((duration < 0).sum())
             duration = duration.clip(0)
@@ -189,21 +182,14 @@ def _sort(trace: Trace, event: TraceEvent) -> int:
 
 
 def _instants(trace: Trace, events: list[TraceEvent], time: NDArray[np.int64]) -> None:
-    about_memory = [event.name == "[memory]" for event in events]
-    if all(about_memory):
-        marks.memory(trace, events, time)
-        return
-    chosen = np.array(about_memory)
-    marks.memory(trace, [event for event in events if event.name == "[memory]"], time[chosen])
-    rest = []
-    for row in np.flatnonzero(~chosen).tolist():
-        if events[row].name in _OMITTED:
-            trace.omitted[_OMITTED[events[row].name or ""]] += 1
-        else:
-            rest.append(row)
-    if rest:
-        own = [events[row] for row in rest]
-        host_events.named(trace, own, time[rest], np.zeros(len(rest), np.int64), "annotation")
+    memory = [row for row, event in enumerate(events) if event.name == "[memory]"]
+    others = [row for row, event in enumerate(events) if event.name not in ("[memory]", *_OMITTED)]
+    trace.omitted.update(_OMITTED[event.name] for event in events if event.name in _OMITTED)
+    if memory:
+        marks.memory(trace, [events[row] for row in memory], time[memory])
+    if others:
+        own, durations = [events[row] for row in others], np.zeros(len(others), np.int64)
+        host_events.named(trace, own, time[others], durations, "annotation")
 
 
 def _facts(trace: Trace, header: dict[str, object]) -> None:

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from holter.importers.kineto.event_args import decode_args, mapping
-from holter.importers.kineto.threads import whole
+from holter.importers.kineto.threads import whole_or
 from holter.importers.trace import MOST_NAMES, Trace, whole_numbers
 
 if TYPE_CHECKING:
@@ -79,15 +79,10 @@ class Flows:
             if here[0] == "t":
                 self._waiting[key] = here
         if rows:
-            time_, duration, thread, target, words = zip(*rows, strict=True)
-            self._trace.append(
-                "flows",
-                time=np.array(time_, np.int64),
-                duration=np.array(duration, np.int64),
-                thread=np.array(thread, np.int64),
-                target=np.array(target, np.int64),
-                kind=self._trace.text(list(words)),
-            )
+            *numbers, words = zip(*rows, strict=True)
+            names = ("time", "duration", "thread", "target")
+            columns = dict(zip(names, np.array(numbers, np.int64), strict=True))
+            self._trace.append("flows", **columns, kind=self._trace.text(words))
 
     def close(self) -> None:
         """Say how many ends had no other."""
@@ -205,24 +200,19 @@ def memory_rows(
 
 def counters(trace: Trace, events: list[TraceEvent], time: NDArray[np.int64]) -> None:
     """Take in counters, each series by itself."""
-    at: list[int] = []
-    processes: list[int] = []
-    told: list[str] = []
-    values: list[float] = []
-    for event, when in zip(events, time.tolist(), strict=True):
+    rows: list[tuple[int, int, str, float]] = []
+    for event, at in zip(events, time.tolist(), strict=True):
         series = mapping(event.args)
         numbers = {k: v for k, v in series.items() if isinstance(v, int | float) and not isinstance(v, bool)}
-        name = event.name or ""
+        process, name = whole_or(event.pid, 0), event.name or ""
         for key, value in numbers.items():
-            at.append(when)
-            processes.append(whole(event.pid) or 0)
-            told.append(name if len(numbers) == 1 else f"{name}/{key}")
-            values.append(float(value))
-    if told:
+            rows.append((at, process, name if len(numbers) == 1 else f"{name}/{key}", float(value)))
+    if rows:
+        times, processes, names, values = zip(*rows, strict=True)
         trace.append(
             "counters",
-            time=np.array(at, np.int64),
+            time=np.array(times, np.int64),
             process=np.array(processes, np.int64),
-            name=trace.text(told),
+            name=trace.text(names),
             value=np.array(values, np.float64),
         )

@@ -56,13 +56,14 @@ class UsualEvents:
         LookupError: Nothing is compiled here that could.
     """
 
+    _names: NDArray[np.int32]
+    _details: NDArray[np.int32]
+    """The numbers that the trace gives to texts, by those that the scanner gives them."""
+
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         self._scanner = Scanner(RULES)
-        self._texts = trace.staging.texts
-        self._names = self._details = np.zeros(0, np.int32)
-        """The numbers that the trace gives to texts, by those that the scanner gives them."""
-        self._told: list[str] = []
+        self._forget()
         self._scanned: Scanned | None = None
         self._looked, self._left = 0, 0
 
@@ -181,7 +182,7 @@ class UsualEvents:
         self._scanner.forget()
         self._texts = self._trace.staging.texts
         self._names = self._details = np.zeros(0, np.int32)
-        self._told = []
+        self._told: list[str] = []
 
 
 def _or(numbers: NDArray[np.int64], default: Any) -> NDArray[np.int64]:

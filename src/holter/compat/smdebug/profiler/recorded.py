@@ -188,7 +188,7 @@ def _spans(rows: Table, loaders: dict[int, Document]) -> Table:
     step = rows["phase"] == "step"
     phase[step] = [f"Step:ModeKeys.{mode.upper()}" for mode in rows["mode"][step].tolist()]
     name[step] = phase[step]
-    args = [{} if number < 0 else {"step_num": number} for number in rows["step"].tolist()]
+    args = _steps(rows)
     for row in np.flatnonzero(rows["worker"] >= 0).tolist():
         args[row]["worker_id"] = int(rows["worker"][row])
     for row in np.flatnonzero(rows["phase"] == "data_loading").tolist():
@@ -205,27 +205,24 @@ def _spans(rows: Table, loaders: dict[int, Document]) -> Table:
     return _table(rows, name, phase, rows["thread"].astype(np.int64), args)
 
 
+def _steps(rows: Table) -> list[dict[str, object]]:
+    """Return the arguments of events that say their steps."""
+    return [{} if step < 0 else {"step_num": step} for step in rows["step"].tolist()]
+
+
 def _operators(rows: Table) -> Table:
     rows = rows.where((rows["kind"] == "operator") | (rows["kind"] == "annotation"))
     kinds = rows["kind"].astype(str)
     phase = np.where(kinds == "operator", "cpu_functions", "Annotation").astype(object)
-    args = [
-        mapping(text) | {"tid": thread, "device": "cpu"} | ({} if step < 0 else {"step_num": step})
-        for text, thread, step in zip(
-            rows["detail"].tolist(), rows["thread"].tolist(), rows["step"].tolist(), strict=True
-        )
-    ]
+    details = zip(rows["detail"].tolist(), rows["thread"].tolist(), _steps(rows), strict=True)
+    args = [mapping(text) | {"tid": thread, "device": "cpu"} | step for text, thread, step in details]
     return _table(rows, rows["name"], phase, rows["thread"], args)
 
 
 def _kernels(rows: Table) -> Table:
     phase = np.array([f"gpu_functions-dev:{device}" for device in rows["device"].tolist()], object)
-    args = [
-        {"tid": stream, "device": device} | ({} if step < 0 else {"step_num": step})
-        for stream, device, step in zip(
-            rows["stream"].tolist(), rows["device"].tolist(), rows["step"].tolist(), strict=True
-        )
-    ]
+    places = zip(rows["stream"].tolist(), rows["device"].tolist(), _steps(rows), strict=True)
+    args = [{"tid": stream, "device": device} | step for stream, device, step in places]
     return _table(rows, rows["name"], phase, rows["stream"].astype(np.int64), args)
 
 

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from holter.compat.smdebug.profiler.algorithm_metrics_reader import AlgorithmMetricsReader
     from holter.compat.smdebug.profiler.system_metrics_reader import SystemMetricsReader
 
-_WIDTH = 300
-
 
 class TimelineCharts(Charts):
     """A chart for each dimension, a line for each device, all of one stretch of time."""
@@ -72,8 +70,7 @@ class TimelineCharts(Charts):
         """Return the charts as data."""
         rows = last_points(self.system_metrics_reader.source.readings(*self._range), self.x)
         found = lines(rows, *self._asked)
-        edges = edges_of(found, _WIDTH)
-        seconds = ((edges[:-1] + edges[1:]) / 2e6 - edges[0] / 1e6).tolist()
+        edges, seconds = edges_of(found)
         return [
             Figure(
                 title=dimension or "rates",
