@@ -40,8 +40,6 @@ _REASONS = {
     ".rar": "unpack it first",
     ".7z": "unpack it first",
 }
-
-
 _POINTER = "it is a pointer of Git LFS, not the file itself: fetch that first with `git lfs pull`"
 _POINTS = b"version https://git-lfs.github.com/spec/"
 
@@ -109,15 +107,15 @@ def files(
                 continue
             if importer is not None:
                 yield FileToImport(file, str(file), importer)
-            elif file == path or reason == _POINTER or (reason and _to_export(file, reason)):
+            # Of the files in a folder, those are worth a word that can be made readable, and were not yet.
+            elif (
+                file == path
+                or reason == _POINTER
+                or (reason and "first" in reason and not file.with_suffix(".sqlite").exists())
+            ):
                 report.skip(str(file), reason or "its format is unknown")
         if len(inside) > MOST_FILES:
             report.skip(str(path), f"files beyond the first {MOST_FILES:,}", len(inside) - MOST_FILES)
-
-
-def _to_export(file: Path, reason: str) -> bool:
-    """Tell whether a file of a folder is worth a word: it can be made readable, and was not yet."""
-    return "first" in reason and not file.with_suffix(".sqlite").exists()
 
 
 def _is_pointer(file: Path) -> bool:

@@ -23,8 +23,6 @@ MOST_TEXT = 64 << 20
 """Characters of distinct names and details kept in memory; beyond, they go to disk too, and begin anew."""
 
 Rows = dict[str, Any]
-
-
 Text = str | bytes
 """A text; bytes are a JSON object, in UTF-8."""
 

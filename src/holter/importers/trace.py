@@ -94,6 +94,12 @@ class Trace:
         if self._on_read is not None:
             self._on_read(str(self.path), read, self.path.stat().st_size)
 
+    def lengths(self, duration: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return durations, negative ones as 0; counts these."""
+        if (duration < 0).any():
+            self.skipped["a duration below 0, taken as 0"] += int((duration < 0).sum())
+        return duration.clip(0)
+
     def append(self, table: str, **columns: NDArray[Any]) -> None:
         """Take in rows; times that no clock shows are left out."""
         time = columns["time"]

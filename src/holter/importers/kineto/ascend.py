@@ -17,7 +17,7 @@ from holter.importers.trace import whole_numbers
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from holter.importers.kineto.events import TraceEvent
+    from holter.importers.kineto.event_args import TraceEvent
     from holter.importers.trace import Trace
 
 COLLECTIVES = "Communication Kernel"

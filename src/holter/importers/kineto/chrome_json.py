@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.importers.kineto import ascend, device_events, host_events, marks, named_devices, scanning
-from holter.importers.kineto.moments import BELOW_ZERO, nanoseconds
+from holter.importers.kineto.moments import nanoseconds
 from holter.importers.kineto.trace_events import UTF_16, TraceEvents
 from holter.importers.kineto.usual_events import UsualEvents
 from holter.importers.report import UnreadableError, own_fault
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from holter.importers.kineto.events import TraceEvent
+    from holter.importers.kineto.event_args import TraceEvent
     from holter.importers.trace import Trace
 
 FORMAT = "chrome-json"
@@ -132,10 +132,7 @@ def _take(
         return
     events, time = timed, nanoseconds([event.ts for event in timed])
     if ph == "X":
-        duration = nanoseconds([event.dur or 0 for event in events])
-        if (duration < 0).any():
-            trace.skipped[BELOW_ZERO] += int((duration < 0).sum())
-            duration = duration.clip(0)
+        duration = trace.lengths(nanoseconds([event.dur or 0 for event in events]))
         _READERS.get(cat, _other)(trace, events, time, duration)
     elif ph in ("B", "b", "S"):
         host_events.named(trace, *pairs.take(events, time), "operator")

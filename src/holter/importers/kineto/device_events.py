@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from holter.importers.kineto.events import TraceEvent
+    from holter.importers.kineto.event_args import TraceEvent
     from holter.importers.trace import Trace
 
 KERNELS = frozenset(("kernel", "concurrent_kernel", "mtia_ccp_events", "hpu_op"))

@@ -1,4 +1,4 @@
-"""Decode what trace events carry besides times and names: typed where tables have a column, else as text."""
+"""Events of a trace in Chrome's format, and their arguments: typed where tables have a column, else text."""
 
 from __future__ import annotations
 
@@ -14,12 +14,25 @@ from msgspec import Raw
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from holter.importers.kineto.events import TraceEvent
     from holter.importers.trace import Trace
 
 
 _ARGS = attrgetter("args")
 _ENCODE = msgspec.json.Encoder().encode
+
+
+class TraceEvent(msgspec.Struct, gc=False):
+    """One event; `ts` and `dur` in microseconds, as some write them as text; `args` not decoded yet."""
+
+    ph: str = ""
+    cat: str | None = None
+    name: str | None = None
+    pid: int | str | None = None
+    tid: int | str | None = None
+    ts: int | float | str | None = None
+    dur: int | float | str | None = None
+    args: Raw = Raw(b"{}")
+    id: int | str | None = None
 
 
 def details(trace: Trace, args: list[Any]) -> NDArray[np.int32]:

@@ -15,7 +15,7 @@ from holter.importers.trace import whole_numbers
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from holter.importers.kineto.events import TraceEvent
+    from holter.importers.kineto.event_args import TraceEvent
     from holter.importers.trace import Trace
 
 LONGEST_DETAIL = 1 << 16
@@ -25,6 +25,7 @@ ANNOTATIONS = frozenset(("user_annotation",))
 PYTHON = frozenset(("python_function",))
 _STEP = re.compile(r"ProfilerStep#(\d{1,9})")
 """What the profiler of PyTorch calls the annotation of a step."""
+_MODULE = re.compile(r"nn\.Module: ")
 _LAUNCH = re.compile(r"launch|memcpy|memset|runfunction|enqueue|submit", re.IGNORECASE)
 _WAIT = re.compile(r"synchronize|^(cuda|hip)Memcpy(WithStream|HtoD|DtoH)?$", re.IGNORECASE)
 _WAITS = tuple(
@@ -89,7 +90,7 @@ def python_rows(
 ) -> None:
     """Take in calls of Python functions and of modules, names by their numbers."""
     module, function = (np.int32(trace.staging.texts[kind]) for kind in ("module", "python"))
-    kinds = np.where(trace.texts_that(_is_module, name), module, function)
+    kinds = np.where(trace.texts_that(_MODULE.match, name), module, function)
     operator_rows(trace, name, thread, time, duration, kinds)
 
 
@@ -176,10 +177,6 @@ def steps(
     for row in rows.tolist():
         name = str(names[codes[row]])
         trace.step(int(name.partition("#")[2]), int(time[row]), int(time[row] + duration[row]), name)
-
-
-def _is_module(name: str) -> bool:
-    return name.startswith("nn.Module: ")
 
 
 def _names(events: list[TraceEvent]) -> list[str]:

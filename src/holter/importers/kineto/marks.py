@@ -15,15 +15,13 @@ from holter.importers.trace import MOST_NAMES, Trace, whole_numbers
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from holter.importers.kineto.events import TraceEvent
+    from holter.importers.kineto.event_args import TraceEvent
 
 MOST_OPEN = 1_000_000
 """Arrows and slices that wait for their other end, at most."""
 LAUNCH_FLOWS = frozenset(("ac2g", "async_cpu_to_gpu", "async", "async_gpu"))
 """Arrows from a launch to its kernel: the correlation of both says the same."""
 _DEVICE_TYPES = {0: "cpu", 1: "cuda", 6: "hip", 12: "xpu", 13: "mps", 15: "hpu", 19: "mtia", 20: "device"}
-
-
 _DEVICE_LABELS = ("GPU", "MTIA", "XPU", "HPU", "NPU")
 """PyTorch names the process of a device after the one that traced it, and says in a label which it is."""
 

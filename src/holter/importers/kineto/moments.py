@@ -12,10 +12,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-BELOW_ZERO = "a duration below 0, taken as 0"
-"""What is said of such."""
-
-
 def nanoseconds(microseconds: list[Any]) -> NDArray[np.int64]:
     """Return times in whole nanoseconds; one that 64 bits cannot hold becomes the latest there is."""
     try:

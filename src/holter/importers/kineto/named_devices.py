@@ -19,7 +19,7 @@ from holter.importers.trace import whole_numbers
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from holter.importers.kineto.events import TraceEvent
+    from holter.importers.kineto.event_args import TraceEvent
     from holter.importers.trace import Trace
 
 _XLA = re.compile(r"/device:(?P<kind>GPU|TPU|XLA_GPU|CUSTOM)[^:]*:(?P<number>\d{1,4})(?!\d)")

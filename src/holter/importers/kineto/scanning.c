@@ -60,8 +60,16 @@ typedef struct {
 typedef struct { const char *p, *end; } cursor;
 
 static uint32_t hashed(const char *at, int64_t length, uint64_t h) {
-    uint64_t word;
-    for (h ^= (uint64_t)length; length >= 8; at += 8, length -= 8) {
+    uint64_t word, other, g = h ^ 0xC2B2AE3D27D4EB4Fu;
+    for (h ^= (uint64_t)length; length >= 16; at += 16, length -= 16) { /* two that need not wait for each other */
+        memcpy(&word, at, 8);
+        memcpy(&other, at + 8, 8);
+        h = (h ^ word) * 0x9E3779B97F4A7C15u;
+        g = (g ^ other) * 0xD6E8FEB86659FD93u;
+        h ^= h >> 29;
+        g ^= g >> 32;
+    }
+    for (h ^= g; length >= 8; at += 8, length -= 8) {
         memcpy(&word, at, 8);
         h = (h ^ word) * 0x9E3779B97F4A7C15u;
         h ^= h >> 29;

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw
 
-from holter.importers.kineto.events import TraceEvent
+from holter.importers.kineto.event_args import TraceEvent
 from holter.importers.report import UnreadableError
 
 zlib: Any

@@ -10,7 +10,7 @@ from holter.importers.kineto import marks
 from holter.importers.kineto.device_events import KernelArgs, WorkArgs, computing, copy_kind, placed
 from holter.importers.kineto.host_events import OperatorArgs, calls, operator_rows, python_rows, steps
 from holter.importers.kineto.kernel_kinds import collective, is_communication
-from holter.importers.kineto.moments import BELOW_ZERO, of_fractions
+from holter.importers.kineto.moments import of_fractions
 from holter.importers.kineto.scanning import ARROW, MARK, NONE, Scanned, Scanner, ScanRule
 
 if TYPE_CHECKING:
@@ -123,10 +123,7 @@ class UsualEvents:
             types, devices = _or(numbers[0], -1), _or(numbers[1], -1)
             marks.memory_rows(trace, time, types, devices, by_kind)
             return
-        duration = of_fractions(scanned.duration[rows])
-        if (duration < 0).any():
-            trace.skipped[BELOW_ZERO] += int((duration < 0).sum())
-            duration = duration.clip(0)
+        duration = trace.lengths(of_fractions(scanned.duration[rows]))
         process, own = scanned.process[rows], scanned.thread[rows]
         name = self._names[scanned.name[rows]]
         if rule in (_KERNEL, *_COPIES):

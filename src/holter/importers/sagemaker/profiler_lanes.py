@@ -13,7 +13,7 @@ from holter.importers.kineto.threads import whole, whole_or
 from holter.importers.kineto.trace_events import microseconds
 
 if TYPE_CHECKING:
-    from holter.importers.kineto.events import TraceEvent
+    from holter.importers.kineto.event_args import TraceEvent
 
 
 Args = dict[str, object]
