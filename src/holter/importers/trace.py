@@ -38,7 +38,7 @@ _UNTESTED = np.int8(-1)
 _DEVICE_TABLES = ("kernels", "memory_operations")
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z])(rank|worker|gpu|device|node)[-_.= ]?(\d{1,6})(?!\d)", re.IGNORECASE)
 _WRITER_IN_NAME = re.compile(r"(.+_\d+)\.\d{10,19}\.pt\.trace\.json(?:\.gz)?")
-"""What PyTorch's handler calls its files unless told otherwise: host, process, and when."""
+"""The default names of files of PyTorch's handler: host, process and time."""
 
 
 class Trace:
@@ -146,7 +146,7 @@ class Trace:
         return np.full(rows, self.staging.texts[text], np.int32)
 
     def stream(self, device: int, stream: int) -> None:
-        """Take in that something ran on a stream of a device; -1 for one that is not told."""
+        """Take in that something ran on a stream of a device; -1 for an unknown stream."""
         self._streams.add((min(max(device, -1), 2**15 - 1), min(max(stream, -1), 2**31 - 1)))
 
     def name(self, process: Any, thread: Any, text: str, position: int | None) -> None:
@@ -158,7 +158,7 @@ class Trace:
             known[1] = known[1] if position is None else position
 
     def step(self, number: int, begin: int, end: int, name: str, mode: str = "train") -> None:
-        """Take in when a step was; of a step that is told twice, the first."""
+        """Take in when a step was; of a step that comes twice, the first."""
         self._steps.setdefault((mode, number), (begin, end, name))
 
     def write(self, writer: Writer, rank: int, report: Report) -> None:

@@ -64,7 +64,7 @@ class Category:
         return (self.start_step, self.num_steps) != (None, None)
 
     def extras(self) -> dict[str, str]:
-        """Return what this category has beside its range, by the names of the file."""
+        """Return the settings besides the range, by their names in the file."""
         return {}
 
     def serialize(self) -> str:

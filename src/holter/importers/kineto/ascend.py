@@ -1,4 +1,4 @@
-"""Rows of what a trace of Ascend (msprof) tells of its device: tasks of streams, collectives, iterations."""
+"""Reads the device's events in a trace of Ascend (msprof): tasks of streams, collectives, iterations."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def tasks(
 def collectives(
     trace: Trace, events: list[TraceEvent], time: NDArray[np.int64], duration: NDArray[np.int64]
 ) -> None:
-    """Take in whole collectives as kernels; their stream is not told."""
+    """Take in whole collectives as kernels; the trace does not name their stream."""
     names = [event.name or "" for event in events]
     columns = computing(trace, trace.text(names))
     columns["kind"] = trace.same("communication", len(events))

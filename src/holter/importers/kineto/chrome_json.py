@@ -91,7 +91,7 @@ def _read(
                 _take(trace, ph, cat, group, flows, pairs)
             except (UnreadableError, OSError, MemoryError):
                 raise
-            except Exception as error:  # events of one kind are lost, and who is at fault is said
+            except Exception as error:  # the events of one kind are lost, and the report says by whose fault
                 trace.skipped[f"events of {(cat or ph)[:40]!r}, by {own_fault(error)}"] += len(group)
     host_events.named(trace, *pairs.close(trace.last), "operator")
     flows.close()

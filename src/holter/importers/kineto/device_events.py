@@ -1,4 +1,4 @@
-"""Rows of what a torch.profiler trace tells of accelerators: kernels, copies and fills, waits on streams."""
+"""Reads the events of accelerators in a trace of torch.profiler: kernels, copies, fills, waits on streams."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ _NO_ARGS = WorkArgs()
 def device_work(
     trace: Trace, events: list[TraceEvent], time: NDArray[np.int64], duration: NDArray[np.int64]
 ) -> None:
-    """Take in what ran on accelerators: kernels, copies and fills, told apart by category and name."""
+    """Take in what ran on accelerators: kernels, copies and fills, by category and name."""
     if (events[0].cat or "").lower() in MEMORY:
         _take(trace, "memory_operations", events, time, duration)
         return
@@ -199,7 +199,7 @@ def copy_kind(name: str) -> tuple[str, str]:
 def _where(
     trace: Trace, events: list[TraceEvent], args: Sequence[WorkArgs]
 ) -> tuple[NDArray[np.int16], NDArray[np.int32]]:
-    """Return device and stream; -1 for a stream that the trace does not tell."""
+    """Return device and stream; -1 for an unknown stream."""
     told_devices, told_streams = [a.device for a in args], [a.stream for a in args]
     if None in told_devices:
         told_devices = [e.pid if d is None else d for e, d in zip(events, told_devices, strict=True)]

@@ -1,4 +1,4 @@
-"""Rows of what a torch.profiler trace tells of the host: operators, ranges, calls of the runtime, waits."""
+"""Reads the host's events in a trace of torch.profiler: operators, ranges, calls of the runtime, waits."""
 
 from __future__ import annotations
 

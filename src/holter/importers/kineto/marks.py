@@ -1,4 +1,4 @@
-"""Rows of what trace events tell besides stretches of time: names, counters, arrows, instants, open pairs."""
+"""Reads events that are no stretches of time: names, counters, arrows, instants, open pairs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _NameArgs(msgspec.Struct, gc=False):
 
 
 class MemoryArgs(msgspec.Struct, gc=False):
-    """What the allocator of PyTorch tells: of which device, and how many bytes."""
+    """The arguments of a mark of PyTorch's allocator: the device, and its bytes."""
 
     type: int = msgspec.field(default=-1, name="Device Type")
     device: int = msgspec.field(default=-1, name="Device Id")
@@ -83,7 +83,7 @@ class Flows:
             self._trace.append("flows", **columns, kind=self._trace.text(words))
 
     def close(self) -> None:
-        """Say how many ends had no other."""
+        """Count the arrows that have only one end."""
         if self._waiting:
             self._trace.skipped["an arrow with one end"] += len(self._waiting)
 
@@ -156,7 +156,7 @@ def names(trace: Trace, events: list[TraceEvent]) -> None:
 
 
 def memory(trace: Trace, events: list[TraceEvent], time: NDArray[np.int64]) -> None:
-    """Take in what PyTorch's allocator told: bytes allocated and reserved, else how much they changed."""
+    """Take in marks of PyTorch's allocator: bytes allocated and reserved, else how much they changed."""
     told = decode_args(events, MemoryArgs)
     memory_rows(
         trace,
@@ -178,7 +178,7 @@ def memory_rows(
     devices: NDArray[np.int64],
     told_bytes: dict[str, NDArray[np.float64]],
 ) -> None:
-    """Take in what the allocator told, of each device: bytes, NaN where it does not say."""
+    """Take in the allocator's bytes of each device; NaN where a mark has none."""
     for type_, number in sorted(set(zip(types.tolist(), devices.tolist(), strict=True))):
         own = (types == type_) & (devices == number)
         device = _DEVICE_TYPES.get(type_, f"device{type_}")

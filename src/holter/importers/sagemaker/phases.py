@@ -1,4 +1,4 @@
-"""What SageMaker's hook for PyTorch tells of training: steps and their parts, as ours."""
+"""Reads steps and their phases in the events of SageMaker's hook for PyTorch."""
 
 from __future__ import annotations
 

@@ -184,7 +184,7 @@ def _node(owner: str) -> str:
 
 
 def _told(metadata: dict[str, tuple[str, int]], key: str) -> tuple[str, int]:
-    """Return owner and begin of a trace by the empty file that lies beside it or above, if one does."""
+    """Return a trace's owner and begin by the name of an empty file in its folder or above it."""
     folder = key
     while "/" in folder:
         folder = folder.rpartition("/")[0]

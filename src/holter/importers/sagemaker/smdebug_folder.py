@@ -1,4 +1,4 @@
-"""What a folder of smdebug's tensors looks like: `collections/`, `index/`, `events/` and the end."""
+"""The layout of a folder of smdebug's tensors: `collections/`, `index/`, `events/` and the end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COLLECTIONS = re.compile(r"(.+)_collections\.json(?:\.json)?")
 
 
 def is_smdebug(folder: Path) -> bool:
-    """Tell whether a folder looks like one that smdebug wrote."""
+    """Return whether smdebug wrote a folder."""
     return (folder / "collections").is_dir() and not (folder / "job.json").exists()
 
 
@@ -30,7 +30,7 @@ def folders(path: Path) -> list[Path]:
 
 
 def collection_of(told: Document) -> dict[str, object]:
-    """Return one of smdebug's collections as a job of ours tells it."""
+    """Return one of smdebug's collections as `tensors.json` holds it."""
     modes: Document = told.get("save_config") or {}
     schedule = {
         str(mode).lower(): {

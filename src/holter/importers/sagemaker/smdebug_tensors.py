@@ -69,7 +69,7 @@ class TensorFolder:
         self.source = source.resolve()
         self.folder = folder
         self.ended = False
-        """Whether smdebug has said that nothing follows."""
+        """Whether smdebug has ended."""
         self.tensors = 0
         """Tensors and reductions that were read."""
         self.rows: Counter[str] = Counter()

@@ -43,7 +43,7 @@ PHASES = {
     "collate": "DataLoaderCollate",
 }
 """smdebug's word for a phase of ours, where it has one, else a word like its own. Steps, data loading,
-operators and kernels are told below."""
+operators and kernels have words of their own, see below."""
 _KINDS = {metric: kind for kind, metric in METRICS.items()}
 _DEVICE_TYPES = ("cpu", "gpu")
 _TABLES = ("spans", "operators", "kernels")

@@ -219,15 +219,15 @@ class Trial:
         return self.source.state(step, mode.label, own=True)
 
     def inputs(self, step: int, mode: ModeKeys = ModeKeys.GLOBAL) -> list[NDArray[Any]]:
-        """Return what the model was given at a step."""
+        """Return the model's inputs at a step."""
         return self._named("input", step, mode)
 
     def labels(self, step: int, mode: ModeKeys = ModeKeys.GLOBAL) -> list[NDArray[Any]]:
-        """Return what the model should have said at a step."""
+        """Return the labels at a step."""
         return self._named("label", step, mode)
 
     def predictions(self, step: int, mode: ModeKeys = ModeKeys.GLOBAL) -> list[NDArray[Any]]:
-        """Return what the model said at a step."""
+        """Return the model's predictions at a step."""
         return self._named("prediction", step, mode)
 
     def _named(self, word: str, step: int, mode: ModeKeys) -> list[NDArray[Any]]:
