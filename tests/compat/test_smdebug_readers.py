@@ -155,6 +155,10 @@ def test_a_job_of_holters(job):
     assert waits
     assert waits[0].event_args["num_workers"] == 4
     assert {event.node_id for event in steps} == {"node-0-0", "node-0-1"}
+    lanes = {(event.phase_pid, event.event_phase) for event in events}
+    assert len(lanes) == len({lane for lane, _ in lanes}) == len({phase for _, phase in lanes})
+    no_steps = LocalAlgorithmMetricsReader(job.url).get_events(0, file_suffix_filter=["model_timeline.json"])
+    assert no_steps == []
 
 
 def test_a_folder_that_is_no_job_is_a_sentence(tmp_path):

@@ -9,6 +9,7 @@ import resource
 import subprocess
 import sys
 import time
+from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -46,6 +47,23 @@ def staged(path):
 def only(report):
     (counts,) = report.skipped.values()
     return dict(counts)
+
+
+@pytest.mark.parametrize("compiled", ["0", "1"])
+def test_an_odd_event_costs_no_other_its_row(written, imported, monkeypatch, compiled):
+    """An argument of another type, a begin where slices are usual, no category: all are read."""
+    call = {"cat": "cuda_runtime", "name": "cudaFree", "args": {"correlation": "8"}}
+    no_category = {"ph": "X", "name": "none", "pid": 1, "tid": 2, "ts": 11, "dur": 1}
+    odd = [operator(1, **call), operator(2, ph="B"), operator(3, ph="E", name="op2"), no_category]
+    monkeypatch.setattr(trace_events, "BLOCK", 1 << 12)
+    monkeypatch.setenv("HOLTER_COMPILE", compiled)
+    scanning._library.cache_clear()
+    tables, report = imported(written(([operator(n) for n in range(40)] + odd) * 3))
+    scanning._library.cache_clear()
+    found = Counter(names(tables))
+    assert report.events == 3 * 44
+    assert not report.skipped
+    assert found == Counter({f"op{n}": 6 if n == 2 else 3 for n in range(40)}) + Counter(cudaFree=3, none=3)
 
 
 def test_cut_off(written, imported):

@@ -8,7 +8,9 @@ import struct
 
 import pytest
 
-from holter.importers import UnreadableError, protobuf
+from holter.importers import UnreadableError
+from holter.schema import protobuf
+from holter.schema.varint import BadMessageError
 
 
 def rows(tables, table, **where):
@@ -175,9 +177,9 @@ def test_numbers_of_messages():
         field(3, 1 << 63) + varint(2 << 3 | 1) + struct.pack("<d", 1.5) + varint(4 << 3 | 5) + bytes(4)
     )
     (one, number), (two, double), (three, four) = protobuf.fields(data)
-    assert (one, protobuf.whole(number), two, three) == (3, -(1 << 63), 2, 4)
+    assert (one, protobuf.signed(number), two, three) == (3, -(1 << 63), 2, 4)
     assert struct.unpack("<d", double) == (1.5,)
     assert bytes(four) == bytes(4)
     for bad in (b"\x0b", b"\x08", b"\x12\x05a", b"\xff" * 12):
-        with pytest.raises(protobuf.BadMessageError):
+        with pytest.raises(BadMessageError):
             list(protobuf.fields(memoryview(bad)))

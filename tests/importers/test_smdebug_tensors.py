@@ -14,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holter.compat import smdebug as smd
-from holter.importers.sagemaker.event_records import BadRecordError, event
+from holter.importers.sagemaker.event_records import event
 from holter.importers.sagemaker.smdebug_tensors import NotSmdebugError, TensorFolder
+from holter.schema.varint import BadMessageError
 from holter.store import job
 
 DATA = Path(__file__).parent / "data"
@@ -124,12 +125,12 @@ def test_a_record_that_is_cut_or_changed_anywhere(unpacked):
     record = data[entry["start_idx"] : entry["start_idx"] + entry["length"]]
     assert event(record).array.size == 1
     for cut in range(len(record)):
-        with pytest.raises(BadRecordError):
+        with pytest.raises(BadMessageError):
             event(record[:cut])
 
     @given(st.integers(0, len(record) - 1), st.integers(0, 255))
     def changed(at: int, byte: int) -> None:
-        with contextlib.suppress(BadRecordError):
+        with contextlib.suppress(BadMessageError):
             event(record[:at] + bytes([byte]) + record[at + 1 :])
 
     changed()

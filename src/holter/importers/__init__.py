@@ -1,6 +1,6 @@
 """Other tools' files, read into the tables of a job.
 
-Each module of the shelf below has `recognizes(path)`, which tells whether a file may be its own, and
+The module of each format has `recognizes(path)`, which returns whether a file may be of that format, and
 `read(path, trace)`, which takes the file's rows into a `Trace`.
 """
 

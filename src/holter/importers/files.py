@@ -40,14 +40,12 @@ _REASONS = {
     ".rar": "unpack it first",
     ".7z": "unpack it first",
 }
-
-
 _POINTER = "it is a pointer of Git LFS, not the file itself: fetch that first with `git lfs pull`"
 _POINTS = b"version https://git-lfs.github.com/spec/"
 
 
 class Importer(Protocol):
-    """A module of the shelf: it knows one format."""
+    """A module that reads one format."""
 
     FORMAT: str
 
@@ -58,7 +56,7 @@ class Importer(Protocol):
         """Read a file into a trace; raises `UnreadableError` or `OSError`."""
 
 
-SHELF: tuple[Importer, ...] = (sagemaker, xplane, nsight, chrome_json)
+IMPORTERS: tuple[Importer, ...] = (sagemaker, xplane, nsight, chrome_json)
 """In the order in which they are asked: those that know a file by its name and place first."""
 
 
@@ -72,14 +70,14 @@ class FileToImport(NamedTuple):
 
 
 def files(
-    paths: Sequence[Path], report: Report, room: Path, without: Collection[Path] = ()
+    paths: Sequence[Path], report: Report, unpacking: Path, without: Collection[Path] = ()
 ) -> Iterator[FileToImport]:
-    """Yield the files to import; what cannot be read is told in the report.
+    """Yield the files to import; the report names what cannot be read.
 
     Args:
         paths: Files, folders and archives (.zip).
-        report: Where it is told.
-        room: An empty folder to unpack archives in; each is gone again once its files were imported.
+        report: Names what cannot be read.
+        unpacking: An empty folder to unpack archives in; each is removed once its files are imported.
         without: Folders whose files are left out.
     """
     for path in paths:
@@ -99,9 +97,9 @@ def files(
             try:
                 reason = _POINTER if _is_pointer(file) else reason
                 if file.suffix.lower() == ".zip" and reason is None:
-                    yield from _unpacked(file, report, room)
+                    yield from _unpacked(file, report, unpacking)
                     continue
-                importer = None if reason else next((one for one in SHELF if one.recognizes(file)), None)
+                importer = None if reason else next((one for one in IMPORTERS if one.recognizes(file)), None)
                 if importer is None and reason is None and file == path and chrome_json.may_be(file):
                     importer = chrome_json
             except OSError as error:
@@ -109,15 +107,15 @@ def files(
                 continue
             if importer is not None:
                 yield FileToImport(file, str(file), importer)
-            elif file == path or reason == _POINTER or (reason and _to_export(file, reason)):
+            # Of the files in a folder, those are worth a word that can be made readable, and were not yet.
+            elif (
+                file == path
+                or reason == _POINTER
+                or (reason and "first" in reason and not file.with_suffix(".sqlite").exists())
+            ):
                 report.skip(str(file), reason or "its format is unknown")
         if len(inside) > MOST_FILES:
             report.skip(str(path), f"files beyond the first {MOST_FILES:,}", len(inside) - MOST_FILES)
-
-
-def _to_export(file: Path, reason: str) -> bool:
-    """Tell whether a file of a folder is worth a word: it can be made readable, and was not yet."""
-    return "first" in reason and not file.with_suffix(".sqlite").exists()
 
 
 def _is_pointer(file: Path) -> bool:
@@ -132,7 +130,7 @@ def _counted(path: Path) -> list[str | int]:
 
 
 def _once(inside: list[Path], report: Report) -> list[Path]:
-    """Leave out files beside which the same trace lies in another form; read both, it would be two ranks."""
+    """Leave out a file whose trace lies in the same folder in another form: both would be two ranks."""
     there, kept = set(inside), []
     for file in inside:
         twin = file.with_suffix("") if file.suffix == ".gz" else None
@@ -150,9 +148,9 @@ def _once(inside: list[Path], report: Report) -> list[Path]:
     return kept
 
 
-def _unpacked(archive: Path, report: Report, room: Path) -> Iterator[FileToImport]:
+def _unpacked(archive: Path, report: Report, unpacking: Path) -> Iterator[FileToImport]:
     """Yield the files of an archive, unpacked one by one under names of their own: theirs lead nowhere."""
-    target = room / archive.name
+    target = unpacking / archive.name
     target.mkdir()
     try:
         with zipfile.ZipFile(archive) as packed:
@@ -166,7 +164,7 @@ def _unpacked(archive: Path, report: Report, room: Path) -> Iterator[FileToImpor
                 file.parent.mkdir()
                 with packed.open(member) as source, file.open("wb") as copy:
                     shutil.copyfileobj(source, copy, 1 << 20)
-                importer = next((one for one in SHELF if one.recognizes(file)), None)
+                importer = next((one for one in IMPORTERS if one.recognizes(file)), None)
                 if importer is not None:
                     yield FileToImport(file, f"{archive}/{member.filename}", importer)
                 shutil.rmtree(file.parent)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from holter.importers.files import files
-from holter.importers.protobuf import BadMessageError
 from holter.importers.report import Report, UnreadableError, own_fault
 from holter.importers.sagemaker.smdebug_folder import PARTS, folders
 from holter.importers.sagemaker.smdebug_tensors import MissingCollectionsError, TensorFolder
 from holter.importers.trace import Trace
+from holter.schema.varint import BadMessageError
 from holter.store import job
 from holter.store.compact import MIN_FILES, compact
 from holter.store.writer import Writer
@@ -46,7 +46,7 @@ ROWS_A_FILE = 245_760
 def import_paths(
     paths: Sequence[Path], folder: JobFolder, *, on_progress: Callable[[str, int, int], None] | None = None
 ) -> Report:
-    """Import traces into a job. A file that cannot be read costs only itself, and is told in the report.
+    """Import traces into a job. A file that cannot be read costs only itself, and the report names it.
 
     Memory is bounded whatever the size of the files; while one is read, its rows lie on the temporary disk.
 
@@ -173,7 +173,7 @@ class _Job:
         self._cpus: dict[str, int] = {}
 
     def take(self, trace: Trace, label: str, importer: Importer) -> None:
-        """Read one file and write its rows; what goes wrong is told in the report."""
+        """Read one file and write its rows; the report holds what goes wrong."""
         report = self._report
         try:
             _read(trace, importer)

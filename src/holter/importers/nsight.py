@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.importers.kineto import host_events
-from holter.importers.kineto.kernel_kinds import collective, is_communication
+from holter.importers.kineto.device_events import kernels, placed
 from holter.importers.report import UnreadableError
+from holter.importers.trace import whole_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -24,18 +25,8 @@ FORMAT = "nsight-sqlite"
 
 _MAGIC = b"SQLite format 3\0"
 _ROWS = 20_000
-_COPIES = {
-    1: "h2d",
-    2: "d2h",
-    3: "h2d",
-    4: "d2h",
-    5: "d2d",
-    6: "d2d",
-    7: "d2d",
-    8: "d2d",
-    9: "h2h",
-    10: "p2p",
-}
+_COPIES = {1: "h2d", 2: "d2h", 3: "h2d", 4: "d2h", 9: "h2h", 10: "p2p"}
+"""Kinds of copies by their numbers; the others stay on the device."""
 _HOST_MEMORY = {0: "pageable", 1: "pinned"}
 _VERSION = re.compile(r"_v\d+$")
 _MPI_RANK = re.compile(r"MPI Rank (\d{1,9})")
@@ -182,33 +173,19 @@ class _Database:
 
     def _device(self, rows: Rows) -> dict[str, NDArray[Any]]:
         time, duration = _times(rows)
-        device, stream = ([_number(row[n]) for row in rows] for n in (2, 3))
-        for both in set(zip(device, stream, strict=True)):
-            self._trace.stream(*both)
+        device, stream = placed(self._trace, *(whole_numbers([row[n] for row in rows]) for n in (2, 3)))
         return {
             "time": time,
             "duration": duration,
-            "device": np.array(device).clip(-1, 32767).astype(np.int16),
-            "stream": np.array(stream).clip(-1, 2**31 - 1).astype(np.int32),
+            "device": device,
+            "stream": stream,
             "correlation": self._correlations((row[4], row[5]) for row in rows),
         }
 
     def _kernels(self, rows: Rows) -> None:
-        names = [_text(row[-1]) for row in rows]
-        kinds = ["communication" if is_communication(name) else "compute" for name in names]
-        which = [collective(name) if is_communication(name) else "" for name in names]
-        text = self._trace.text
-        self._trace.append(
-            "kernels",
-            **self._device(rows),
-            name=text(names),
-            kind=text(kinds),
-            collective=text(which),
-            process_group=self._trace.same("", len(rows)),
-            group_size=np.zeros(len(rows), np.int32),
-            bytes=np.zeros(len(rows), np.int64),
-            detail=text([_detail(row[6:-1]) for row in rows]),
-        )
+        columns = kernels(self._trace, [_text(row[-1]) for row in rows])
+        details = self._trace.text([_detail(row[6:-1]) for row in rows])
+        self._trace.append("kernels", **self._device(rows), **columns, detail=details)
 
     def _copies(self, rows: Rows, kinds: list[str]) -> None:
         memory = [_HOST_MEMORY.get(row[8], _HOST_MEMORY.get(row[9], "")) for row in rows]
@@ -255,16 +232,8 @@ class _Database:
             self._operators(rows, "annotation")
 
     def _operators(self, rows: Rows, kind: str) -> None:
-        time, duration = _times(rows)
-        self._trace.append(
-            "operators",
-            time=time,
-            duration=duration,
-            thread=self._threads(rows),
-            name=self._trace.text([_text(row[-1]) for row in rows]),
-            kind=self._trace.same(kind, len(rows)),
-            detail=self._trace.same("", len(rows)),
-        )
+        names = self._trace.text([_text(row[-1]) for row in rows])
+        host_events.operator_rows(self._trace, names, self._threads(rows), *_times(rows), kind)
 
 
 _KERNEL = (

@@ -6,7 +6,6 @@ import traceback
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 
 class UnreadableError(ValueError):
@@ -41,29 +40,18 @@ class Report:
     """By file, what a reader of its numbers should know."""
     start_ns: int | None = None
     end_ns: int | None = None
-    facts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    facts: dict[str, dict[str, object]] = field(default_factory=dict)
     """By file, what it says of its job: devices, world size, versions."""
 
     def skip(self, file: str, why: str, times: int = 1) -> None:
         """Count what could not be read of a file."""
         self.skipped.setdefault(file, Counter())[why] += times
 
-    def said(self) -> dict[str, Any]:
-        """Return what a job keeps of this."""
+    def said(self) -> dict[str, object]:
+        """Return the part that a job keeps."""
         facts = {file: known for file, known in self.facts.items() if known}
         return {"files": self.files, "ranks": self.ranks, "facts": facts}
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> dict[str, object]:
         """Return all this as plain values, for JSON."""
-        return {
-            "files": dict(self.files),
-            "ranks": dict(self.ranks),
-            "rows": dict(self.rows),
-            "events": self.events,
-            "omitted": dict(self.omitted),
-            "skipped": {file: dict(counts) for file, counts in self.skipped.items()},
-            "notes": dict(self.notes),
-            "start_ns": self.start_ns,
-            "end_ns": self.end_ns,
-            "facts": dict(self.facts),
-        }
+        return dict(vars(self))

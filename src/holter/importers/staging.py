@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from functools import cached_property
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Any
 
@@ -22,8 +23,6 @@ MOST_TEXT = 64 << 20
 """Characters of distinct names and details kept in memory; beyond, they go to disk too, and begin anew."""
 
 Rows = dict[str, Any]
-
-
 Text = str | bytes
 """A text; bytes are a JSON object, in UTF-8."""
 
@@ -54,7 +53,6 @@ class Staging:
         self.texts = Texts()
         self.rows: dict[str, int] = {}
         self._waiting: dict[str, list[Rows]] = {}
-        self._file: IO[bytes] | None = None
         self._parts: list[list[tuple[str, int, int, list[tuple[str, str]]]]] = [[]]
         self._kept_texts: list[tuple[int, int]] = []
         self._plain: list[str] = []
@@ -95,14 +93,11 @@ class Staging:
         waiting.clear()
 
     def _written(self, data: Any) -> tuple[int, int]:
-        file = self._disk()
-        at = file.seek(0, 2)
-        return at, file.write(data)
+        return self._file.seek(0, 2), self._file.write(data)
 
-    def _disk(self) -> IO[bytes]:
-        if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="holter-import-")  # noqa: SIM115 (closed with the trace)
-        return self._file
+    @cached_property
+    def _file(self) -> IO[bytes]:
+        return tempfile.TemporaryFile(prefix="holter-import-")
 
     def read(self, table: str) -> Iterator[Rows]:
         """Yield the rows of a table, some at a time; text as pairs of numbers and values."""
@@ -121,12 +116,11 @@ class Staging:
             yield {c: (array, values) if c in texts else array for c, array in _joined(waiting).items()}
 
     def _read(self, at: int, rows: int, kinds: list[tuple[str, str]]) -> Rows:
-        file = self._disk()
-        file.seek(at)
+        self._file.seek(at)
         columns: Rows = {}
         for column, kind in kinds:
             dtype = np.dtype(kind)
-            columns[column] = np.frombuffer(file.read(rows * dtype.itemsize), dtype)
+            columns[column] = np.frombuffer(self._file.read(rows * dtype.itemsize), dtype)
         return columns
 
     def listed(self) -> list[str]:
@@ -138,13 +132,12 @@ class Staging:
             self._plain += map(_plain, islice(self.texts, len(self._plain), None))
             return self._plain
         at, size = self._kept_texts[number]
-        file = self._disk()
-        file.seek(at)
-        return [*map(_plain, msgspec.msgpack.decode(file.read(size)))]
+        self._file.seek(at)
+        return [*map(_plain, msgspec.msgpack.decode(self._file.read(size)))]
 
     def close(self) -> None:
         """Give the disk back."""
-        if self._file is not None:
+        if "_file" in vars(self):
             self._file.close()
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.importers.kineto.threads import ThreadNumbers, whole
+from holter.importers.kineto.threads import ThreadNumbers, whole, whole_or
 from holter.importers.staging import Staging
 from holter.schema.tables import TABLES
 
@@ -38,7 +38,7 @@ _UNTESTED = np.int8(-1)
 _DEVICE_TABLES = ("kernels", "memory_operations")
 _RANK_IN_NAME = re.compile(r"(?:^|[^a-z])(rank|worker|gpu|device|node)[-_.= ]?(\d{1,6})(?!\d)", re.IGNORECASE)
 _WRITER_IN_NAME = re.compile(r"(.+_\d+)\.\d{10,19}\.pt\.trace\.json(?:\.gz)?")
-"""What PyTorch's handler calls its files unless told otherwise: host, process, and when."""
+"""The default names of files of PyTorch's handler: host, process and time."""
 
 
 class Trace:
@@ -52,7 +52,7 @@ class Trace:
         self.skipped: Counter[str] = Counter()
         self.omitted = report.omitted
         self.notes: list[str] = []
-        self.facts: dict[str, Any] = {}
+        self.facts: dict[str, object] = {}
         self.rank: int | None = None
         """The rank, where the file itself says it."""
         writer = _WRITER_IN_NAME.fullmatch(path.name)
@@ -73,7 +73,8 @@ class Trace:
         self._names: dict[tuple[str, str | None], list[Any]] = {}
         self._passed: dict[Callable[[str], object], tuple[Any, NDArray[np.int8]]] = {}
         self._first: int | None = None
-        self._last = 0
+        self.last = 0
+        """When the last of the rows so far ends, on the file's clock."""
 
     @property
     def offset_ns(self) -> int:
@@ -93,6 +94,12 @@ class Trace:
         if self._on_read is not None:
             self._on_read(str(self.path), read, self.path.stat().st_size)
 
+    def lengths(self, duration: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return durations, negative ones as 0; counts these."""
+        if (duration < 0).any():
+            self.skipped["a duration below 0, taken as 0"] += int((duration < 0).sum())
+        return duration.clip(0)
+
     def append(self, table: str, **columns: NDArray[Any]) -> None:
         """Take in rows; times that no clock shows are left out."""
         time = columns["time"]
@@ -111,7 +118,7 @@ class Trace:
         self.staging.append(table, **columns)
 
     def _seen(self, first: int, last: int) -> None:
-        self._last = last if self._first is None else max(self._last, last)
+        self.last = last if self._first is None else max(self.last, last)
         self._first = first if self._first is None else min(self._first, first)
 
     def text(self, texts: Sequence[Text]) -> NDArray[np.int32]:
@@ -139,7 +146,7 @@ class Trace:
         return np.full(rows, self.staging.texts[text], np.int32)
 
     def stream(self, device: int, stream: int) -> None:
-        """Take in that something ran on a stream of a device; -1 for one that is not told."""
+        """Take in that something ran on a stream of a device; -1 for an unknown stream."""
         self._streams.add((min(max(device, -1), 2**15 - 1), min(max(stream, -1), 2**31 - 1)))
 
     def name(self, process: Any, thread: Any, text: str, position: int | None) -> None:
@@ -151,7 +158,7 @@ class Trace:
             known[1] = known[1] if position is None else position
 
     def step(self, number: int, begin: int, end: int, name: str, mode: str = "train") -> None:
-        """Take in when a step was; of a step that is told twice, the first."""
+        """Take in when a step was; of a step that comes twice, the first."""
         self._steps.setdefault((mode, number), (begin, end, name))
 
     def write(self, writer: Writer, rank: int, report: Report) -> None:
@@ -159,9 +166,7 @@ class Trace:
         steps = sorted(
             (begin, end, number, mode, name) for (mode, number), (begin, end, name) in self._steps.items()
         )
-        begins = np.array([step[0] for step in steps], np.int64)
-        ends = np.array([step[1] for step in steps], np.int64)
-        numbers = np.array([step[2] for step in steps], np.int32)
+        begins, ends, numbers = (np.array([step[n] for step in steps], np.int64) for n in range(3))
 
         def by_time(time: NDArray[np.int64]) -> NDArray[np.int32]:
             return _within(time, begins, ends, numbers)
@@ -199,20 +204,19 @@ class Trace:
             )
             report.rows["spans"] += len(steps)
         if self._first is not None:
-            first, last = self._first + self.offset_ns, self._last + self.offset_ns
+            first, last = self._first + self.offset_ns, self.last + self.offset_ns
             report.start_ns = first if report.start_ns is None else min(report.start_ns, first)
             report.end_ns = last if report.end_ns is None else max(report.end_ns, last)
 
     def _write_tracks(self, writer: Writer, rank: int, report: Report) -> None:
-        tracks: list[tuple[str, int, int, int, str, int]] = []
-        for process in dict.fromkeys(process for process, _ in self.threads):
-            number = whole(process)
-            tracks.append(("process", -1 if number is None else number, -1, -1, *self.called(process, None)))
+        tracks: list[tuple[str, int, int, int, str, int]] = [
+            ("process", whole_or(process), -1, -1, *self.called(process, None))
+            for process in dict.fromkeys(process for process, _ in self.threads)
+        ]
         for (process, thread), number in self.threads.items():
-            own = whole(process)
             name, position = self.called(process, thread)
             name = name or (str(thread) if thread is not None and whole(thread) is None else "")
-            tracks.append(("thread", -1 if own is None else own, number, -1, name, position))
+            tracks.append(("thread", whole_or(process), number, -1, name, position))
         devices = {device for device, _ in self._streams}
         tracks += [("device", device, -1, device, *self.called(device, None)) for device in devices]
         for device, stream in self._streams:
@@ -250,14 +254,8 @@ class Trace:
         ordered = sorted((low, high, step) for step, (low, high) in ranges.items())
         if not ordered or any(a[1] >= b[0] for a, b in pairwise(ordered)):
             return None
-        lows, highs = (np.array([r[n] for r in ordered], np.int64) for n in (0, 1))
-        numbers = np.array([r[2] for r in ordered], np.int32)
+        lows, highs, numbers = (np.array([r[n] for r in ordered], np.int64) for n in range(3))
         return lambda correlations: _within(correlations, lows, highs + 1, numbers)
-
-    @property
-    def last(self) -> int:
-        """When the last of the rows so far ends, on the file's clock."""
-        return self._last
 
     def rank_by_name(self) -> int | None:
         """Return the rank in the file's name, None without one. A machine's number is not a rank."""
@@ -282,11 +280,11 @@ def whole_numbers(values: Iterable[Any], default: int = -1) -> NDArray[np.int64]
             return array.astype(np.int64)
     except (ValueError, OverflowError):
         pass
-    return np.array([default if (n := whole(v)) is None else n for v in listed], np.int64)
+    return np.array([whole_or(value, default) for value in listed], np.int64)
 
 
 def _within(
-    time: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64], numbers: NDArray[np.int32]
+    time: NDArray[np.int64], begins: NDArray[np.int64], ends: NDArray[np.int64], numbers: NDArray[np.int64]
 ) -> NDArray[np.int32]:
     """Return the number of the range that each value lies in; -1 for none."""
     at = np.searchsorted(begins, time, "right") - 1

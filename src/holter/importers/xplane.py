@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from holter.importers import protobuf
 from holter.importers.kineto import host_events
-from holter.importers.kineto.device_events import copy_kind
-from holter.importers.kineto.kernel_kinds import collective, is_communication
-from holter.importers.protobuf import BadMessageError, message, text, whole
+from holter.importers.kineto.device_events import copy_kind, kernels, placed
 from holter.importers.report import UnreadableError
+from holter.schema.protobuf import content, fields, signed, text
+from holter.schema.varint import BadMessageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,12 +66,12 @@ def read(path: Path, trace: Trace) -> None:
         # It is not closed here: what was read of it may still look at its pages.
         space = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     try:
-        for number, value in protobuf.fields(space):
+        for number, value in fields(space):
             trace.progress(0)
             if number == _HOSTS:
                 trace.facts["host"] = text(value)
             elif number == _PLANES:
-                _Plane(trace, message(value)).read()
+                _Plane(trace, content(value)).read()
     except BadMessageError as error:
         if not trace.events:
             raise UnreadableError(f"it is no XPlane: {error}") from None
@@ -92,28 +91,28 @@ class _Plane:
 
     def read(self) -> None:
         """Take in all lines of the plane."""
-        for number, value in protobuf.fields(self._data):
+        for number, value in fields(self._data):
             if number == _PLANE_NAME:
                 self._name = text(value)
             elif number == _PLANE_ID:
-                self._id = whole(value)
+                self._id = signed(value)
             elif number in (_EVENT_NAMES, _STAT_NAMES):
-                key, name = _entry(message(value))
+                key, name = _entry(content(value))
                 (self._names if number == _EVENT_NAMES else self._stats)[key] = name
         device = _DEVICE.search(self._name)
         self._trace.name(_HOST + self._id if device is None else int(device[1]), None, self._name, None)
-        for number, value in protobuf.fields(self._data):
+        for number, value in fields(self._data):
             if number == _LINES:
                 try:
-                    self._line(message(value), None if device is None else int(device[1]))
+                    self._line(content(value), None if device is None else int(device[1]))
                 except BadMessageError as error:
                     self._trace.skipped[f"a line of {self._name}: {error}"] += 1
 
     def _line(self, data: memoryview, device: int | None) -> None:
-        told: dict[int, Any] = {n: value for n, value in protobuf.fields(data) if n != _EVENTS}
-        name = text(told.get(_DISPLAY_NAME, b"")) or text(told.get(_LINE_NAME, b"")) if told else ""
-        number = whole(told.get(_DISPLAY_ID, 0)) or whole(told.get(_LINE_ID, 0))
-        start = whole(told.get(_LINE_TIME, 0))
+        line = dict(fields(data))
+        name = text(line.get(_DISPLAY_NAME, 0)) or text(line.get(_LINE_NAME, 0))
+        number = signed(line.get(_DISPLAY_ID, 0)) or signed(line.get(_LINE_ID, 0))
+        start = signed(line.get(_LINE_TIME, 0))
         stream = _STREAM.match(name)
         for events in self._events(data, start):
             if device is None:
@@ -129,21 +128,16 @@ class _Plane:
 
     def _events(self, data: memoryview, start: int) -> Iterator[list[_Event]]:
         events: list[_Event] = []
-        for number, value in protobuf.fields(data):
+        for number, value in fields(data):
             if number != _EVENTS:
                 continue
-            told: dict[int, Any] = {}
-            stats: dict[str, int | str] = {}
-            for own, content in protobuf.fields(message(value)):
-                if own == _STATS:
-                    key, stat = self._stat(message(content))
-                    stats[key] = stat
-                else:
-                    told[own] = content
+            parts = list(fields(content(value)))
+            stats = dict(self._stat(content(part)) for own, part in parts if own == _STATS)
+            event = dict(parts)
             self._trace.events += 1
-            time = start + round(whole(told.get(_OFFSET_PS, 0)) / 1000)
-            duration = max(0, round(whole(told.get(_DURATION_PS, 0)) / 1000))
-            events.append(_Event(self._names.get(whole(told.get(_EVENT, 0)), ""), time, duration, stats))
+            time = start + round(signed(event.get(_OFFSET_PS, 0)) / 1000)
+            duration = max(0, round(signed(event.get(_DURATION_PS, 0)) / 1000))
+            events.append(_Event(self._names.get(signed(event.get(_EVENT, 0)), ""), time, duration, stats))
             if len(events) >= _ROWS:
                 yield events
                 events = []
@@ -151,17 +145,13 @@ class _Plane:
             yield events
 
     def _stat(self, data: memoryview) -> tuple[str, int | str]:
-        name, told = "", 0  # type: str, int | str
-        for number, value_ in protobuf.fields(data):
-            if number == _STAT:
-                name = self._stats.get(whole(value_), "")
-            elif number in (_UINT, _INT):
-                told = whole(value_)
-            elif number == _STRING:
-                told = text(value_)
-            elif number == _REFERENCE:
-                told = self._stats.get(whole(value_), "")
-        return name, told
+        stat = dict(fields(data))
+        name = self._stats.get(signed(stat.get(_STAT, 0)), "")
+        if _STRING in stat:
+            return name, text(stat[_STRING])
+        if _REFERENCE in stat:
+            return name, self._stats.get(signed(stat[_REFERENCE]), "")
+        return name, signed(stat.get(_UINT, stat.get(_INT, 0)))
 
     def _host(self, events: list[_Event], thread: int) -> None:
         groups: dict[str, list[_Event]] = {"launch": [], "call": [], "operator": []}
@@ -196,76 +186,46 @@ class _Plane:
                 self._trace.step(int(event.name), event.time, end, f"step {event.name}")
 
     def _operators(self, events: list[_Event], thread: int, kind: str) -> None:
-        time, duration = _times(events)
-        self._trace.append(
-            "operators",
-            time=time,
-            duration=duration,
-            thread=np.full(len(events), thread, np.int64),
-            name=self._trace.text([event.name for event in events]),
-            kind=self._trace.same(kind, len(events)),
-            detail=self._trace.same("", len(events)),
-        )
+        names = self._trace.text([event.name for event in events])
+        threads = np.full(len(events), thread, np.int64)
+        host_events.operator_rows(self._trace, names, threads, *_times(events), kind)
 
     def _streams(self, events: list[_Event], device: int, stream: int, line: str) -> None:
-        copies = [event for event in events if _COPY.search(event.name)]
-        kernels = [event for event in events if not _COPY.search(event.name)]
-        text_, trace = self._trace.text, self._trace
-        trace.stream(device, stream)
+        trace = self._trace
         trace.name(device, stream, line, None)
-
-        def where(chosen: list[_Event]) -> dict[str, NDArray[Any]]:
-            time, duration = _times(chosen)
-            return {
-                "time": time,
-                "duration": duration,
-                "device": np.full(len(chosen), min(device, 32767), np.int16),
-                "stream": np.full(len(chosen), min(stream, 2**31 - 1), np.int32),
-                "correlation": _correlations(chosen),
-            }
-
-        if kernels:
-            kinds = ["communication" if is_communication(event.name) else "compute" for event in kernels]
-            which = [
-                collective(e.name) if kind == "communication" else ""
-                for e, kind in zip(kernels, kinds, strict=True)
-            ]
-            trace.append(
-                "kernels",
-                **where(kernels),
-                name=text_([event.name for event in kernels]),
-                kind=text_(kinds),
-                collective=text_(which),
-                process_group=trace.same("", len(kernels)),
-                group_size=np.zeros(len(kernels), np.int32),
-                bytes=np.zeros(len(kernels), np.int64),
-                detail=trace.same("", len(kernels)),
-            )
-        if copies:
-            told = [
+        copied = [event for event in events if _COPY.search(event.name)]
+        computed = [event for event in events if not _COPY.search(event.name)]
+        if computed:
+            columns = kernels(trace, [event.name for event in computed])
+            self._on_stream("kernels", computed, device, stream, columns)
+        if copied:
+            details = [
                 str(event.stats.get("memcpy_details", event.stats.get("memset_details", "")))
-                for event in copies
+                for event in copied
             ]
-            sizes = [match[1] if (match := _SIZE.search(detail)) else "0" for detail in told]
-            trace.append(
-                "memory_operations",
-                **where(copies),
-                kind=text_([copy_kind(event.name)[0] for event in copies]),
-                memory=text_([copy_kind(detail)[1] for detail in told]),
-                bytes=np.array([int(size[:15]) for size in sizes], np.int64),
-            )
+            sizes = [match[1] if (match := _SIZE.search(detail)) else "0" for detail in details]
+            columns = {
+                "kind": trace.text([copy_kind(event.name)[0] for event in copied]),
+                "memory": trace.text([copy_kind(detail)[1] for detail in details]),
+                "bytes": np.array([int(size[:15]) for size in sizes], np.int64),
+            }
+            self._on_stream("memory_operations", copied, device, stream, columns)
+
+    def _on_stream(
+        self, table: str, events: list[_Event], device: int, stream: int, columns: dict[str, NDArray[Any]]
+    ) -> None:
+        time, duration = _times(events)
+        devices, streams = (np.full(len(events), number) for number in (device, stream))
+        columns["device"], columns["stream"] = placed(self._trace, devices, streams)
+        correlation = _correlations(events)
+        self._trace.append(table, time=time, duration=duration, correlation=correlation, **columns)
 
 
 def _entry(data: memoryview) -> tuple[int, str]:
     """Return key and name of an entry of a map of names."""
-    key, name = 0, ""
-    for number, value in protobuf.fields(data):
-        if number == 1:
-            key = whole(value)
-        elif number == 2:
-            told = {own: content for own, content in protobuf.fields(message(value)) if own in (2, 4)}
-            name = text(told.get(4, memoryview(b""))) or text(told.get(2, memoryview(b"")))
-    return key, name
+    entry = dict(fields(data))
+    value = dict(fields(content(entry.get(2, 0))))
+    return signed(entry.get(1, 0)), text(value.get(4, 0)) or text(value.get(2, 0))
 
 
 def _times(events: list[_Event]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

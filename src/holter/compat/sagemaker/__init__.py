@@ -1,18 +1,16 @@
 """The configuration classes of `sagemaker.debugger`, translated."""
 
 from holter.compat.sagemaker.actions import SMS, ActionList, Email, StopTraining
-from holter.compat.sagemaker.profiling import (
+from holter.compat.sagemaker.categories import (
     DataloaderProfilingConfig,
     DetailedProfilingConfig,
-    FrameworkProfile,
     HorovodProfilingConfig,
-    Profiler,
-    ProfilerConfig,
     PythonProfiler,
     PythonProfilingConfig,
     SMDataParallelProfilingConfig,
     cProfileTimer,
 )
+from holter.compat.sagemaker.profiling import FrameworkProfile, Profiler, ProfilerConfig
 
 __all__ = [
     "SMS",

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
-from holter.actions import Action, BadAction
 from holter.actions._grammar import upstream
 from holter.actions._orders import choose
+
+if TYPE_CHECKING:
+    from holter.actions import Action
 
 
 @dataclass(frozen=True)
@@ -17,7 +19,7 @@ class StopTraining:
 
     training_job_prefix: str | None = None
 
-    def serialize(self) -> dict[str, Any]:
+    def serialize(self) -> dict[str, str]:
         """Return it as upstream's `action_json` holds it."""
         prefix = {"training_job_prefix": self.training_job_prefix} if self.training_job_prefix else {}
         return {"name": "stoptraining", **prefix}
@@ -29,7 +31,7 @@ class Email:
 
     email_address: str
 
-    def serialize(self) -> dict[str, Any]:
+    def serialize(self) -> dict[str, str]:
         """Return it as upstream's `action_json` holds it."""
         return {"name": "email", "endpoint": self.email_address}
 
@@ -40,7 +42,7 @@ class SMS:
 
     phone_number: str
 
-    def serialize(self) -> dict[str, Any]:
+    def serialize(self) -> dict[str, str]:
         """Return it as upstream's `action_json` holds it."""
         return {"name": "sms", "endpoint": self.phone_number}
 
@@ -54,7 +56,7 @@ class ActionList:
                 raise TypeError(f"ActionList takes StopTraining, Email and SMS, not {action!r}")
         self.actions = actions
 
-    def serialize(self) -> list[dict[str, Any]]:
+    def serialize(self) -> list[dict[str, str]]:
         """Return them as upstream's `action_json` holds them."""
         return [action.serialize() for action in self.actions]
 
@@ -69,6 +71,3 @@ def translated(actions: ActionList | StopTraining | Email | SMS | str) -> list[A
         many = actions if isinstance(actions, ActionList) else ActionList(actions)
         actions = json.dumps(many.serialize())
     return [order.action for order in choose([actions])] if upstream(actions) else []
-
-
-__all__ = ["SMS", "ActionList", "BadAction", "Email", "StopTraining", "translated"]

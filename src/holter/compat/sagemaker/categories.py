@@ -64,12 +64,12 @@ class Category:
         return (self.start_step, self.num_steps) != (None, None)
 
     def extras(self) -> dict[str, str]:
-        """Return what this category has beside its range, by the names of the file."""
+        """Return the settings besides the range, by their names in the file."""
         return {}
 
     def serialize(self) -> str:
         """Return what `profilerconfig.json` holds for this category: a text with a dictionary."""
-        entries: dict[str, Any] = {
+        entries = {
             "StartStep": self.start_step,
             "NumSteps": 1 if self.num_steps is None and self.start_step is not None else self.num_steps,
             "StartTimeInSecSinceEpoch": self.start_unix_time,

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from holter.agent.profilerconfig import ProfilerSettings, load, read
+from holter.agent.profilerconfig import read
 from holter.compat.sagemaker.categories import (
     CATEGORIES,
     Category,
     DataloaderProfilingConfig,
     DetailedProfilingConfig,
     HorovodProfilingConfig,
-    PythonProfiler,
     PythonProfilingConfig,
     SMDataParallelProfilingConfig,
     check,
     check_range,
-    cProfileTimer,
 )
 from holter.schema.metrics import INTERVALS_MS
 
@@ -149,7 +147,7 @@ class ProfilerConfig:
         self.profile_params = low_level
         self.disable_profiler = disable_profiler
 
-    def serialize(self) -> dict[str, Any]:
+    def serialize(self) -> dict[str, object]:
         """Return what `profilerconfig.json` holds.
 
         Raises:
@@ -175,20 +173,3 @@ class ProfilerConfig:
     def windows(self) -> tuple[Request, ...]:
         """Return the windows this asks for, as holter opens them."""
         return read(self.serialize()).windows
-
-
-__all__ = [
-    "DataloaderProfilingConfig",
-    "DetailedProfilingConfig",
-    "FrameworkProfile",
-    "HorovodProfilingConfig",
-    "Profiler",
-    "ProfilerConfig",
-    "ProfilerSettings",
-    "PythonProfiler",
-    "PythonProfilingConfig",
-    "SMDataParallelProfilingConfig",
-    "cProfileTimer",
-    "load",
-    "read",
-]

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from holter.rules import Issue, Window
 
 _OURS = ("self", "base_trial", "action_str", "other_trials")
-_SKIPPED = (TensorUnavailableForStep, StepUnavailable, TensorUnavailable)
+SKIPPED = (TensorUnavailableForStep, StepUnavailable, TensorUnavailable)
+"""A step that lacks something is skipped, and only that step."""
 _TYPES = (bool, int, float, str)
 
 
@@ -97,7 +98,7 @@ def _followed(made: Any, window: Window, upstream: Any, names: list[str]) -> Ite
             if met.end_of_rule:
                 step = 2**62
                 break
-        except _SKIPPED:
+        except SKIPPED:
             pass
         except (NoMoreData, StepNotYetAvailable):
             break

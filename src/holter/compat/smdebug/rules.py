@@ -10,15 +10,13 @@ import inspect
 import logging
 import sys
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from holter.compat.smdebug.adapter import adapted
+from holter.compat.smdebug.adapter import SKIPPED, adapted
 from holter.compat.smdebug.analysis.utils import no_refresh
 from holter.compat.smdebug.exceptions import (
     NoMoreProfilerData,
     RuleEvaluationConditionMet,
-    StepUnavailable,
-    TensorUnavailable,
     TensorUnavailableForStep,
 )
 
@@ -28,8 +26,13 @@ if TYPE_CHECKING:
     from holter.compat.smdebug.core.tensor import Tensor
     from holter.compat.smdebug.trials.trial import Trial
 
-SKIPPED = (TensorUnavailableForStep, StepUnavailable, TensorUnavailable)
-"""What a step lacks makes the rule skip that step, and nothing else."""
+
+class _Report(TypedDict):
+    RuleTriggered: int
+    Violations: int
+    Details: dict[str, object]
+    Datapoints: int
+    RuleParameters: str
 
 
 class RequiredTensors:
@@ -108,7 +111,7 @@ class Rule(ABC):
         self.req_tensors = RequiredTensors(base_trial)
         self.rule_name = type(self).__name__
         self.logger = logging.getLogger(f"holter.rules.{self.rule_name}")
-        self.report: dict[str, Any] = {
+        self.report: _Report = {
             "RuleTriggered": 0,
             "Violations": 0,
             "Details": {},

@@ -1,21 +1,23 @@
-"""Rows of what a trace of Ascend (msprof) tells of its device: tasks of streams, collectives, iterations."""
+"""Reads the device's events in a trace of Ascend (msprof): tasks of streams, collectives, iterations."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
 from holter.importers.kineto import host_events
+from holter.importers.kineto.device_events import computing, copies, placed
 from holter.importers.kineto.event_args import decode_args
 from holter.importers.kineto.kernel_kinds import collective
+from holter.importers.trace import whole_numbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from holter.importers.kineto.events import TraceEvent
+    from holter.importers.kineto.event_args import TraceEvent
     from holter.importers.trace import Trace
 
 COLLECTIVES = "Communication Kernel"
@@ -38,55 +40,45 @@ def tasks(
 ) -> None:
     """Take in tasks: computing ones are kernels, copies memory operations, the rest lies over a stream."""
     args = decode_args(events, _TaskArgs)
-    device = trace.rank_by_name() or 0
     rows: dict[str, list[int]] = {"kernels": [], "memory_operations": [], "operators": []}
     for row, a in enumerate(args):
         task = a.task or ""
         computes = task.startswith(("AI_", "MIX_", "KERNEL_"))
         table = "kernels" if computes else "memory_operations" if "MEMCPY" in task else "operators"
         rows[table].append(row)
-    streams = np.array([-1 if a.stream is None else min(max(a.stream, -1), 2**31 - 1) for a in args])
-    for stream in np.unique(streams).tolist():
-        trace.stream(device, stream)
+    devices, streams = _placed(trace, whole_numbers([a.stream for a in args]))
     for table, listed in rows.items():
         if not listed:
             continue
         at = np.array(listed)
         names = trace.text([events[row].name or "" for row in listed])
-        count, none = len(listed), trace.same("", len(listed))
-        own: dict[str, NDArray[Any]] = {"device": np.full(count, device, np.int16), "stream": streams[at]}
-        if table == "kernels":
-            own |= {"name": names, "kind": trace.same("compute", count), "collective": none}
-            own |= {"process_group": none, "detail": none}
-        elif table == "memory_operations":
-            own |= {"kind": trace.same("d2d", count), "memory": none}
-        else:
-            waits = [
-                "device_wait" if "WAIT" in (args[row].task or "") else "device_annotation" for row in listed
-            ]
-            own = {"thread": streams[at], "name": names, "kind": trace.text(waits), "detail": none}
-        trace.append(table, time=time[at], duration=duration[at], **own)
+        if table == "operators":
+            waits = ["WAIT" in (args[row].task or "") for row in listed]
+            kinds = trace.text(["device_wait" if wait else "device_annotation" for wait in waits])
+            threads = streams[at].astype(np.int64)
+            host_events.operator_rows(trace, names, threads, time[at], duration[at], kinds)
+            continue
+        moved = np.zeros(len(listed), np.int64)
+        own = computing(trace, names) if table == "kernels" else copies(trace, [""] * len(listed), moved)
+        where = {"device": devices[at], "stream": streams[at]}
+        trace.append(table, time=time[at], duration=duration[at], **where, **own)
 
 
 def collectives(
     trace: Trace, events: list[TraceEvent], time: NDArray[np.int64], duration: NDArray[np.int64]
 ) -> None:
-    """Take in whole collectives as kernels; their stream is not told."""
-    device, count = trace.rank_by_name() or 0, len(events)
+    """Take in whole collectives as kernels; the trace does not name their stream."""
     names = [event.name or "" for event in events]
-    trace.stream(device, -1)
-    trace.append(
-        "kernels",
-        time=time,
-        duration=duration,
-        device=np.full(count, device, np.int16),
-        stream=np.full(count, -1, np.int32),
-        name=trace.text(names),
-        kind=trace.same("communication", count),
-        collective=trace.text([collective(name) for name in names]),
-        process_group=trace.same("", count),
-        detail=trace.same("", count),
-    )
+    columns = computing(trace, trace.text(names))
+    columns["kind"] = trace.same("communication", len(events))
+    columns["collective"] = trace.text([collective(name) for name in names])
+    device, stream = _placed(trace, np.full(len(events), -1))
+    trace.append("kernels", time=time, duration=duration, device=device, stream=stream, **columns)
+
+
+def _placed(trace: Trace, streams: NDArray[np.int64]) -> tuple[NDArray[np.int16], NDArray[np.int32]]:
+    """Return the columns of the device, which the file's name tells, and of streams."""
+    return placed(trace, np.full(len(streams), trace.rank_by_name() or 0), streams)
 
 
 def iterations(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from collections import defaultdict
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.importers.kineto import ascend, device_events, host_events, marks, named_devices, scanning
-from holter.importers.kineto.event_shapes import shape
-from holter.importers.kineto.moments import BELOW_ZERO, nanoseconds, usual_nanoseconds
+from holter.importers.kineto.moments import nanoseconds
 from holter.importers.kineto.trace_events import UTF_16, TraceEvents
 from holter.importers.kineto.usual_events import UsualEvents
 from holter.importers.report import UnreadableError, own_fault
@@ -21,14 +19,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from holter.importers.kineto.events import TraceEvent
+    from holter.importers.kineto.event_args import TraceEvent
     from holter.importers.trace import Trace
 
 FORMAT = "chrome-json"
 
 _PAIRED = {"E": "B", "e": "b", "F": "S", "t": "s", "f": "s"}
 """What ends, by what begins it."""
-_TIME, _DURATION, _CATEGORY = attrgetter("ts"), attrgetter("dur"), attrgetter("cat")
 _UNTOLD = ("", "op", "gpu_functions")
 """Categories of traces in which the names of processes say which device they stand for."""
 _OMITTED = {
@@ -69,7 +66,7 @@ def read(
     """
     usual = _usual(trace) if rest is None else None
     try:
-        _read(TraceEvents(path, trace.skipped, shape, usual), trace, rest)
+        _read(TraceEvents(path, trace.skipped, usual), trace, rest)
     finally:
         if usual is not None:
             usual.close()
@@ -94,7 +91,7 @@ def _read(
                 _take(trace, ph, cat, group, flows, pairs)
             except (UnreadableError, OSError, MemoryError):
                 raise
-            except Exception as error:  # events of one kind are lost, and who is at fault is said
+            except Exception as error:  # the events of one kind are lost, and the report says by whose fault
                 trace.skipped[f"events of {(cat or ph)[:40]!r}, by {own_fault(error)}"] += len(group)
     host_events.named(trace, *pairs.close(trace.last), "operator")
     flows.close()
@@ -104,22 +101,15 @@ def _read(
 def _groups(events: list[TraceEvent]) -> Iterator[tuple[str, str, list[TraceEvent]]]:
     """Yield the events of each kind and category; of what comes in pairs, both together and in order."""
     by_category: defaultdict[str | None, list[TraceEvent]] = defaultdict(list)
-    lists = map(by_category.__getitem__, map(_CATEGORY, events))
-    deque(map(list.append, lists, events), 0)  # a loop without a line of Python
+    for event in events:
+        by_category[event.cat].append(event)
     for cat, group in by_category.items():
         name = (cat or "").lower()
-        if (only := group[0].kind) is not None:
-            yield only, name, group
-            continue
-        kinds = {event.ph for event in group}
-        if name in marks.LAUNCH_FLOWS and kinds <= {"s", "t", "f"}:
-            yield "s", name, group
-            continue
+        kinds = dict.fromkeys(_PAIRED.get(kind, kind) for kind in sorted({event.ph for event in group}))
         if len(kinds) == 1:
-            kind = kinds.pop()
-            yield _PAIRED.get(kind, kind), name, group
+            yield kinds.popitem()[0], name, group
             continue
-        for kind in dict.fromkeys(_PAIRED.get(kind, kind) for kind in sorted(kinds)):
+        for kind in kinds:
             yield kind, name, [event for event in group if _PAIRED.get(event.ph, event.ph) == kind]
 
 
@@ -135,22 +125,14 @@ def _take(
     if cat == "trace":
         trace.omitted["marks of the profiler"] += len(events)
         return
-    time = usual_nanoseconds(times := [*map(_TIME, events)])
-    if time is None:
-        if None in times:
-            trace.skipped["an event without a time"] += times.count(None)
-        events = [event for event in events if event.ts is not None]
-        time = nanoseconds([event.ts for event in events])
-    if not events:
+    timed = [event for event in events if event.ts is not None]
+    if len(timed) < len(events):
+        trace.skipped["an event without a time"] += len(events) - len(timed)
+    if not timed:
         return
+    events, time = timed, nanoseconds([event.ts for event in timed])
     if ph == "X":
-        durations = [*map(_DURATION, events)]
-        duration = usual_nanoseconds(durations)
-        if duration is None:
-            duration = nanoseconds([duration or 0 for duration in durations])
-        if (duration < 0).any():
-            trace.skipped[BELOW_ZERO] += int((duration < 0).sum())
-            duration = duration.clip(0)
+        duration = trace.lengths(nanoseconds([event.dur or 0 for event in events]))
         _READERS.get(cat, _other)(trace, events, time, duration)
     elif ph in ("B", "b", "S"):
         host_events.named(trace, *pairs.take(events, time), "operator")
@@ -197,24 +179,17 @@ def _sort(trace: Trace, event: TraceEvent) -> int:
 
 
 def _instants(trace: Trace, events: list[TraceEvent], time: NDArray[np.int64]) -> None:
-    about_memory = [True] if events[0].kind is not None else [event.name == "[memory]" for event in events]
-    if all(about_memory):
-        marks.memory(trace, events, time)
-        return
-    chosen = np.array(about_memory)
-    marks.memory(trace, [event for event in events if event.name == "[memory]"], time[chosen])
-    rest = []
-    for row in np.flatnonzero(~chosen).tolist():
-        if events[row].name in _OMITTED:
-            trace.omitted[_OMITTED[events[row].name or ""]] += 1
-        else:
-            rest.append(row)
-    if rest:
-        own = [events[row] for row in rest]
-        host_events.named(trace, own, time[rest], np.zeros(len(rest), np.int64), "annotation")
+    memory = [row for row, event in enumerate(events) if event.name == "[memory]"]
+    others = [row for row, event in enumerate(events) if event.name not in ("[memory]", *_OMITTED)]
+    trace.omitted.update(_OMITTED[event.name] for event in events if event.name in _OMITTED)
+    if memory:
+        marks.memory(trace, [events[row] for row in memory], time[memory])
+    if others:
+        own, durations = [events[row] for row in others], np.zeros(len(others), np.int64)
+        host_events.named(trace, own, time[others], durations, "annotation")
 
 
-def _facts(trace: Trace, header: dict[str, Any]) -> None:
+def _facts(trace: Trace, header: dict[str, object]) -> None:
     """Keep what the file says of its job."""
     base = header.get("baseTimeNanoseconds")
     if type(base) is int and 0 <= base < 2**62:
@@ -231,7 +206,7 @@ def _facts(trace: Trace, header: dict[str, Any]) -> None:
         trace.facts["devices"] = [device for device in devices if isinstance(device, dict)][:1024]
 
 
-_READERS: dict[str, Any] = {
+_READERS: dict[str, Callable[[Trace, list[TraceEvent], NDArray[np.int64], NDArray[np.int64]], None]] = {
     **dict.fromkeys(host_events.OPERATORS, host_events.operators),
     **dict.fromkeys(host_events.ANNOTATIONS, host_events.ranges),
     **dict.fromkeys(host_events.PYTHON, host_events.python),

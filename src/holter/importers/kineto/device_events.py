@@ -1,4 +1,4 @@
-"""Rows of what a torch.profiler trace tells of accelerators: kernels, copies and fills, waits on streams."""
+"""Reads the events of accelerators in a trace of torch.profiler: kernels, copies, fills, waits on streams."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 from msgspec import Raw
 
 from holter.importers.kineto.event_args import decode_args, details
+from holter.importers.kineto.host_events import operator_rows
 from holter.importers.kineto.kernel_kinds import collective, is_communication, moved_bytes
 from holter.importers.kineto.threads import whole
 from holter.importers.trace import whole_numbers
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from holter.importers.kineto.events import TraceEvent
+    from holter.importers.kineto.event_args import TraceEvent
     from holter.importers.trace import Trace
 
 KERNELS = frozenset(("kernel", "concurrent_kernel", "mtia_ccp_events", "hpu_op"))
@@ -28,16 +29,7 @@ MEMORY = frozenset(("gpu_memcpy", "gpu_memset", "memcpy", "memset"))
 ANNOTATIONS = frozenset(("gpu_user_annotation",))
 SYNCS = frozenset(("cuda_sync", "xpu_sync"))
 
-_ENDS = {
-    "host": "h",
-    "pageable": "h",
-    "pinned": "h",
-    "h": "h",
-    "device": "d",
-    "array": "d",
-    "d": "d",
-    "p": "p",
-}
+_ENDS = {**dict.fromkeys(("host", "pageable", "pinned"), "h"), **dict.fromkeys(("device", "array"), "d")}
 _ARROW = re.compile(r"(host|pageable|pinned|device|array)\w*\s*->\s*(host|pageable|pinned|device|array)")
 _SHORT = re.compile(
     r"(?<![a-z])([hdp])\w*to_?([hdp])|(host|device)\w*_?to_?(host|device|peer)|([hdp])2([hdp])|(peer)"
@@ -86,19 +78,17 @@ class _WaitArgs(msgspec.Struct, gc=False, omit_defaults=True):
 
 
 _ENCODE = msgspec.json.Encoder().encode
+_NO_ARGS = WorkArgs()
 
 
 def device_work(
     trace: Trace, events: list[TraceEvent], time: NDArray[np.int64], duration: NDArray[np.int64]
 ) -> None:
-    """Take in what ran on accelerators: kernels, copies and fills, told apart by category and name."""
+    """Take in what ran on accelerators: kernels, copies and fills, by category and name."""
     if (events[0].cat or "").lower() in MEMORY:
         _take(trace, "memory_operations", events, time, duration)
         return
     copied = np.array([(e.name or "").startswith("dma_") for e in events])
-    if not copied.any():
-        _take(trace, "kernels", events, time, duration)
-        return
     for table, rows in (("kernels", np.flatnonzero(~copied)), ("memory_operations", np.flatnonzero(copied))):
         if len(rows):
             _take(trace, table, [events[row] for row in rows.tolist()], time[rows], duration[rows])
@@ -110,15 +100,27 @@ def _take(
     copied = table == "memory_operations"
     args = decode_args(events, WorkArgs if copied else KernelArgs)
     device, stream = _where(trace, events, args)
+    correlation = whole_numbers([a.correlation for a in args], 0)
     names = [e.name or "" for e in events]
+    if copied:
+        moved = whole_numbers([a.size or 0 if a.bytes is None else a.bytes for a in args], 0)
+        kinds = [f"{name} {a.direction or ''}" for name, a in zip(names, args, strict=True)]
+        columns = copies(trace, kinds, moved)
+    else:
+        columns = kernels(trace, names, args)
+        for a in args:  # what has a column is no detail
+            a.device = a.stream = a.bytes = a.size = a.direction = None
+            a.collective = a.group = a.sent = a.received = a.dtype = None
+            a.correlation = a.group_size = 0
+        columns["detail"] = details(trace, args)
     trace.append(
         table,
         time=time,
         duration=duration,
         device=device,
         stream=stream,
-        correlation=whole_numbers([a.correlation for a in args], 0),
-        **(_copies(trace, names, args) if copied else _kernels(trace, names, args)),
+        correlation=correlation,
+        **columns,
     )
 
 
@@ -134,40 +136,29 @@ def on_streams(
         % (d, s, b"," + text if (text := _ENCODE(wait)[1:]) != b"}" else text)
         for (d, s), wait in zip(where, waits, strict=True)
     ]
-    trace.append(
-        "operators",
-        time=time,
-        duration=duration,
-        thread=stream.astype(np.int64),
-        name=trace.text([e.name or "" for e in events]),
-        kind=trace.text(["device_wait" if e.cat in SYNCS else "device_annotation" for e in events]),
-        detail=trace.text(details),
-    )
+    name = trace.text([e.name or "" for e in events])
+    kind = trace.text(["device_wait" if e.cat in SYNCS else "device_annotation" for e in events])
+    operator_rows(trace, name, stream.astype(np.int64), time, duration, kind, trace.text(details))
 
 
-def _kernels(trace: Trace, names: list[str], args: list[KernelArgs]) -> dict[str, NDArray[Any]]:
+def kernels(trace: Trace, names: list[str], args: Sequence[WorkArgs] = ()) -> dict[str, NDArray[Any]]:
+    """Return what names, and the arguments if they are known, say of kernels; no details."""
     columns = computing(trace, trace.text(names))
     communicating = {name for name in set(names) if is_communication(name)}
-    if communicating:
-        texts = trace.staging.texts
-        for row in [row for row, name in enumerate(names) if name in communicating]:
-            a = args[row]
-            which = collective(a.collective or names[row])
-            columns["kind"][row] = texts["communication"]
-            columns["collective"][row] = texts[which]
-            columns["process_group"][row] = texts["" if a.group is None else str(a.group)]
-            columns["group_size"][row] = min(max(a.group_size, 0), 2**31 - 1)
-            columns["bytes"][row] = moved_bytes(which, a.sent, a.received, a.dtype)
-    for a in args:  # what has a column is no detail
-        a.device = a.stream = a.bytes = a.size = a.direction = None
-        a.collective = a.group = a.sent = a.received = a.dtype = None
-        a.correlation = a.group_size = 0
-    columns["detail"] = details(trace, args)
+    texts = trace.staging.texts
+    for row in [row for row, name in enumerate(names) if name in communicating]:
+        a = args[row] if args else _NO_ARGS
+        which = collective(a.collective or names[row])
+        columns["kind"][row] = texts["communication"]
+        columns["collective"][row] = texts[which]
+        columns["process_group"][row] = texts["" if a.group is None else str(a.group)]
+        columns["group_size"][row] = min(max(a.group_size, 0), 2**31 - 1)
+        columns["bytes"][row] = moved_bytes(which, a.sent, a.received, a.dtype)
     return columns
 
 
 def computing(trace: Trace, names: NDArray[np.int32]) -> dict[str, NDArray[Any]]:
-    """Return the columns of kernels that compute, by the numbers of their names; all but details."""
+    """Return the columns of kernels that compute, by the numbers of their names; no details."""
     rows = len(names)
     return {
         "name": names,
@@ -179,14 +170,10 @@ def computing(trace: Trace, names: NDArray[np.int32]) -> dict[str, NDArray[Any]]
     }
 
 
-def _copies(trace: Trace, names: list[str], args: list[WorkArgs]) -> dict[str, NDArray[Any]]:
-    kinds = [copy_kind(f"{name} {a.direction or ''}") for name, a in zip(names, args, strict=True)]
-    moved = [a.bytes if a.bytes is not None else a.size or 0 for a in args]
-    return {
-        "kind": trace.text([kind for kind, _ in kinds]),
-        "memory": trace.text([memory for _, memory in kinds]),
-        "bytes": whole_numbers(moved, 0),
-    }
+def copies(trace: Trace, names: list[str], moved: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
+    """Return what names say of copies and fills, and the bytes that they move."""
+    kind, memory = zip(*map(copy_kind, names), strict=True)
+    return {"kind": trace.text(kind), "memory": trace.text(memory), "bytes": moved}
 
 
 @lru_cache(maxsize=4096)
@@ -212,7 +199,7 @@ def copy_kind(name: str) -> tuple[str, str]:
 def _where(
     trace: Trace, events: list[TraceEvent], args: Sequence[WorkArgs]
 ) -> tuple[NDArray[np.int16], NDArray[np.int32]]:
-    """Return device and stream; -1 for a stream that the trace does not tell."""
+    """Return device and stream; -1 for an unknown stream."""
     told_devices, told_streams = [a.device for a in args], [a.stream for a in args]
     if None in told_devices:
         told_devices = [e.pid if d is None else d for e, d in zip(events, told_devices, strict=True)]

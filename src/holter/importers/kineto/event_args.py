@@ -1,4 +1,4 @@
-"""Decode what trace events carry besides times and names: typed where tables have a column, else as text."""
+"""Events of a trace in Chrome's format, and their arguments: typed where tables have a column, else text."""
 
 from __future__ import annotations
 
@@ -14,12 +14,25 @@ from msgspec import Raw
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from holter.importers.kineto.events import TraceEvent
     from holter.importers.trace import Trace
 
 
 _ARGS = attrgetter("args")
 _ENCODE = msgspec.json.Encoder().encode
+
+
+class TraceEvent(msgspec.Struct, gc=False):
+    """One event; `ts` and `dur` in microseconds, as some write them as text; `args` not decoded yet."""
+
+    ph: str = ""
+    cat: str | None = None
+    name: str | None = None
+    pid: int | str | None = None
+    tid: int | str | None = None
+    ts: int | float | str | None = None
+    dur: int | float | str | None = None
+    args: Raw = Raw(b"{}")
+    id: int | str | None = None
 
 
 def details(trace: Trace, args: list[Any]) -> NDArray[np.int32]:
@@ -30,16 +43,9 @@ def details(trace: Trace, args: list[Any]) -> NDArray[np.int32]:
 
 def decode_args(events: list[TraceEvent], type_: Any) -> list[Any]:
     """Decode what events carry, each into one object of a type whose fields all have defaults."""
-    args: list[Any] = [*map(_ARGS, events)]
-    if args and isinstance(args[0], type_):  # events of one block and category are of one shape
-        return args
-    return _decoded(b"\n".join(args), events, type_)
-
-
-def _decoded(joined: bytes, events: list[TraceEvent], type_: Any) -> list[Any]:
     decoder = _decoder(type_)
     try:
-        decoded: list[Any] = decoder.decode_lines(joined)
+        decoded: list[Any] = decoder.decode_lines(b"\n".join(map(_ARGS, events)))
     except (ValueError, RecursionError):
         decoded = []
     if len(decoded) != len(events):
@@ -59,6 +65,14 @@ def _args(decoder: Any, raw: Any, type_: Any) -> Any:
         return msgspec.convert(told, type_, strict=False)
     except (ValueError, RecursionError, OverflowError, AttributeError):
         return type_()
+
+
+def mapping(raw: Raw | str) -> dict[str, Any]:
+    """Return a JSON object; an empty one for anything else."""
+    try:
+        return msgspec.json.decode(raw, type=dict[str, Any])
+    except (ValueError, RecursionError):
+        return {}
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Rows of what a torch.profiler trace tells of the host: operators, ranges, calls of the runtime, waits."""
+"""Reads the host's events in a trace of torch.profiler: operators, ranges, calls of the runtime, waits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holter.importers.trace import whole_numbers
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from holter.importers.kineto.events import TraceEvent
+    from holter.importers.kineto.event_args import TraceEvent
     from holter.importers.trace import Trace
 
 LONGEST_DETAIL = 1 << 16
@@ -25,6 +25,7 @@ ANNOTATIONS = frozenset(("user_annotation",))
 PYTHON = frozenset(("python_function",))
 _STEP = re.compile(r"ProfilerStep#(\d{1,9})")
 """What the profiler of PyTorch calls the annotation of a step."""
+_MODULE = re.compile(r"nn\.Module: ")
 _LAUNCH = re.compile(r"launch|memcpy|memset|runfunction|enqueue|submit", re.IGNORECASE)
 _WAIT = re.compile(r"synchronize|^(cuda|hip)Memcpy(WithStream|HtoD|DtoH)?$", re.IGNORECASE)
 _WAITS = tuple(
@@ -60,29 +61,17 @@ def operators(
     """Take in operators, with their shapes, types and stacks."""
     carried = details(trace, decode_args(events, OperatorArgs))
     name = trace.text(_names(events))
-    operator_rows(trace, name, trace.threads.numbers(events), time, duration, carried)
-
-
-def operator_rows(
-    trace: Trace,
-    name: NDArray[np.int32],
-    thread: NDArray[np.int64],
-    time: NDArray[np.int64],
-    duration: NDArray[np.int64],
-    detail: NDArray[np.int32],
-) -> None:
-    """Take in operators, texts by their numbers."""
-    _append(trace, name, thread, time, duration, "operator", detail)
-    _steps(trace, name, time, duration)  # the first versions called steps operators
+    operator_rows(trace, name, trace.threads.numbers(events), time, duration, "operator", carried)
+    steps(trace, name, time, duration)  # the first versions called steps operators
 
 
 def ranges(
     trace: Trace, events: list[TraceEvent], time: NDArray[np.int64], duration: NDArray[np.int64]
 ) -> None:
     """Take in ranges that the user or the framework named; those of steps are steps too."""
-    name, no_details = trace.text(_names(events)), trace.same("", len(events))
-    _append(trace, name, trace.threads.numbers(events), time, duration, "annotation", no_details)
-    _steps(trace, name, time, duration)
+    name = trace.text(_names(events))
+    operator_rows(trace, name, trace.threads.numbers(events), time, duration, "annotation")
+    steps(trace, name, time, duration)
 
 
 def python(
@@ -101,8 +90,8 @@ def python_rows(
 ) -> None:
     """Take in calls of Python functions and of modules, names by their numbers."""
     module, function = (np.int32(trace.staging.texts[kind]) for kind in ("module", "python"))
-    kinds = np.where(trace.texts_that(_is_module, name), module, function)
-    _append(trace, name, thread, time, duration, kinds, trace.same("", len(name)))
+    kinds = np.where(trace.texts_that(_MODULE.match, name), module, function)
+    operator_rows(trace, name, thread, time, duration, kinds)
 
 
 def runtime(
@@ -143,15 +132,7 @@ def calls(
         name=codes[waits],
         kind=_waited_for(trace, codes[waits]),
     )
-    trace.append(
-        "operators",
-        time=time[others],
-        duration=duration[others],
-        thread=threads[others],
-        name=codes[others],
-        kind=trace.same("runtime", len(others)),
-        detail=trace.same("", len(others)),
-    )
+    operator_rows(trace, codes[others], threads[others], time[others], duration[others], "runtime")
 
 
 def named(
@@ -161,18 +142,19 @@ def named(
     given = [bytes(event.args) for event in events]
     carried = trace.text([text if len(text) <= LONGEST_DETAIL else b"" for text in given])
     threads = trace.threads.numbers(events)
-    _append(trace, trace.text(_names(events)), threads, time, duration, kind, carried)
+    operator_rows(trace, trace.text(_names(events)), threads, time, duration, kind, carried)
 
 
-def _append(
+def operator_rows(
     trace: Trace,
     name: NDArray[np.int32],
     thread: NDArray[np.int64],
     time: NDArray[np.int64],
     duration: NDArray[np.int64],
     kind: str | NDArray[np.int32],
-    detail: NDArray[np.int32],
+    detail: NDArray[np.int32] | None = None,
 ) -> None:
+    """Take in rows of table `operators`, texts by their numbers, of one kind or of a kind each."""
     trace.append(
         "operators",
         time=time,
@@ -180,13 +162,14 @@ def _append(
         thread=thread,
         name=name,
         kind=trace.same(kind, len(name)) if isinstance(kind, str) else kind,
-        detail=detail,
+        detail=trace.same("", len(name)) if detail is None else detail,
     )
 
 
-def _steps(
+def steps(
     trace: Trace, codes: NDArray[np.int32], time: NDArray[np.int64], duration: NDArray[np.int64]
 ) -> None:
+    """Take in the steps among named ranges."""
     rows = np.flatnonzero(trace.texts_that(_STEP.fullmatch, codes))
     if not len(rows):
         return
@@ -194,10 +177,6 @@ def _steps(
     for row in rows.tolist():
         name = str(names[codes[row]])
         trace.step(int(name.partition("#")[2]), int(time[row]), int(time[row] + duration[row]), name)
-
-
-def _is_module(name: str) -> bool:
-    return name.startswith("nn.Module: ")
 
 
 def _names(events: list[TraceEvent]) -> list[str]:

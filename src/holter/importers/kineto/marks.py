@@ -1,4 +1,4 @@
-"""Rows of what trace events tell besides stretches of time: names, counters, arrows, instants, open pairs."""
+"""Reads events that are no stretches of time: names, counters, arrows, instants, open pairs."""
 
 from __future__ import annotations
 
@@ -8,22 +8,20 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from holter.importers.kineto.event_args import decode_args
-from holter.importers.kineto.threads import whole
+from holter.importers.kineto.event_args import decode_args, mapping
+from holter.importers.kineto.threads import whole_or
 from holter.importers.trace import MOST_NAMES, Trace, whole_numbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from holter.importers.kineto.events import TraceEvent
+    from holter.importers.kineto.event_args import TraceEvent
 
 MOST_OPEN = 1_000_000
 """Arrows and slices that wait for their other end, at most."""
 LAUNCH_FLOWS = frozenset(("ac2g", "async_cpu_to_gpu", "async", "async_gpu"))
 """Arrows from a launch to its kernel: the correlation of both says the same."""
 _DEVICE_TYPES = {0: "cpu", 1: "cuda", 6: "hip", 12: "xpu", 13: "mps", 15: "hpu", 19: "mtia", 20: "device"}
-
-
 _DEVICE_LABELS = ("GPU", "MTIA", "XPU", "HPU", "NPU")
 """PyTorch names the process of a device after the one that traced it, and says in a label which it is."""
 
@@ -36,7 +34,7 @@ class _NameArgs(msgspec.Struct, gc=False):
 
 
 class MemoryArgs(msgspec.Struct, gc=False):
-    """What the allocator of PyTorch tells: of which device, and how many bytes."""
+    """The arguments of a mark of PyTorch's allocator: the device, and its bytes."""
 
     type: int = msgspec.field(default=-1, name="Device Type")
     device: int = msgspec.field(default=-1, name="Device Id")
@@ -79,18 +77,13 @@ class Flows:
             if here[0] == "t":
                 self._waiting[key] = here
         if rows:
-            time_, duration, thread, target, words = zip(*rows, strict=True)
-            self._trace.append(
-                "flows",
-                time=np.array(time_, np.int64),
-                duration=np.array(duration, np.int64),
-                thread=np.array(thread, np.int64),
-                target=np.array(target, np.int64),
-                kind=self._trace.text(list(words)),
-            )
+            *numbers, words = zip(*rows, strict=True)
+            names = ("time", "duration", "thread", "target")
+            columns = dict(zip(names, np.array(numbers, np.int64), strict=True))
+            self._trace.append("flows", **columns, kind=self._trace.text(words))
 
     def close(self) -> None:
-        """Say how many ends had no other."""
+        """Count the arrows that have only one end."""
         if self._waiting:
             self._trace.skipped["an arrow with one end"] += len(self._waiting)
 
@@ -163,7 +156,7 @@ def names(trace: Trace, events: list[TraceEvent]) -> None:
 
 
 def memory(trace: Trace, events: list[TraceEvent], time: NDArray[np.int64]) -> None:
-    """Take in what PyTorch's allocator told: bytes allocated and reserved, else how much they changed."""
+    """Take in marks of PyTorch's allocator: bytes allocated and reserved, else how much they changed."""
     told = decode_args(events, MemoryArgs)
     memory_rows(
         trace,
@@ -185,7 +178,7 @@ def memory_rows(
     devices: NDArray[np.int64],
     told_bytes: dict[str, NDArray[np.float64]],
 ) -> None:
-    """Take in what the allocator told, of each device: bytes, NaN where it does not say."""
+    """Take in the allocator's bytes of each device; NaN where a mark has none."""
     for type_, number in sorted(set(zip(types.tolist(), devices.tolist(), strict=True))):
         own = (types == type_) & (devices == number)
         device = _DEVICE_TYPES.get(type_, f"device{type_}")
@@ -205,28 +198,19 @@ def memory_rows(
 
 def counters(trace: Trace, events: list[TraceEvent], time: NDArray[np.int64]) -> None:
     """Take in counters, each series by itself."""
-    at: list[int] = []
-    processes: list[int] = []
-    told: list[str] = []
-    values: list[float] = []
-    for event, when in zip(events, time.tolist(), strict=True):
-        try:
-            args = msgspec.json.decode(event.args)
-        except (ValueError, RecursionError):
-            args = {}
-        series = args if isinstance(args, dict) else {}
+    rows: list[tuple[int, int, str, float]] = []
+    for event, at in zip(events, time.tolist(), strict=True):
+        series = mapping(event.args)
         numbers = {k: v for k, v in series.items() if isinstance(v, int | float) and not isinstance(v, bool)}
-        name = event.name or ""
+        process, name = whole_or(event.pid, 0), event.name or ""
         for key, value in numbers.items():
-            at.append(when)
-            processes.append(whole(event.pid) or 0)
-            told.append(name if len(numbers) == 1 else f"{name}/{key}")
-            values.append(float(value))
-    if told:
+            rows.append((at, process, name if len(numbers) == 1 else f"{name}/{key}", float(value)))
+    if rows:
+        times, processes, names, values = zip(*rows, strict=True)
         trace.append(
             "counters",
-            time=np.array(at, np.int64),
+            time=np.array(times, np.int64),
             process=np.array(processes, np.int64),
-            name=trace.text(told),
+            name=trace.text(names),
             value=np.array(values, np.float64),
         )

@@ -12,22 +12,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-BELOW_ZERO = "a duration below 0, taken as 0"
-"""What is said of such."""
-
-
 def nanoseconds(microseconds: list[Any]) -> NDArray[np.int64]:
     """Return times in whole nanoseconds; one that 64 bits cannot hold becomes the latest there is."""
-    time = usual_nanoseconds(microseconds)
-    return np.array([_one(value) for value in microseconds], np.int64) if time is None else time
-
-
-def usual_nanoseconds(microseconds: list[Any]) -> NDArray[np.int64] | None:
-    """Return times in whole nanoseconds; None where some are no numbers, or too large for any."""
     try:
         return of_fractions(np.frombuffer(array("d", microseconds), np.float64))
     except (TypeError, OverflowError, ValueError):
-        return None
+        return np.array([_one(value) for value in microseconds], np.int64)
 
 
 def of_fractions(exact: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -6,21 +6,20 @@ As TensorFlow, JAX, rocprof, SageMaker's hooks and the first profiler of PyTorch
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
-from holter.importers.kineto.device_events import copy_kind
+from holter.importers.kineto.device_events import copies, kernels, placed
 from holter.importers.kineto.event_args import decode_args
-from holter.importers.kineto.kernel_kinds import collective, is_communication
 from holter.importers.kineto.threads import whole
 from holter.importers.trace import whole_numbers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from holter.importers.kineto.events import TraceEvent
+    from holter.importers.kineto.event_args import TraceEvent
     from holter.importers.trace import Trace
 
 _XLA = re.compile(r"/device:(?P<kind>GPU|TPU|XLA_GPU|CUSTOM)[^:]*:(?P<number>\d{1,4})(?!\d)")
@@ -59,10 +58,9 @@ def work(
     trace: Trace, events: list[TraceEvent], time: NDArray[np.int64], duration: NDArray[np.int64]
 ) -> None:
     """Take in kernels, copies and fills."""
-    devices = np.array([device_of(trace, event) or 0 for event in events], np.int16)
-    streams = np.array([_stream(trace, event) for event in events], np.int32)
-    for device, stream in set(zip(devices.tolist(), streams.tolist(), strict=True)):
-        trace.stream(device, stream)
+    numbers = whole_numbers([_stream(trace, event) for event in events])
+    on = np.array([device_of(trace, event) or 0 for event in events], np.int64)
+    devices, streams = placed(trace, on, numbers)
     args = decode_args(events, _Args)
     correlation = whole_numbers([a.correlation for a in args], 0)
     copied = np.array([_COPY.search(event.name or "") is not None for event in events])
@@ -78,35 +76,13 @@ def work(
             device=devices[rows],
             stream=streams[rows],
             correlation=correlation[rows],
-            **(_kernels(trace, names) if table == "kernels" else _copies(trace, names, moved)),
+            **(kernels(trace, names) if table == "kernels" else copies(trace, names, moved)),
         )
 
 
-def _stream(trace: Trace, event: TraceEvent) -> int:
-    """Return the stream by the name of its thread, else the thread; -1 where only the device is told."""
+def _stream(trace: Trace, event: TraceEvent) -> int | str | None:
+    """Return the stream by the name of its thread, else the thread; None where only the device is known."""
     if event.pid in _WHOLE:
-        return -1
+        return None
     found = _STREAM.search(trace.called(event.pid, event.tid)[0])
-    number = whole(found[1] if found else event.tid)
-    return -1 if number is None else min(max(number, -1), 2**31 - 1)
-
-
-def _kernels(trace: Trace, names: list[str]) -> dict[str, NDArray[Any]]:
-    talk = [is_communication(name) for name in names]
-    none = trace.same("", len(names))
-    return {
-        "name": trace.text(names),
-        "kind": trace.text(["communication" if one else "compute" for one in talk]),
-        "collective": trace.text([collective(n) if one else "" for n, one in zip(names, talk, strict=True)]),
-        "process_group": none,
-        "detail": none,
-    }
-
-
-def _copies(trace: Trace, names: list[str], moved: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-    kinds = [copy_kind(name) for name in names]
-    return {
-        "kind": trace.text([kind for kind, _ in kinds]),
-        "memory": trace.text([memory for _, memory in kinds]),
-        "bytes": moved,
-    }
+    return found[1] if found else event.tid

@@ -1,6 +1,6 @@
 """Take lists of trace events apart in C, where a compiler is at hand: columns of usual ones, text of others.
 
-What is decoded by `event_decoding` costs an object an event and a dozen loops over these; `scanning.c` makes
+What msgspec decodes costs an object an event and a dozen loops over these; `scanning.c` makes
 neither. It knows categories and fields by `RULES`; of any other event, and of one with a field of another
 type than usual, it tells where it lies, and of a text that is no JSON nothing at all.
 """
@@ -20,7 +20,7 @@ import numpy as np
 from holter.schema.compiled import load
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -83,7 +83,7 @@ class _Rules(ctypes.Structure):
     ]
 
 
-_ARRAYS: Mapping[str, Any] = {
+_ARRAYS = {
     "category": np.int8,
     "name": np.int32,
     "detail": np.int32,
@@ -225,7 +225,7 @@ class Scanner:
             for key in rule.others:
                 actions[row, keys.index(key)] = OTHERS
         sorts = np.array([rule.sort for rule in rules], np.int8)
-        told: dict[str, Any] = {"keys": len(keys), "categories": len(rules)}
+        told = {"keys": len(keys), "categories": len(rules)}
         for word, texts in (("key", keys), ("category", [rule.category for rule in rules])):
             spelled = [text.encode() for text in texts]
             joined = np.frombuffer(b"".join(spelled), np.uint8)

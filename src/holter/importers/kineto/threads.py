@@ -51,6 +51,11 @@ class ThreadNumbers(dict[tuple[Any, Any], int]):
         return np.repeat(numbers, np.diff(firsts, append=len(threads)))
 
 
+def whole_or(value: object, default: int = -1) -> int:
+    """Return the number that a number or text is, or the default."""
+    return default if (number := whole(value)) is None else number
+
+
 def whole(value: Any) -> int | None:
     """Return the number that a number or text is, if it is one that fits 64 bits."""
     try:

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Raw
 
-from holter.importers.kineto.event_decoding import BlockDecoder
-from holter.importers.kineto.events import TraceEvent
+from holter.importers.kineto.event_args import TraceEvent
 from holter.importers.report import UnreadableError
 
 zlib: Any
@@ -26,8 +25,9 @@ except ImportError:
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
+    from typing import BinaryIO
 
     from holter.importers.kineto.usual_events import UsualEvents
 
@@ -53,6 +53,13 @@ _BLANKS = re.compile(r"[ \t\r\n,]*")
 _TRAILING = re.compile(r",(\s*[}\]])")
 _CONTROL = bytes(32 if n < 32 else n for n in range(256))
 _LENIENT = json.JSONDecoder(strict=False)
+_EVENTS = msgspec.json.Decoder(list[TraceEvent])
+_FIELDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("ph", "cat", "name"), ()),
+    **dict.fromkeys(("pid", "tid", "id"), (int,)),
+    **dict.fromkeys(("ts", "dur"), (int, float)),
+}
+"""What a field of an event may hold besides text."""
 
 
 def microseconds(value: int | float | str | None) -> int | float | None:
@@ -73,17 +80,11 @@ class TraceEvents:
         read: Bytes read of the file as it is on disk.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        skipped: Counter[str],
-        shape: Callable[[str], type[msgspec.Struct]] | None = None,
-        usual: UsualEvents | None = None,
-    ) -> None:
-        """Take what is tried first: the type of each category of events; what takes usual ones in itself."""
+    def __init__(self, path: Path, skipped: Counter[str], usual: UsualEvents | None = None) -> None:
+        """Open a file; `usual` takes the usual events in, and iterating yields the others."""
         self.path = path
-        self._decoder = BlockDecoder(shape, usual)
-        self.header: dict[str, Any] = {}
+        self._usual = usual
+        self.header: dict[str, object] = {}
         self.read = 0
         self._skipped = skipped
 
@@ -142,13 +143,10 @@ class TraceEvents:
 
     def _facts(self, text: bytes) -> None:
         try:
-            found = msgspec.json.decode(text)
+            found = json.loads(text.translate(_CONTROL).decode("utf-8", "replace"))
         except (ValueError, RecursionError):
-            try:
-                found = json.loads(text.translate(_CONTROL).decode("utf-8", "replace"))
-            except (ValueError, RecursionError):
-                self._skipped["facts about the job that are no JSON"] += 1
-                return
+            self._skipped["facts about the job that are no JSON"] += 1
+            return
         if isinstance(found, dict):
             if isinstance(found.pop("traceEvents", None), list):
                 self._skipped["a second list of trace events, of which nothing is read"] += 1
@@ -162,12 +160,23 @@ class TraceEvents:
                 close = match.start() + 1
                 over, text[close] = text[close], ord("]")
                 try:
-                    events = self._decoder.decode(view[: close + 1])
+                    events = self._decoded(view[: close + 1])
                 except (ValueError, RecursionError):
                     text[close] = over
                     continue
                 return events, bytes(view[match.end() :]), end
         return self._decode_leniently(bytes(text[1:]), last=last)
+
+    def _decoded(self, text: memoryview) -> list[TraceEvent]:
+        others = self._usual.scan(text) if self._usual is not None else None
+        if self._usual is None or others is None:
+            return _EVENTS.decode(text)
+        try:
+            events = _EVENTS.decode(others)
+        except (ValueError, RecursionError):
+            return _EVENTS.decode(text)
+        self._usual.take()
+        return events
 
     def _decode_leniently(self, text: bytes, *, last: bool) -> tuple[list[TraceEvent], bytes, bool]:
         try:
@@ -223,14 +232,14 @@ class TraceEvents:
                     self.read += len(block)
                     yield block
                 return
-            yield from self._inflated(lambda: file.read(1 << 18))
+            yield from self._inflated(file)
 
-    def _inflated(self, read: Callable[[], bytes]) -> Iterator[bytes]:
+    def _inflated(self, file: BinaryIO) -> Iterator[bytes]:
         given = 0
         inflate, begun = zlib.decompressobj(31), False
         waiting: list[bytes] = []
         size = 0
-        while block := read():
+        while block := file.read(1 << 18):
             self.read += len(block)
             while block:
                 try:
@@ -264,18 +273,10 @@ def _event(found: Any) -> TraceEvent | None:
         return None
     event = TraceEvent()
     try:
-        event.ph = str(found.get("ph", ""))
-        for name in ("cat", "name"):
-            if found.get(name) is not None:
-                setattr(event, name, str(found[name]))
-        for name in ("pid", "tid", "id"):
+        for name, kinds in _FIELDS.items():
             value = found.get(name)
             if value is not None:
-                setattr(event, name, value if type(value) is int else str(value))
-        for name in ("ts", "dur"):
-            value = found.get(name)
-            if value is not None:
-                setattr(event, name, value if isinstance(value, int | float) else str(value))
+                setattr(event, name, value if isinstance(value, kinds) else str(value))
         if isinstance(found.get("args"), dict):
             event.args = Raw(msgspec.json.encode(found["args"]))
     except (ValueError, TypeError, OverflowError, RecursionError):

@@ -8,9 +8,9 @@ import numpy as np
 
 from holter.importers.kineto import marks
 from holter.importers.kineto.device_events import KernelArgs, WorkArgs, computing, copy_kind, placed
-from holter.importers.kineto.host_events import OperatorArgs, calls, operator_rows, python_rows
+from holter.importers.kineto.host_events import OperatorArgs, calls, operator_rows, python_rows, steps
 from holter.importers.kineto.kernel_kinds import collective, is_communication
-from holter.importers.kineto.moments import BELOW_ZERO, of_fractions
+from holter.importers.kineto.moments import of_fractions
 from holter.importers.kineto.scanning import ARROW, MARK, NONE, Scanned, Scanner, ScanRule
 
 if TYPE_CHECKING:
@@ -56,13 +56,14 @@ class UsualEvents:
         LookupError: Nothing is compiled here that could.
     """
 
+    _names: NDArray[np.int32]
+    _details: NDArray[np.int32]
+    """The numbers that the trace gives to texts, by those that the scanner gives them."""
+
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         self._scanner = Scanner(RULES)
-        self._texts = trace.staging.texts
-        self._names = self._details = np.zeros(0, np.int32)
-        """The numbers that the trace gives to texts, by those that the scanner gives them."""
-        self._told: list[str] = []
+        self._forget()
         self._scanned: Scanned | None = None
         self._looked, self._left = 0, 0
 
@@ -122,10 +123,7 @@ class UsualEvents:
             types, devices = _or(numbers[0], -1), _or(numbers[1], -1)
             marks.memory_rows(trace, time, types, devices, by_kind)
             return
-        duration = of_fractions(scanned.duration[rows])
-        if (duration < 0).any():
-            trace.skipped[BELOW_ZERO] += int((duration < 0).sum())
-            duration = duration.clip(0)
+        duration = trace.lengths(of_fractions(scanned.duration[rows]))
         process, own = scanned.process[rows], scanned.thread[rows]
         name = self._names[scanned.name[rows]]
         if rule in (_KERNEL, *_COPIES):
@@ -145,7 +143,8 @@ class UsualEvents:
             return
         thread = trace.threads.numbers_of(process, own)
         if rule is _OPERATOR:
-            operator_rows(trace, name, thread, time, duration, self._detail(scanned, rows))
+            operator_rows(trace, name, thread, time, duration, "operator", self._detail(scanned, rows))
+            steps(trace, name, time, duration)
         elif rule is _PYTHON:
             python_rows(trace, name, thread, time, duration)
         else:
@@ -180,7 +179,7 @@ class UsualEvents:
         self._scanner.forget()
         self._texts = self._trace.staging.texts
         self._names = self._details = np.zeros(0, np.int32)
-        self._told = []
+        self._told: list[str] = []
 
 
 def _or(numbers: NDArray[np.int64], default: Any) -> NDArray[np.int64]:

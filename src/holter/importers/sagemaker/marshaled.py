@@ -10,6 +10,8 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from holter.importers.report import UnreadableError
 
 if TYPE_CHECKING:
@@ -44,25 +46,10 @@ def statistics(path: Path) -> Statistics:
     if path.stat().st_size > LARGEST:
         raise UnreadableError(f"{path.stat().st_size} bytes are more than statistics have")
     found = _Reader(path.read_bytes()).value()
-    if not isinstance(found, dict) or not all(map(_is_function, found.items())):
-        raise UnreadableError("it holds no statistics of cProfile")
-    return found
-
-
-def _is_function(item: tuple[Any, Any]) -> bool:
-    name, told = item
-    if not (_is_name(name) and isinstance(told, tuple) and len(told) == 5 and isinstance(told[4], dict)):
-        return False
-    callers = told[4].items()
-    return _are_counts(told[:4]) and all(_is_name(one) and _are_counts(by) for one, by in callers)
-
-
-def _is_name(value: Any) -> bool:
-    return isinstance(value, tuple) and [type(part) for part in value] == [str, int, str]
-
-
-def _are_counts(value: Any) -> bool:
-    return isinstance(value, tuple) and len(value) == 4 and all(type(n) in (int, float) for n in value)
+    try:
+        return msgspec.convert(found, Statistics)
+    except msgspec.ValidationError:
+        raise UnreadableError("it holds no statistics of cProfile") from None
 
 
 class _Reader:

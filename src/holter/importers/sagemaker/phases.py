@@ -1,4 +1,4 @@
-"""What SageMaker's hook for PyTorch tells of training: steps and their parts, as ours."""
+"""Reads steps and their phases in the events of SageMaker's hook for PyTorch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holter.importers.kineto.trace_events import microseconds
 from holter.schema.phases import ITERATOR_START, NEXT_BATCH
 
 if TYPE_CHECKING:
-    from holter.importers.kineto.events import TraceEvent
+    from holter.importers.kineto.event_args import TraceEvent
     from holter.importers.trace import Trace
 
 _STEP = "Step:ModeKeys."

@@ -89,7 +89,7 @@ def read(path: Path, trace: Trace) -> None:
         chrome_json.read(path, trace, rest=phases.rest if events[2] == "python" else None)
         phases.close()
         return
-    # TensorFlow's own times begin with the window: when that was, an empty file beside tells by its name.
+    # TensorFlow's times begin with the window; the name of an empty file in the same folder holds that time.
     chrome_json.read(path, trace)
     for folder in path.parents[:6]:
         found = [match for p in folder.glob("*.metadata") if (match := METADATA.fullmatch(p.name))]

@@ -6,13 +6,22 @@ import zlib
 from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
-import msgspec
+import numpy as np
 
-from holter.importers.kineto.threads import whole
+from holter.importers.kineto.event_args import mapping
+from holter.importers.kineto.threads import whole, whole_or
 from holter.importers.kineto.trace_events import microseconds
 
 if TYPE_CHECKING:
-    from holter.importers.kineto.events import TraceEvent
+    from holter.importers.kineto.event_args import TraceEvent
+
+
+Args = dict[str, object]
+EVENT = {
+    **dict.fromkeys(("start", "end", "lane", "pid", "tid"), np.int64),
+    **dict.fromkeys(("name", "phase", "node", "suffix", "kind", "args"), object),
+}
+"""Columns of events, and their types."""
 
 
 class Lanes:
@@ -24,11 +33,11 @@ class Lanes:
         self._suffix = suffix
         self._base = base
         self._names: dict[Any, str] = {}
-        self._open: defaultdict[Any, list[tuple[TraceEvent, dict[str, Any]]]] = defaultdict(list)
+        self._open: defaultdict[Any, list[tuple[TraceEvent, Args]]] = defaultdict(list)
 
-    def take(self, event: TraceEvent) -> dict[str, Any] | None:
+    def take(self, event: TraceEvent) -> tuple[object, ...] | None:
         """Return a row when an event completes one."""
-        args = _args(event)
+        args = mapping(event.args)
         if event.ph == "M":
             base = args.get("start_time_since_epoch_in_micros")
             self._base = int(base) if isinstance(base, int | float) else self._base
@@ -51,36 +60,27 @@ class Lanes:
             return self._row(begun, own | args, began, ts - began)
         return None
 
-    def _row(self, event: TraceEvent, args: dict[str, Any], ts: float, took: float) -> dict[str, Any] | None:
+    def _row(self, event: TraceEvent, args: Args, ts: float, took: float) -> tuple[object, ...] | None:
+        """Return the values of the columns `EVENT`."""
         if took < 0:
             self.skipped["an event that ends before it begins"] += 1
             return None
         start = round(ts) + self._base
         phase = self._names.get(event.pid, "Unknown")
-        thread = args.get("thread_id", args.get("tid", event.tid))
-        own = whole(thread)
-        lane = whole(event.pid)
-        process = whole(args.get("pid"))
-        return {
-            "start": start,
-            "end": start + round(took),
-            "name": event.name or "",
-            "phase": phase,
-            "node": self._node,
-            "lane": -1 if lane is None else lane,
-            "pid": process if process is not None else -1 if lane is None else lane,
-            "tid": zlib.crc32(f"{self._node} {phase}".encode()) if own is None else own,
-            "args": args,
-            "suffix": self._suffix,
-            "kind": "X",
-        }
-
-
-def _args(event: TraceEvent) -> dict[str, Any]:
-    if not event.args:
-        return {}
-    try:
-        found = msgspec.json.decode(event.args)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        lane = whole_or(event.pid)
+        process = whole_or(args.get("pid"), lane)
+        thread = whole(args.get("thread_id", args.get("tid", event.tid)))
+        if thread is None:
+            thread = zlib.crc32(f"{self._node} {phase}".encode())
+        who = (lane, process, thread)
+        return (
+            start,
+            start + round(took),
+            *who,
+            event.name or "",
+            phase,
+            self._node,
+            self._suffix,
+            "X",
+            args,
+        )

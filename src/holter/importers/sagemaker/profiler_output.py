@@ -7,14 +7,15 @@ import re
 import zlib
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.importers.kineto.trace_events import TraceEvents
 from holter.importers.report import UnreadableError
 from holter.importers.sagemaker.profiler import METADATA, lines
-from holter.importers.sagemaker.profiler_lanes import Lanes
+from holter.importers.sagemaker.profiler_lanes import EVENT, Lanes
+from holter.importers.sagemaker.profiler_source import ProfilerSource
 from holter.schema.table import Table
 from holter.store.urls import place
 
@@ -41,8 +42,15 @@ _EVENTS = re.compile(rf"(?:.*/)?pevents/(?:.*/)?(\d+)_(.+)_({'|'.join(map(re.esc
 _TENSORFLOW = re.compile(r"(?:.*/)?detailed_profiling/.*\.trace\.json\.gz")
 _OWNER = re.compile(r"(\d+)-(algo-\d+)")
 _ENDS = re.compile(r"(?:.*/)?(?:system|framework)/training_job_end\.ts")
-_NUMBERS = ("start", "end", "lane", "pid", "tid")
-_TEXTS = ("name", "phase", "node", "suffix", "kind")
+_READING = {
+    "time": np.int64,
+    "type": object,
+    "name": object,
+    "dimension": object,
+    "value": np.float64,
+    "node": object,
+}
+"""Columns of readings, and their types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +64,16 @@ class TimedFile:
     base: int = 0
 
 
-@dataclass
-class ProfilerOutput:
+class ProfilerOutput(ProfilerSource):
     """A folder, or the prefix of an object store, that holds `system/` and `framework/`, or one of both.
 
     Files may come while it is open: `refresh` lists them. What cannot be read costs itself, and is counted
     in `skipped`.
     """
 
-    url: str
-
-    def __post_init__(self) -> None:
+    def __init__(self, url: str) -> None:
         """List the files."""
-        self.place = place(self.url)
+        self.place = place(url)
         told = os.environ.get("TIME_BUFFER_MICROSECONDS", "")
         self.buffer = int(told) if told.isdecimal() else BUFFER_US
         self._kept: dict[str, tuple[str, Table]] = {}
@@ -103,24 +108,16 @@ class ProfilerOutput:
         self.system.sort(key=lambda file: file.time)
         self.framework.sort(key=lambda file: file.time)
 
-    def readings(self, start: int = 0, end: int | None = None) -> Table:
-        """Return readings with start <= time <= end, microseconds since the epoch.
-
-        Returns:
-            `time`, `type`, `name`, `dimension`, `value`, `node`, in the order of time.
-        """
-        return Table.concat([*self.readings_in_pieces(start, end)]).sorted("time")
-
     def readings_in_pieces(
         self, start: int = 0, end: int | None = None, names: Collection[str] = ()
     ) -> Iterator[Table]:
-        """Yield the same file by file, if asked for only of metrics with these names; one piece at least."""
+        """Yield readings file by file, if asked for only of metrics with these names."""
         # A file is of a minute, or of more: the last one that begins before may reach into it.
         first = max((f.time for f in self.system if f.time <= start - self.buffer), default=0)
         last = 2**62 if end is None else end + self.buffer
         near = [f for f in self.system if first <= f.time <= last]
         self.place.fetch([file.entry for file in near])
-        yield _no_readings()
+        yield Table.of_tuples(_READING, [])
         for file in near:
             found = self._read(file)
             inside = (found["time"] >= start) & (found["time"] <= (2**62 if end is None else end))
@@ -128,26 +125,17 @@ class ProfilerOutput:
                 inside &= np.array([name in names for name in found["name"].tolist()], bool)
             yield found.where(inside)
 
-    def events(self, start: int = 0, end: int | None = None, suffixes: Sequence[str] | None = None) -> Table:
-        """Return events that overlap [start, end], microseconds since the epoch.
-
-        Returns:
-            `start`, `end`, `name`, `phase`, `node`, `pid`, `tid`, `lane` (the pid of the trace), `args` (a
-            mapping), `suffix` of the file, `kind` (as the trace says: X), in the order of their start.
-        """
-        return Table.concat([*self.events_in_pieces(start, end, suffixes)]).sorted("start")
-
     def events_in_pieces(
         self, start: int = 0, end: int | None = None, suffixes: Sequence[str] | None = None
     ) -> Iterator[Table]:
-        """Yield the same file by file; one piece at least."""
+        """Yield events file by file."""
         chosen = [f for f in self.framework if suffixes is None or f.suffix in suffixes]
         after = [f.time for f in chosen if end is not None and f.time > end + self.buffer]
         last = min(after, default=2**62)  # the first file behind may hold what began before
         # The name of a trace of TensorFlow's is its begin, so that it may hold what comes long after.
         near = [f for f in chosen if f.time <= last and (f.base or f.time >= start - self.buffer)]
         self.place.fetch([file.entry for file in near])
-        yield _no_events()
+        yield Table.of_tuples(EVENT, [])
         for file in near:
             found = self._read(file)
             yield found.where((found["end"] >= start) & (found["start"] <= (2**62 if end is None else end)))
@@ -155,7 +143,7 @@ class ProfilerOutput:
     def _read(self, file: TimedFile) -> Table:
         key = file.entry.key
         now = f"{file.entry.stamp} {file.base}"
-        stamp, rows = self._kept.get(key, ("", _no_events()))
+        stamp, rows = self._kept.get(key, ("", Table.of_tuples(EVENT, [])))
         if stamp != now:  # it is new, has grown, or its begin became known
             faults = self._faults[key] = Counter()
             try:
@@ -163,7 +151,7 @@ class ProfilerOutput:
                 rows = self._trace(path, file, faults) if file.suffix else self._lines(path, file, faults)
             except (OSError, UnreadableError, zlib.error) as error:
                 faults[f"{key}: {error}"] += 1
-                rows = _no_events() if file.suffix else _no_readings()
+                rows = Table.of_tuples(EVENT if file.suffix else _READING, [])
             self._kept[key] = (now, rows)
         return rows
 
@@ -173,30 +161,20 @@ class ProfilerOutput:
         return (times[0], times[-1]) if times else (0, 0)
 
     def forget(self) -> None:
-        """Let go of what was read: it is read again when it is asked for."""
+        """Let go of what was read."""
         self._kept.clear()
 
     def _lines(self, path: Path, file: TimedFile, faults: Counter[str]) -> Table:
-        read = list(lines(path, faults))
-        return Table(
-            {
-                "time": np.array([round(r.timestamp * 1e6) for r in read], np.int64),
-                "type": _texts(r.type for r in read),
-                "name": _texts(r.name or "" for r in read),
-                "dimension": _texts(r.dimension or "" for r in read),
-                "value": np.array([r.value for r in read], np.float64),
-                "node": _texts(r.node or file.node for r in read),
-            }
-        )
+        rows = [
+            (round(r.timestamp * 1e6), r.type, r.name or "", r.dimension or "", r.value, r.node or file.node)
+            for r in lines(path, faults)
+        ]
+        return Table.of_tuples(_READING, rows)
 
     def _trace(self, path: Path, file: TimedFile, faults: Counter[str]) -> Table:
-        rows: list[dict[str, Any]] = []
         lanes = Lanes(file.node, file.suffix, file.base, faults)
-        for events in TraceEvents(path, faults):
-            rows.extend(row for event in events if (row := lanes.take(event)) is not None)
-        columns: dict[str, Any] = {name: np.array([r[name] for r in rows], np.int64) for name in _NUMBERS}
-        columns |= {name: _texts(r[name] for r in rows) for name in (*_TEXTS, "args")}
-        return Table(columns)
+        every = (event for events in TraceEvents(path, faults) for event in events)
+        return Table.of_tuples(EVENT, [row for event in every if (row := lanes.take(event)) is not None])
 
 
 def _node(owner: str) -> str:
@@ -206,30 +184,13 @@ def _node(owner: str) -> str:
 
 
 def _told(metadata: dict[str, tuple[str, int]], key: str) -> tuple[str, int]:
-    """Return owner and begin of a trace by the empty file that lies beside it or above, if one does."""
+    """Return a trace's owner and begin by the name of an empty file in its folder or above it."""
     folder = key
     while "/" in folder:
         folder = folder.rpartition("/")[0]
         if folder in metadata:
             return metadata[folder]
     return "", 0
-
-
-def _texts(values: Iterable[Any]) -> Any:
-    listed = list(values)
-    column = np.empty(len(listed), object)
-    column[:] = listed
-    return column
-
-
-def _no_readings() -> Table:
-    text = {name: np.empty(0, object) for name in ("type", "name", "dimension")}
-    return Table({"time": np.empty(0, np.int64), **text, "value": np.empty(0), "node": np.empty(0, object)})
-
-
-def _no_events() -> Table:
-    numbers = {name: np.empty(0, np.int64) for name in _NUMBERS}
-    return Table({**numbers, **{name: np.empty(0, object) for name in (*_TEXTS, "args")}})
 
 
 def is_profiler_output(url: str) -> bool:

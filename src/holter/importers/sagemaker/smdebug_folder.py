@@ -1,13 +1,14 @@
-"""What a folder of smdebug's tensors looks like: `collections/`, `index/`, `events/` and the end."""
+"""The layout of a folder of smdebug's tensors: `collections/`, `index/`, `events/` and the end."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
+
+    from holter.store.documents import Document
 
 PARTS = ("collections", "index", "events")
 END = "training_job_end.ts"
@@ -16,7 +17,7 @@ COLLECTIONS = re.compile(r"(.+)_collections\.json(?:\.json)?")
 
 
 def is_smdebug(folder: Path) -> bool:
-    """Tell whether a folder looks like one that smdebug wrote."""
+    """Return whether smdebug wrote a folder."""
     return (folder / "collections").is_dir() and not (folder / "job.json").exists()
 
 
@@ -28,9 +29,9 @@ def folders(path: Path) -> list[Path]:
     return sorted(one.parent for one in found if is_smdebug(one.parent))
 
 
-def collection_of(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Return one of smdebug's collections as a job of ours tells it."""
-    modes: Mapping[str, Any] = told.get("save_config") or {}
+def collection_of(told: Document) -> dict[str, object]:
+    """Return one of smdebug's collections as `tensors.json` holds it."""
+    modes: Document = told.get("save_config") or {}
     schedule = {
         str(mode).lower(): {
             "interval": config.get("save_interval"),

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.importers.sagemaker.event_records import BadRecordError, event
+from holter.importers.sagemaker.event_records import event
 from holter.importers.sagemaker.smdebug_folder import COLLECTIONS, END, INDEX, collection_of, is_smdebug
 from holter.importers.sagemaker.smdebug_statistics import of_reductions, of_values
+from holter.schema.varint import BadMessageError
 from holter.store.raw_tensors import RAW, pack
 from holter.store.tensors_json import TENSORS
 from holter.store.writer import Writer
@@ -68,7 +69,7 @@ class TensorFolder:
         self.source = source.resolve()
         self.folder = folder
         self.ended = False
-        """Whether smdebug has said that nothing follows."""
+        """Whether smdebug has ended."""
         self.tensors = 0
         """Tensors and reductions that were read."""
         self.rows: Counter[str] = Counter()
@@ -81,7 +82,7 @@ class TensorFolder:
         self.indexes: dict[int, list[str]] = defaultdict(list)
         """For each step, the index files that name its tensors."""
         self._faults: list[str] = []
-        self._collections: dict[str, Any] = {}
+        self._collections: dict[str, dict[str, object]] = {}
         self._mode_steps: dict[str, set[tuple[int, int]]] = defaultdict(set)
         self._seen: dict[Path, tuple[int, int]] = {}
         self._silent: set[str] = set()
@@ -222,7 +223,7 @@ class TensorFolder:
         for entry in entries:
             try:
                 found = event(_slice(data, entry))
-            except BadRecordError as bad:
+            except BadMessageError as bad:
                 self._fault(path, f"{str(entry)[:120]}: {bad}")
                 continue
             seconds = found.wall_time
@@ -253,11 +254,11 @@ class TensorFolder:
 
     def _write(
         self,
-        moment: Mapping[str, Any],
+        moment: Mapping[str, object],
         rows: Mapping[str, Mapping[str, float]],
         shapes: Mapping[str, list[int]],
     ) -> None:
-        each: list[dict[str, Any]] = [{**moment, "name": name, **row} for name, row in rows.items()]
+        each: list[dict[str, object]] = [{**moment, "name": name, **row} for name, row in rows.items()]
         sizes = [
             {**moment, "name": name, "kind": "shape", "position": n, "value": size}
             for name, shape in shapes.items()
@@ -284,7 +285,7 @@ def _slice(data: memoryview, entry: Any) -> bytes:
         (entry.get(k) for k in ("start_idx", "length")) if isinstance(entry, dict) else (None, None)
     )
     if type(begin) is not int or type(length) is not int or not 0 <= length <= LONGEST:
-        raise BadRecordError("no place in the event file")
+        raise BadMessageError("no place in the event file")
     if not 0 <= begin <= len(data) - length:
-        raise BadRecordError(f"lies at bytes {begin} to {begin + length} of {len(data)}")
+        raise BadMessageError(f"lies at bytes {begin} to {begin + length} of {len(data)}")
     return bytes(data[begin : begin + length])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -16,13 +16,14 @@ from holter.compat.smdebug.exceptions import (
     StepUnavailable,
     TensorUnavailableForStep,
 )
+from holter.tensors import Tensor as Read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from numpy.typing import NDArray
 
-    from holter.tensors import Tensor as Read
+    from holter.tensors import Source
 
 T = TypeVar("T")
 
@@ -30,26 +31,14 @@ REDUCTIONS = ("min", "max", "mean", "std", "variance", "sum", "prod")
 NORMS = ("l1", "l2")
 
 
-class StepCounting(Protocol):
-    """The trial of a tensor, as far as it counts steps."""
-
-    def own_steps(self, steps: Iterable[int], mode: ModeKeys) -> list[int]:
-        """Return global steps as the mode counts them."""
-
-    def global_step(self, mode: ModeKeys, mode_step: int) -> int | None:
-        """Return the global step of a mode's own step; None when it is not known."""
-
-    def has_passed_step(self, step: int, mode: ModeKeys = ...) -> StepState:
-        """Return whether a step is there, will never be, or may still come."""
-
-
 class Tensor:
     """One tensor of a trial. Steps are counted by `mode`; a worker is called `worker_<rank>`."""
 
-    def __init__(self, trial: StepCounting, read: Read) -> None:
+    def __init__(self, trial: object, source: Source, name: str) -> None:
         self.trial = trial
-        self.name = self.original_name = read.name
-        self._read = read
+        self.name = self.original_name = name
+        self._source = source
+        self._read = Read(source, name)
 
     def __repr__(self) -> str:
         return f"Tensor({self.name!r})"
@@ -57,7 +46,7 @@ class Tensor:
     def steps(self, mode: ModeKeys = ModeKeys.GLOBAL, show_incomplete_steps: bool = False) -> list[int]:
         """Return the steps at which it was saved: complete ones, or all."""
         there = self._read.steps(mode.label, incomplete=show_incomplete_steps)
-        return self.trial.own_steps(there, mode)
+        return own_steps(self._source, there, mode)
 
     def prev_steps(self, step: int, n: int | None = None, mode: ModeKeys = ModeKeys.GLOBAL) -> list[int]:
         """Return the last `n` steps up to and with `step` at which it was saved; all when n is None or 0."""
@@ -158,13 +147,23 @@ class Tensor:
         return ask(self._global(step, mode), None if worker is None else rank_of(worker))
 
     def _global(self, step: int, mode: ModeKeys) -> int:
-        found = self.trial.global_step(mode, step)
+        counted = self._source.counted(mode.label)
+        found = step if counted is None else counted.get(step)
         if found is not None:
             return found
-        state = self.trial.has_passed_step(step, mode)
+        state = self._source.state(step, mode.label, own=True)
         if state is StepState.NOT_YET_AVAILABLE:
             raise StepNotYetAvailable(step, mode.name)
         raise StepUnavailable(step, mode.name)
+
+
+def own_steps(source: Source, steps: Iterable[int], mode: ModeKeys) -> list[int]:
+    """Return global steps as the mode counts them."""
+    counted = source.counted(mode.label)
+    if counted is None:
+        return sorted(steps)
+    own = {step: count for count, step in counted.items()}
+    return sorted(own[step] for step in steps if step in own)
 
 
 def worker(rank: int) -> str:

@@ -55,7 +55,7 @@ class TraceEvent:
         return self.phase_tid
 
     @property
-    def process_info(self) -> dict[str, Any]:
+    def process_info(self) -> dict[str, int | str]:
         """The lane it stands in: its number and its name."""
         return {"id": self.phase_pid, "name": self.event_phase}
 

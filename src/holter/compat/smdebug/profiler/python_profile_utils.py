@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from enum import Enum
 
+from holter.compat.sagemaker.categories import PythonProfiler as PythonProfilerName
+from holter.compat.sagemaker.categories import cProfileTimer
+
+__all__ = ["PythonProfileModes", "PythonProfilerName", "StepPhase", "cProfileTimer", "mode_of"]
+
 
 class PythonProfileModes(Enum):
     """What the training did."""
@@ -24,22 +29,6 @@ class StepPhase(Enum):
     FORWARD_PASS_END = "forwardpassend"  # noqa: S105 - a place in a step
     STEP_END = "stepend"
     END = "end"
-
-
-class PythonProfilerName(Enum):
-    """Profilers of Python."""
-
-    CPROFILE = "cprofile"
-    PYINSTRUMENT = "pyinstrument"
-
-
-class cProfileTimer(Enum):  # noqa: N801 - smdebug's name
-    """What times of cProfile are."""
-
-    TOTAL_TIME = "total_time"
-    CPU_TIME = "cpu_time"
-    OFF_CPU_TIME = "off_cpu_time"
-    DEFAULT = "default"
 
 
 def mode_of(text: str) -> PythonProfileModes:

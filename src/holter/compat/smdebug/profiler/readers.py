@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from holter.compat.smdebug.profiler.sources import source
 from holter.compat.smdebug.profiler.utils import TimeUnits
+from holter.importers.kineto.threads import whole
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -119,8 +120,4 @@ class MetricsReader(Generic[Event]):
 
 def step_of(args: dict[str, object]) -> int | None:
     """Return the step that an event tells."""
-    told = args.get("step_num")
-    try:
-        return None if told is None else int(str(told))
-    except ValueError:
-        return None
+    return whole(args.get("step_num"))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from holter.analysis.loading.loader_durations import lives
+from holter.importers.kineto.event_args import mapping
 from holter.importers.sagemaker.profiler import METRICS
 from holter.importers.sagemaker.profiler_output import SUFFIXES
+from holter.importers.sagemaker.profiler_source import ProfilerSource
 from holter.schema.phases import ITERATOR_START
 from holter.schema.table import Table
 from holter.store.parquet.queries import literal
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from holter.store.documents import Document
     from holter.store.job import JobFolder
 
 PHASES = {
@@ -41,7 +43,7 @@ PHASES = {
     "collate": "DataLoaderCollate",
 }
 """smdebug's word for a phase of ours, where it has one, else a word like its own. Steps, data loading,
-operators and kernels are told below."""
+operators and kernels have words of their own, see below."""
 _KINDS = {metric: kind for kind, metric in METRICS.items()}
 _DEVICE_TYPES = ("cpu", "gpu")
 _TABLES = ("spans", "operators", "kernels")
@@ -49,11 +51,12 @@ PIECE = 500_000
 """Rows that are read together."""
 
 
-class Recorded:
+class Recorded(ProfilerSource):
     """A job's readings and events. A running job's grow from one question to the next."""
 
     def __init__(self, folder: JobFolder) -> None:
         self.folder = folder
+        self._lanes: dict[str, int] = {}
         self.refresh()
 
     @property
@@ -66,9 +69,6 @@ class Recorded:
         self.trial = Trial(self.folder)
         self.ended = self.trial.manifest.get("end") is not None
         self._range: dict[bool, tuple[int, int]] = {}
-
-    def forget(self) -> None:
-        """Nothing is kept."""
 
     def available(self, events: bool) -> tuple[int, int]:
         """Return when the first row began and the last one ended, microseconds; 0 without rows."""
@@ -85,14 +85,10 @@ class Recorded:
         found = self.trial.sql(f"SELECT count(*) AS n, min(time) AS a, max({until}) AS b FROM {table}")  # noqa: S608
         return (int(found["a"][0]), int(found["b"][0])) if found["n"][0] else None
 
-    def readings(self, start: int = 0, end: int | None = None) -> Table:
-        """Return readings of the metrics that SageMaker knows; see `ProfilerOutput.readings`."""
-        return self._readings(start * 1000, None if end is None else end * 1000 + 1000, ())
-
     def readings_in_pieces(
         self, start: int = 0, end: int | None = None, names: Collection[str] = ()
     ) -> Iterator[Table]:
-        """Yield the same in stretches of time, if asked for only of metrics with these names."""
+        """Yield readings of the metrics that SageMaker knows, in stretches of time."""
         for begin, until in self._cut(("samples",), start, end):
             yield self._readings(begin, until, names)
 
@@ -109,11 +105,8 @@ class Recorded:
         asked = " OR ".join(_named(metric, names) for metric in _KINDS)
         where = f"({asked}) AND NOT isnan(value)"
         rows = self.trial.table("samples", start_ns=start_ns, end_ns=end_ns, where=where)
-        words = rows["metric"].tolist()
-        metrics = list(dict.fromkeys(words))
-        numbers = {metric: number for number, metric in enumerate(metrics)}
-        codes = np.array([numbers[word] for word in words], np.int64)
-        kinds = [_KINDS[metric] for metric in metrics]
+        metrics, codes = np.unique(rows["metric"].astype(str), return_inverse=True)
+        kinds = [_KINDS[metric] for metric in metrics.tolist()]
         type_ = _taken([kind for kind, _ in kinds], codes)
         own = _taken([name if kind not in _DEVICE_TYPES else "" for kind, name in kinds], codes)
         dimension = _taken([name if kind in _DEVICE_TYPES else "" for kind, name in kinds], codes)
@@ -130,14 +123,10 @@ class Recorded:
             }
         )
 
-    def events(self, start: int = 0, end: int | None = None, suffixes: Sequence[str] | None = None) -> Table:
-        """Return steps, phases, data loading, operators and kernels; see `ProfilerOutput.events`."""
-        return self._events(None, None if end is None else end * 1000 + 1000, start * 1000, suffixes)
-
     def events_in_pieces(
         self, start: int = 0, end: int | None = None, suffixes: Sequence[str] | None = None
     ) -> Iterator[Table]:
-        """Yield the same in stretches of time, each event where it begins."""
+        """Yield steps, phases, data loading, operators and kernels, in stretches of time."""
         for begin, until in self._cut(_TABLES, start, end):
             first = begin == start * 1000  # what began before and reaches into it belongs to the first
             yield self._events(None if first else begin, until, start * 1000, suffixes)
@@ -155,10 +144,13 @@ class Recorded:
         ]
         found = Table.concat([*parts, self._workers(begin, until, since)]).sorted("start")
         pids = {one["rank"]: one["pid"] for one in self._facts("process") if _trains(one)}
-        columns = found.columns | {"pid": np.array([pids.get(r, r) for r in found["pid"].tolist()], np.int64)}
-        return Table(columns)
+        for phase in found["phase"].tolist():
+            self._lanes.setdefault(phase, len(self._lanes) + 1)
+        pid = np.array([pids.get(rank, rank) for rank in found["pid"].tolist()], np.int64)
+        lane = np.array([self._lanes[phase] for phase in found["phase"].tolist()], np.int64)
+        return Table(found.columns | {"pid": pid, "lane": lane})
 
-    def _facts(self, kind: str) -> list[dict[str, Any]]:
+    def _facts(self, kind: str) -> list[Document]:
         return details(self.trial.table("events", where=f"kind = '{kind}'"), kind)
 
     def _spans(self, rows: Table) -> Table:
@@ -189,14 +181,14 @@ class Recorded:
         return _table(rows, word, word, found["worker"], args)
 
 
-def _spans(rows: Table, loaders: dict[int, dict[str, Any]]) -> Table:
+def _spans(rows: Table, loaders: dict[int, Document]) -> Table:
     phases, codes = np.unique(rows["phase"].astype(str), return_inverse=True)
     phase = _taken([PHASES.get(name, name) for name in phases.tolist()], codes)
     name = np.where(rows["name"] == "", phase, rows["name"])
     step = rows["phase"] == "step"
     phase[step] = [f"Step:ModeKeys.{mode.upper()}" for mode in rows["mode"][step].tolist()]
     name[step] = phase[step]
-    args = [{} if number < 0 else {"step_num": number} for number in rows["step"].tolist()]
+    args = _steps(rows)
     for row in np.flatnonzero(rows["worker"] >= 0).tolist():
         args[row]["worker_id"] = int(rows["worker"][row])
     for row in np.flatnonzero(rows["phase"] == "data_loading").tolist():
@@ -213,43 +205,39 @@ def _spans(rows: Table, loaders: dict[int, dict[str, Any]]) -> Table:
     return _table(rows, name, phase, rows["thread"].astype(np.int64), args)
 
 
+def _steps(rows: Table) -> list[dict[str, object]]:
+    """Return the arguments of events that say their steps."""
+    return [{} if step < 0 else {"step_num": step} for step in rows["step"].tolist()]
+
+
 def _operators(rows: Table) -> Table:
     rows = rows.where((rows["kind"] == "operator") | (rows["kind"] == "annotation"))
     kinds = rows["kind"].astype(str)
     phase = np.where(kinds == "operator", "cpu_functions", "Annotation").astype(object)
-    args = [
-        _detail(text) | {"tid": thread, "device": "cpu"} | ({} if step < 0 else {"step_num": step})
-        for text, thread, step in zip(
-            rows["detail"].tolist(), rows["thread"].tolist(), rows["step"].tolist(), strict=True
-        )
-    ]
+    details = zip(rows["detail"].tolist(), rows["thread"].tolist(), _steps(rows), strict=True)
+    args = [mapping(text) | {"tid": thread, "device": "cpu"} | step for text, thread, step in details]
     return _table(rows, rows["name"], phase, rows["thread"], args)
 
 
 def _kernels(rows: Table) -> Table:
     phase = np.array([f"gpu_functions-dev:{device}" for device in rows["device"].tolist()], object)
-    args = [
-        {"tid": stream, "device": device} | ({} if step < 0 else {"step_num": step})
-        for stream, device, step in zip(
-            rows["stream"].tolist(), rows["device"].tolist(), rows["step"].tolist(), strict=True
-        )
-    ]
+    places = zip(rows["stream"].tolist(), rows["device"].tolist(), _steps(rows), strict=True)
+    args = [{"tid": stream, "device": device} | step for stream, device, step in places]
     return _table(rows, rows["name"], phase, rows["stream"].astype(np.int64), args)
 
 
 def _table(
-    rows: Table, name: NDArray[Any], phase: NDArray[Any], tid: NDArray[Any], args: list[dict[str, Any]]
+    rows: Table, name: NDArray[Any], phase: NDArray[Any], tid: NDArray[Any], args: list[dict[str, object]]
 ) -> Table:
     every = np.empty(rows.rows, object)
     every[:] = args
     ranks = rows["rank"].tolist()
     node = [f"{node}-{rank}" for node, rank in zip(rows["node"].tolist(), ranks, strict=True)]
-    lanes = {word: number for number, word in enumerate(dict.fromkeys(phase.tolist()), 1)}
     return Table(
         {
             "start": rows["time"] // 1000,
             "end": (rows["time"] + rows["duration"]) // 1000,
-            "lane": np.array([lanes[word] for word in phase.tolist()], np.int64),
+            "lane": np.zeros(rows.rows, np.int64),
             "pid": rows["rank"].astype(np.int64),
             "tid": tid,
             "name": name.astype(object),
@@ -273,17 +261,9 @@ def _named(metric: str, names: Collection[str]) -> str:
     return f"{asked} AND {own in names}"
 
 
-def _trains(process: dict[str, Any]) -> bool:
+def _trains(process: Document) -> bool:
     return process.get("role", "trainer") == "trainer" and isinstance(process.get("pid"), int)
 
 
 def _taken(values: list[str], codes: NDArray[Any]) -> NDArray[Any]:
     return np.array(values, object)[codes] if values else np.empty(0, object)
-
-
-def _detail(text: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text) if text else {}
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -10,7 +10,7 @@ from holter.compat.smdebug.profiler.readers import MetricsReader
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_COLUMNS = ("type", "name", "dimension", "value", "node", "time")
+_COLUMNS = ("type", "name", "dimension", "value", "node")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +32,8 @@ class SystemMetricsReader(MetricsReader[ProfilerSystemEvents]):
         self, start: int, end: int | None, event_type: str | None, suffixes: Sequence[str] | None
     ) -> list[ProfilerSystemEvents]:
         rows = self.source.readings(start, end)
-        found = [
-            ProfilerSystemEvents(type_, name, dimension, value, node, time / 1e6)
-            for type_, name, dimension, value, node, time in zip(
-                *(rows[name].tolist() for name in _COLUMNS), strict=True
-            )
-        ]
-        return [event for event in found if event_type in (None, event.type)]
+        found = zip(*(rows[name].tolist() for name in _COLUMNS), (rows["time"] / 1e6).tolist(), strict=True)
+        return [ProfilerSystemEvents(*row) for row in found if event_type in (None, row[0])]
 
 
 class LocalSystemMetricsReader(SystemMetricsReader):

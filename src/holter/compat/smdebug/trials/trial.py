@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holter.compat.smdebug.core.modes import ModeKeys, StepState
-from holter.compat.smdebug.core.tensor import Tensor, worker
+from holter.compat.smdebug.core.tensor import Tensor, own_steps, worker
 from holter.compat.smdebug.exceptions import (
     TensorUnavailable,
 )
 from holter.store.parquet.queries import literal
 from holter.tensors import Source, Tensors
-from holter.tensors import Tensor as Read
 from holter.tensors.completeness import WINDOW
 from holter.tensors.errors import near
 from holter.tensors.selection import is_member
@@ -152,22 +151,14 @@ class Trial:
             names = self.source.names
             if name not in names:
                 raise TensorUnavailable(name, names)
-            self._tensors[name] = Tensor(self, Read(self.source, name))
+            self._tensors[name] = Tensor(self, self.source, name)
         return self._tensors[name]
 
     def steps(self, mode: ModeKeys = ModeKeys.GLOBAL, show_incomplete_steps: bool = False) -> list[int]:
         """Return the steps at which anything was saved: complete ones, or all."""
         self.source.refresh()
         there = self.source.completeness.steps(mode.label, incomplete=show_incomplete_steps)
-        return self.own_steps(there, mode)
-
-    def own_steps(self, steps: Iterable[int], mode: ModeKeys) -> list[int]:
-        """Return global steps as the mode counts them."""
-        counted = self.source.counted(mode.label)
-        if counted is None:
-            return sorted(steps)
-        own = {step: count for count, step in counted.items()}
-        return sorted(own[step] for step in steps if step in own)
+        return own_steps(self.source, there, mode)
 
     def modes(self) -> list[ModeKeys]:
         """Return the modes in which anything was saved, without GLOBAL."""
@@ -183,7 +174,7 @@ class Trial:
     def mode_step(self, global_step: int) -> int | None:
         """Return a global step as its mode counts it; None when nothing was saved then."""
         mode = self.mode(global_step)
-        return None if mode is None else next(iter(self.own_steps([global_step], mode)), None)
+        return None if mode is None else next(iter(own_steps(self.source, [global_step], mode)), None)
 
     def mode_modestep(self, global_step: int) -> tuple[ModeKeys | None, int | None]:
         """Return the mode of a global step, and the step as the mode counts it."""
@@ -228,15 +219,15 @@ class Trial:
         return self.source.state(step, mode.label, own=True)
 
     def inputs(self, step: int, mode: ModeKeys = ModeKeys.GLOBAL) -> list[NDArray[Any]]:
-        """Return what the model was given at a step."""
+        """Return the model's inputs at a step."""
         return self._named("input", step, mode)
 
     def labels(self, step: int, mode: ModeKeys = ModeKeys.GLOBAL) -> list[NDArray[Any]]:
-        """Return what the model should have said at a step."""
+        """Return the labels at a step."""
         return self._named("label", step, mode)
 
     def predictions(self, step: int, mode: ModeKeys = ModeKeys.GLOBAL) -> list[NDArray[Any]]:
-        """Return what the model said at a step."""
+        """Return the model's predictions at a step."""
         return self._named("prediction", step, mode)
 
     def _named(self, word: str, step: int, mode: ModeKeys) -> list[NDArray[Any]]:

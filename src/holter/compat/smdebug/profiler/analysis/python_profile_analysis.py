@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+from collections import defaultdict
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holter.compat.smdebug.profiler.analysis.python_stats_reader import (
+    ORDER,
     StepPythonProfileStats,
     of_folder,
     of_job,
@@ -26,21 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 _log = logging.getLogger(__name__)
-_COLUMNS = (
-    "profiler_name",
-    "framework",
-    "node_id",
-    "start_mode",
-    "start_step",
-    "start_phase",
-    "start_time_since_epoch_in_micros",
-    "end_mode",
-    "end_step",
-    "end_phase",
-    "end_time_since_epoch_in_micros",
-    "stats_path",
-)
-_ORDER = {phase: number for number, phase in enumerate(StepPhase)}
+_Key = TypeVar("_Key")
+_COLUMNS = [field.name for field in fields(StepPythonProfileStats) if field.name not in ("timer", "load")]
 
 
 class PythonProfileAnalysis:
@@ -77,7 +67,7 @@ class PythonProfileAnalysis:
         if not found:
             _log.warning("no segment profiled by %s below %s", self.name, self.path)
         rows = [[getattr(one, column) for column in _COLUMNS] for one in found]
-        return optional("pandas").DataFrame(rows, columns=list(_COLUMNS))
+        return optional("pandas").DataFrame(rows, columns=_COLUMNS)
 
     def list_available_node_ids(self, refresh_stats: bool = True) -> list[str]:
         """Return who was profiled."""
@@ -104,8 +94,8 @@ class PythonProfileAnalysis:
             node_id: Who; that of the first segment by default.
             refresh_stats: Look for new segments first.
         """
-        low = (start_step, _ORDER[start_phase])
-        high = (start_step if end_step is None else end_step, _ORDER[end_phase])
+        low = (start_step, ORDER[start_phase])
+        high = (start_step if end_step is None else end_step, ORDER[end_phase])
         return self._fetch(
             lambda one: (
                 (one.start_mode, one.end_mode) == (mode, mode) and low <= one.starts and one.ends <= high
@@ -180,18 +170,20 @@ class cProfileAnalysis(PythonProfileAnalysis):  # noqa: N801 - smdebug's name
         self, node_id: str = "any", refresh_stats: bool = True
     ) -> dict[tuple[PythonProfileModes, PythonProfileModes], cProfileStats]:
         """Return statistics by the modes that segments lead from and to, of pairs that there are."""
-        groups: dict[tuple[PythonProfileModes, PythonProfileModes], list[StepPythonProfileStats]] = {}
-        for one in self._chosen(lambda _: True, node_id, refresh_stats):
-            groups.setdefault((one.start_mode, one.end_mode), []).append(one)
-        return {pair: added(mine) for pair, mine in groups.items()}
+        return self._added(lambda one: (one.start_mode, one.end_mode), node_id, refresh_stats)
 
     def fetch_profile_stats_by_job_phase(
         self, node_id: str = "any", refresh_stats: bool = True
     ) -> dict[str, cProfileStats]:
         """Return statistics of `initialization`, `training_loop` and `finalization`, of those there are."""
-        groups: dict[str, list[StepPythonProfileStats]] = {}
-        for one in self._chosen(lambda _: True, node_id, refresh_stats):
-            groups.setdefault(_job_phase(one), []).append(one)
+        return self._added(_job_phase, node_id, refresh_stats)
+
+    def _added(
+        self, key: Callable[[StepPythonProfileStats], _Key], node_id: str, refresh: bool
+    ) -> dict[_Key, cProfileStats]:
+        groups: defaultdict[_Key, list[StepPythonProfileStats]] = defaultdict(list)
+        for one in self._chosen(lambda _: True, node_id, refresh):
+            groups[key(one)].append(one)
         return {name: added(mine) for name, mine in groups.items()}
 
 

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holter.analysis.grouping import groups
@@ -13,6 +14,7 @@ from holter.analysis.host.python_functions import flame_of_stacks
 from holter.compat.smdebug.profiler.python_profile_utils import PythonProfileModes, StepPhase, mode_of
 from holter.importers.sagemaker import marshaled
 from holter.report.exports.pstats import as_stats
+from holter.store.parquet.queries import literal
 from holter.store.trial import Trial
 from holter.store.urls import place
 
@@ -30,8 +32,7 @@ _FILE = re.compile(
     re.IGNORECASE,
 )
 _LARGEST = 1 << 28
-_FORWARD = ("forward",)
-_BEFORE_FORWARD = ("data_loading",)
+ORDER = {phase: number for number, phase in enumerate(StepPhase)}
 
 
 @dataclass(frozen=True)
@@ -60,15 +61,12 @@ class StepPythonProfileStats:
     @property
     def starts(self) -> tuple[float, int]:
         """Where it starts: the step, and how far in it."""
-        return self.start_step, _ORDER[self.start_phase]
+        return self.start_step, ORDER[self.start_phase]
 
     @property
     def ends(self) -> tuple[float, int]:
         """Where it ends."""
-        return self.end_step, _ORDER[self.end_phase]
-
-
-_ORDER = {phase: number for number, phase in enumerate(StepPhase)}
+        return self.end_step, ORDER[self.end_phase]
 
 
 def of_folder(url: str) -> list[StepPythonProfileStats]:
@@ -92,27 +90,22 @@ def of_folder(url: str) -> list[StepPythonProfileStats]:
                     end_phase=_phase(end[2]),
                     end_time_since_epoch_in_micros=float(end[3]),
                     stats_path=f"{where.url}/{entry.key}",
-                    load=_Load(where, entry),
+                    load=partial(_load, where, entry),
                 )
             )
     return sorted(found, key=lambda one: (one.start_time_since_epoch_in_micros, one.stats_path))
 
 
-@dataclass(frozen=True)
-class _Load:
-    where: Place
-    entry: Entry
-
-    def __call__(self) -> Any:
-        """Read the file; raises `UnreadableError` or `OSError`."""
-        path = self.where.local(self.entry)
-        if path.name == "python_stats":
-            return marshaled.statistics(path)
-        if path.name.endswith(".html"):
-            return str(path)
-        if path.stat().st_size > _LARGEST:
-            raise OSError(f"{path}: {path.stat().st_size} bytes are more than a session has")
-        return json.loads(path.read_text(encoding="utf-8", errors="replace"))
+def _load(where: Place, entry: Entry) -> object:
+    """Read a file; raises `UnreadableError` or `OSError`."""
+    path = where.local(entry)
+    if path.name == "python_stats":
+        return marshaled.statistics(path)
+    if path.name.endswith(".html"):
+        return str(path)
+    if path.stat().st_size > _LARGEST:
+        raise OSError(f"{path}: {path.stat().st_size} bytes are more than a session has")
+    return json.loads(path.read_text(encoding="utf-8", errors="replace"))
 
 
 def of_job(folder: JobFolder) -> list[StepPythonProfileStats]:
@@ -129,9 +122,9 @@ def of_job(folder: JobFolder) -> list[StepPythonProfileStats]:
             end = StepPhase.STEP_END
             if step < 0:
                 begin, end = StepPhase.START, StepPhase.STEP_START
-            elif part in _FORWARD:
+            elif part == "forward":
                 begin, end = StepPhase.STEP_START, StepPhase.FORWARD_PASS_END
-            elif part in _BEFORE_FORWARD:
+            elif part == "data_loading":
                 begin = end = StepPhase.STEP_START
             found.append(
                 StepPythonProfileStats(
@@ -148,30 +141,22 @@ def of_job(folder: JobFolder) -> list[StepPythonProfileStats]:
                     end_time_since_epoch_in_micros=(first["time"] + first["duration"]) / 1000,
                     stats_path=f"{folder.url}/{table}",
                     timer=first.get("timer", ""),
-                    load=_Rows(trial, mine, profiler),
+                    load=partial(_of_rows, trial, mine, profiler),
                 )
             )
     return sorted(found, key=lambda one: (one.start_time_since_epoch_in_micros, one.node_id))
 
 
-@dataclass(frozen=True)
-class _Rows:
-    trial: Trial
-    rows: Table
-    profiler: str
-
-    def __call__(self) -> Any:
-        """Return what the rows say, as the file of that profiler would."""
-        if self.profiler == "pyinstrument":
-            return {"root_frame": flame_of_stacks(self.rows).to_json()}
-        first = next(self.rows.where(slice(0, 1)).to_rows())
-        names = ("rank", "step", "mode", "phase", "timer")
-        same = " AND ".join(
-            f"{name} = {first[name]!r}" if isinstance(first[name], int) else f"{name} = '{first[name]}'"
-            for name in names
-        )
-        calls = self.trial.table("python_calls", where=same, start_ns=first["time"], end_ns=first["time"] + 1)
-        return as_stats(self.rows, calls)
+def _of_rows(trial: Trial, rows: Table, profiler: str) -> object:
+    """Return what rows hold, as the file of that profiler would."""
+    if profiler == "pyinstrument":
+        return {"root_frame": flame_of_stacks(rows).to_json()}
+    first = next(rows.where(slice(0, 1)).to_rows())
+    names = ("rank", "step", "mode", "phase", "timer")
+    values = [str(value) if isinstance(value := first[name], int) else literal(value) for name in names]
+    same = " AND ".join(map(" = ".join, zip(names, values, strict=True)))
+    calls = trial.table("python_calls", where=same, start_ns=first["time"], end_ns=first["time"] + 1)
+    return as_stats(rows, calls)
 
 
 def _segments(rows: Table) -> Iterator[Table]:

@@ -10,16 +10,21 @@ import numpy as np
 
 from holter.analysis.grouping import groups
 from holter.analysis.machine.snapshots import TOLERANCE_NS, matrix, moments
+from holter.views.document.devices import by_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
+    from typing_extensions import Self
 
+    from holter.compat.smdebug.profiler.algorithm_metrics_reader import AlgorithmMetricsReader
+    from holter.compat.smdebug.profiler.system_metrics_reader import SystemMetricsReader
     from holter.schema.table import Table
     from holter.views.figure import Figure
 
 TOTAL = "total"
+_MOST_STRETCHES = 300
 _SHARES = (
     "CPUUtilization",
     "GPUUtilization",
@@ -47,6 +52,15 @@ class Charts:
     """Charts that a notebook shows, and that `to_html` writes: no server, no script, no request."""
 
     missing = "There is nothing to draw."
+    reader: SystemMetricsReader | AlgorithmMetricsReader
+    _range: tuple[int, int | None] = (0, None)
+    """The first and the last moment that is drawn, microseconds since the epoch; None for the newest."""
+
+    def update_data(self, current_timestamp: int) -> Self:
+        """Draw up to a later time, with what was recorded meanwhile."""
+        self.reader.refresh_event_file_list()
+        self._range = (self._range[0], current_timestamp)
+        return self
 
     def figures(self) -> list[Figure]:
         """Return the charts as data."""
@@ -110,7 +124,7 @@ def lines(rows: Table, dimensions: Sequence[str], events: Sequence[str], show_wo
             charts.setdefault((dimension, node), {})[name] = one
     for (dimension, node), named in sorted(charts.items()):
         suffix = f"-nodeid:{node}" if node else ""
-        devices = {name: named[name] for name in sorted(named, key=_natural)}
+        devices = {name: named[name] for name in sorted(named, key=by_number)}
         if len(devices) > 1 and dimension not in ("Algorithm", "Platform"):
             devices[TOTAL] = _mean({(node, name): one for name, one in devices.items()}, node)
         found += [
@@ -135,12 +149,16 @@ def on_grid(time: NDArray[Any], value: NDArray[Any], edges: NDArray[Any]) -> lis
     return [float(total / size) if size else None for total, size in zip(sums, sizes, strict=True)]
 
 
-def edges_of(found: Iterable[Line], most: int) -> NDArray[np.float64]:
-    """Return the edges of up to so many equal stretches of time that hold all readings, microseconds."""
+def edges_of(found: Iterable[Line]) -> tuple[NDArray[np.float64], list[float]]:
+    """Return the edges of equal stretches of time that hold all readings, microseconds since the epoch.
+
+    Returns also the middles of the stretches, seconds since the first edge.
+    """
     times = [line.time for line in found if len(line.time)]
     low, high = (min(int(t[0]) for t in times), max(int(t[-1]) for t in times)) if times else (0, 1)
-    count = max(1, min(most, max((len(t) for t in times), default=1)))
-    return np.linspace(low, high + 1, count + 1)
+    count = max(1, min(_MOST_STRETCHES, max((len(t) for t in times), default=1)))
+    edges = np.linspace(low, high + 1, count + 1)
+    return edges, ((edges[:-1] + edges[1:]) / 2e6 - edges[0] / 1e6).tolist()
 
 
 def snapshots(rows: Table) -> NDArray[np.int64]:
@@ -153,7 +171,3 @@ def last_points(rows: Table, points: int) -> Table:
     """Keep the last so many moments at which anything was read."""
     times = snapshots(rows)
     return rows if len(times) <= points else rows.where(rows["time"] >= times[-points])
-
-
-def _natural(name: str) -> list[Any]:
-    return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in re.split(r"(\d+)", name)]

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
+
+from holter.drawing.markup import html, tag
 
 if TYPE_CHECKING:
+    from markupsafe import Markup
+
     from holter.schema.table import Table
 
 MOST = 500
 _WIDTH, _LEFT, _ROW = 900, 220, 18
+
+
+class _Bar(NamedTuple):
+    row: str
+    name: str
+    start: int
+    end: int
 
 
 class Gantt:
@@ -18,44 +28,46 @@ class Gantt:
     def __init__(self, rows: Table, start: int, end: int) -> None:
         """Take events, and where the charts begin and end, microseconds since the epoch."""
         self.start, self.end = start, max(end, start + 1)
-        self.loading: list[dict[str, Any]] = []
-        self.training: list[dict[str, Any]] = []
-        for row in rows.to_rows():
-            loads = "dataloader" in f"{row['phase']} {row['name']}".lower()
-            (self.loading if loads else self.training).append(row)
+        self.loading: list[_Bar] = []
+        self.training: list[_Bar] = []
+        columns = (rows[name].tolist() for name in ("phase", "name", "node", "tid", "start", "end"))
+        for phase, name, node, tid, begin, until in zip(*columns, strict=True):
+            if "dataloader" in f"{phase} {name}".lower():
+                self.loading.append(_Bar(f"{node} {tid}", name, begin, until))
+            else:
+                self.training.append(_Bar(str(phase), name, begin, until))
 
     def to_html(self) -> str:
         """Return both charts as HTML."""
-        loading = {id(row): f"{row['node']} {row['tid']}" for row in self.loading[:MOST]}
-        training = {id(row): str(row["phase"]) for row in self.training[:MOST]}
-        charts = (("Data loading", loading, self.loading), ("Training", training, self.training))
-        return "".join(self._chart(title, labels, rows) for title, labels, rows in charts)
+        return self._chart("Data loading", self.loading) + self._chart("Training", self.training)
 
     def _repr_html_(self) -> str:
         return self.to_html()
 
-    def _chart(self, title: str, labels: dict[int, str], rows: list[dict[str, Any]]) -> str:
-        if not rows:
-            return f"<h3>{title}</h3><p>No event.</p>"
-        lines = {label: number for number, label in enumerate(dict.fromkeys(labels.values()))}
-        height = _ROW * len(lines)
+    def _chart(self, title: str, bars: list[_Bar]) -> Markup:
+        if not bars:
+            return html(tag("h3", title), tag("p", "No event."))
+        rows = {row: number for number, row in enumerate(dict.fromkeys(bar.row for bar in bars[:MOST]))}
         scale = (_WIDTH - _LEFT) / (self.end - self.start)
         drawn = [
-            f'<text x="0" y="{_ROW * number + 13}" font-size="11" fill="currentColor">'
-            f"{escape(label[:34])}</text>"
-            for label, number in lines.items()
+            tag("text", row[:34], x=0, y=_ROW * number + 13, font_size=11, fill="currentColor")
+            for row, number in rows.items()
         ]
-        for row in rows[:MOST]:
-            begin, end = max(row["start"], self.start), min(row["end"], self.end)
-            told = f"{row['name']}: {row['end'] - row['start']} µs"
-            top = _ROW * lines[labels[id(row)]] + 2
+        for bar in bars[:MOST]:
+            begin, end = max(bar.start, self.start), min(bar.end, self.end)
             drawn.append(
-                f'<rect x="{_LEFT + (begin - self.start) * scale:.1f}" y="{top}" '
-                f'width="{max((end - begin) * scale, 1):.1f}" height="{_ROW - 4}" fill="#3d85c6" '
-                f'fill-opacity="0.7"><title>{escape(told)}</title></rect>'
+                tag(
+                    "rect",
+                    tag("title", f"{bar.name}: {bar.end - bar.start} µs"),
+                    x=f"{_LEFT + (begin - self.start) * scale:.1f}",
+                    y=_ROW * rows[bar.row] + 2,
+                    width=f"{max((end - begin) * scale, 1):.1f}",
+                    height=_ROW - 4,
+                    fill="#3d85c6",
+                    fill_opacity=0.7,
+                )
             )
-        more = f"<p>{len(rows) - MOST} more events are not drawn.</p>" if len(rows) > MOST else ""
-        return (
-            f'<h3>{title}</h3><svg viewBox="0 0 {_WIDTH} {height}" width="100%" role="img" '
-            f'aria-label="{title}">{"".join(drawn)}</svg>{more}'
-        )
+        box = {"viewBox": f"0 0 {_WIDTH} {_ROW * len(rows)}", "aria-label": title}
+        chart = tag("svg", *drawn, width="100%", role="img", **box)
+        more = tag("p", f"{len(bars) - MOST} more events are not drawn.") if len(bars) > MOST else None
+        return html(tag("h3", title), chart, more)

@@ -21,7 +21,7 @@ from holter.views.figure import Axis, Figure, Series
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_POINTS, _WIDTH = 1000, 300
+_POINTS = 1000
 
 
 class Heatmap(Charts):
@@ -61,14 +61,8 @@ class Heatmap(Charts):
             raise TypeError(f"a reader of system metrics is needed, not a {type(metrics_reader).__name__}")
         self.reader = metrics_reader
         self.select_metrics = list(select_metrics)
-        self._range: tuple[int, int | None] = (starttime, endtime)
+        self._range = (starttime, endtime)
         self._asked = (select_dimensions, select_events, show_workers)
-
-    def update_data(self, current_timestamp: int) -> Heatmap:
-        """Draw up to a later time, with what was recorded meanwhile."""
-        self.reader.refresh_event_file_list()
-        self._range = (self._range[0], current_timestamp)
-        return self
 
     def figures(self) -> list[Figure]:
         """Return the heatmap as data."""
@@ -79,13 +73,12 @@ class Heatmap(Charts):
             found = {name: line for name, line in found.items() if fits(name)}
         if not found:
             return []
-        edges = edges_of(found.values(), _WIDTH)
-        first = edges[0]
+        edges, seconds = edges_of(found.values())
         return [
             Figure(
                 title="System metrics",
                 kind="heatmap",
-                x=((edges[:-1] + edges[1:]) / 2e6 - first / 1e6).tolist(),
+                x=seconds,
                 x_axis=Axis("time since the first reading", "s"),
                 y_axis=Axis("utilization", "%", top=100.0),
                 series=[Series(name, on_grid(*_scaled(line), edges)) for name, line in found.items()],

@@ -37,23 +37,17 @@ class MetricsHistogram(Charts):
         show_workers: bool = True,
     ) -> MetricsHistogram:
         """Choose what is drawn; times in microseconds since the epoch."""
-        self._asked = (starttime, endtime, select_dimensions, select_events, show_workers)
+        self._range = (starttime, endtime)
+        self._asked = (select_dimensions, select_events, show_workers)
         return self
 
     def clear(self) -> None:
         """Draw nothing until `plot` is asked again."""
-        self._asked = (0, None, (), (), True)
-
-    def update_data(self, current_timestamp: int) -> MetricsHistogram:
-        """Draw up to a later time, with what was recorded meanwhile."""
-        self.reader.refresh_event_file_list()
-        self._asked = (self._asked[0], current_timestamp, *self._asked[2:])
-        return self
+        self._asked = ((), (), True)
 
     def figures(self) -> list[Figure]:
         """Return the histograms as data."""
-        start, end, dimensions, events, show_workers = self._asked
-        rows = self.reader.source.readings(start, end)
+        rows = self.reader.source.readings(*self._range)
         return [
             Figure(
                 title=f"{line.dimension} {line.event}",
@@ -63,6 +57,6 @@ class MetricsHistogram(Charts):
                 y_axis=Axis("Occurrences"),
                 series=[Series(line.event, [float(n) for n in np.histogram(line.value, bins=_EDGES)[0]])],
             )
-            for line in lines(rows, dimensions, events, show_workers)
+            for line in lines(rows, *self._asked)
             if line.percent
         ]

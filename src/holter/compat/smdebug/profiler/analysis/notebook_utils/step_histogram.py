@@ -45,20 +45,15 @@ class StepHistogram(Charts):
             select_metrics: Regular expressions for `<phase>-nodeid:<node>`.
             show_workers: Keep nodes apart.
         """
-        self._asked = (starttime, endtime, select_metrics, show_workers)
-        return self
-
-    def update_data(self, current_timestamp: int) -> StepHistogram:
-        """Draw up to a later time, with what was recorded meanwhile."""
-        self.reader.refresh_event_file_list()
-        self._asked = (self._asked[0], current_timestamp, *self._asked[2:])
+        self._range = (starttime, endtime)
+        self._asked = (select_metrics, show_workers)
         return self
 
     def figures(self) -> list[Figure]:
         """Return the histograms as data."""
-        start, end, metrics, show_workers = self._asked
+        metrics, show_workers = self._asked
         fits = wanted(metrics)
-        rows = self.reader.source.events(start, end)
+        rows = self.reader.source.events(*self._range)
         found: dict[str, list[int]] = {}
         took = (rows["end"] - rows["start"]).tolist()
         for phase, node, microseconds in zip(

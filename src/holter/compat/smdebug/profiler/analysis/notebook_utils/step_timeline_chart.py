@@ -24,17 +24,10 @@ class StepTimelineChart(Charts):
         """Take a reader of framework metrics; `width` is how many of the last steps are shown."""
         self.reader = metrics_reader
         self.width = width
-        self._until: int | None = None
-
-    def update_data(self, current_timestamp: int) -> StepTimelineChart:
-        """Draw up to a later time, with what was recorded meanwhile."""
-        self.reader.refresh_event_file_list()
-        self._until = current_timestamp
-        return self
 
     def figures(self) -> list[Figure]:
         """Return the chart as data."""
-        rows = self.reader.source.events(0, self._until)
+        rows = self.reader.source.events(*self._range)
         steps = steps_of(rows)
         numbers = sorted({number for mine in steps.values() for number in mine})[-self.width :]
         if not numbers:

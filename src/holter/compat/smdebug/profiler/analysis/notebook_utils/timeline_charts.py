@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from holter.compat.smdebug.profiler.algorithm_metrics_reader import AlgorithmMetricsReader
     from holter.compat.smdebug.profiler.system_metrics_reader import SystemMetricsReader
 
-_WIDTH = 300
-
 
 class TimelineCharts(Charts):
     """A chart for each dimension, a line for each device, all of one stretch of time."""
@@ -57,17 +55,11 @@ class TimelineCharts(Charts):
             x: How many of the last moments are shown.
             show_workers: Keep nodes apart.
         """
-        self.system_metrics_reader = system_metrics_reader
+        self.reader = self.system_metrics_reader = system_metrics_reader
         self.framework_metrics_reader = framework_metrics_reader
         self.x = x
-        self._range: tuple[int, int | None] = (starttime, endtime)
+        self._range = (starttime, endtime)
         self._asked = (select_dimensions, select_events, show_workers)
-
-    def update_data(self, current_timestamp: int) -> TimelineCharts:
-        """Draw up to a later time, with what was recorded meanwhile."""
-        self.system_metrics_reader.refresh_event_file_list()
-        self._range = (self._range[0], current_timestamp)
-        return self
 
     @property
     def times(self) -> NDArray[np.int64]:
@@ -78,8 +70,7 @@ class TimelineCharts(Charts):
         """Return the charts as data."""
         rows = last_points(self.system_metrics_reader.source.readings(*self._range), self.x)
         found = lines(rows, *self._asked)
-        edges = edges_of(found, _WIDTH)
-        seconds = ((edges[:-1] + edges[1:]) / 2e6 - edges[0] / 1e6).tolist()
+        edges, seconds = edges_of(found)
         return [
             Figure(
                 title=dimension or "rates",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from holter.compat.smdebug.exceptions import NoMoreProfilerData, TrialNotFound
 from holter.compat.smdebug.profiler.algorithm_metrics_reader import AlgorithmMetricsReader
@@ -15,6 +15,7 @@ from holter.store.job import JobNotFound, at, find, store_url
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holter.store.documents import Document
     from holter.store.job import JobFolder
 
 _Reader = TypeVar("_Reader", SystemMetricsReader, AlgorithmMetricsReader)
@@ -55,20 +56,20 @@ class TrainingJob:
         self.system_metrics_reader: SystemMetricsReader | None = None
         self.framework_metrics_reader: AlgorithmMetricsReader | None = None
 
-    def _config(self) -> dict[str, Any]:
+    def _config(self) -> dict[str, object]:
         interval = self.describe_training_job().get("interval_ms")
         path = self.profiler_s3_output_path
         return {"ProfilingIntervalInMilliseconds": interval, "S3OutputPath": path}
 
-    def get_config_and_profiler_s3_output_path(self) -> tuple[dict[str, Any], str]:
+    def get_config_and_profiler_s3_output_path(self) -> tuple[dict[str, object], str]:
         """Return, and print, how the job is profiled and where what was found is kept."""
         self.profiler_config = self._config()
         print(f"profiler config: {self.profiler_config}\nprofiler output: {self.profiler_s3_output_path}")
         return self.profiler_config, self.profiler_s3_output_path
 
-    def describe_training_job(self) -> dict[str, Any]:
+    def describe_training_job(self) -> Document:
         """Return the job's manifest; nothing is known of a folder."""
-        return {} if self.folder is None else dict(self.folder.manifest())
+        return {} if self.folder is None else self.folder.manifest()
 
     def wait_for_sys_profiling_data_to_be_available(self, timeout_s: float | None = None) -> None:
         """Wait until the machine was read.

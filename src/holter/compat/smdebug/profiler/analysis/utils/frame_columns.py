@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import time as clock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.compat.smdebug.profiler.readers import step_of
+from holter.importers.kineto.threads import whole_or
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from holter.schema.table import Table
 
-FORMAT = "%Y-%m-%dT%H:%M:%S"
 
-
-def system(rows: Table, origin: int) -> dict[str, Any]:
+def system(rows: Table, origin: int) -> dict[str, NDArray[Any]]:
     """Return the columns of readings; `origin` is what relative times count from, microseconds."""
     return {
         "timestamp": _texts(rows["time"]),
@@ -31,7 +28,7 @@ def system(rows: Table, origin: int) -> dict[str, Any]:
     }
 
 
-def framework(rows: Table, origin: int) -> dict[str, Any]:
+def framework(rows: Table, origin: int) -> dict[str, NDArray[Any]]:
     """Return the columns of events."""
     args = rows["args"].tolist()
     own = [
@@ -43,7 +40,7 @@ def framework(rows: Table, origin: int) -> dict[str, Any]:
         "pid": rows["pid"],
         "framework_metric": np.array(own, object),
         "step": _steps(args),
-        "bytes": np.array([_whole(a.get("bytes_fetched")) for a in args], np.int64),
+        "bytes": np.array([whole_or(a.get("bytes_fetched")) for a in args], np.int64),
         "process": rows["phase"],
         "nodeID": rows["node"],
         "start_time_us_since_epoch": rows["start"],
@@ -51,7 +48,7 @@ def framework(rows: Table, origin: int) -> dict[str, Any]:
     }
 
 
-def loader(rows: Table, origin: int) -> dict[str, Any]:
+def loader(rows: Table, origin: int) -> dict[str, NDArray[Any]]:
     """Return the columns of events of data loaders."""
     args = rows["args"].tolist()
     return {
@@ -60,8 +57,8 @@ def loader(rows: Table, origin: int) -> dict[str, Any]:
         "pid": rows["pid"],
         "framework_metric": rows["name"],
         "step": _steps(args),
-        "worker_id": np.array([_whole(a.get("worker_id")) for a in args], np.int64),
-        "num_workers": np.array([_whole(a.get("num_workers")) for a in args], np.int64),
+        "worker_id": np.array([whole_or(a.get("worker_id")) for a in args], np.int64),
+        "num_workers": np.array([whole_or(a.get("num_workers")) for a in args], np.int64),
         "pin_memory": np.array([_flag(a.get("pin_memory")) for a in args], object),
         "process": rows["phase"],
         "node_id": rows["node"],
@@ -70,7 +67,7 @@ def loader(rows: Table, origin: int) -> dict[str, Any]:
     }
 
 
-def _times(rows: Table, origin: int) -> dict[str, Any]:
+def _times(rows: Table, origin: int) -> dict[str, NDArray[Any]]:
     return {
         "start_time": _texts(rows["start"]),
         "end_time": _texts(rows["end"]),
@@ -79,28 +76,15 @@ def _times(rows: Table, origin: int) -> dict[str, Any]:
     }
 
 
-def _steps(args: list[dict[str, Any]]) -> NDArray[np.int64]:
-    return np.array([-1 if (step := step_of(a)) is None else step for a in args], np.int64)
+def _steps(args: list[dict[str, object]]) -> NDArray[np.int64]:
+    return np.array([whole_or(a.get("step_num")) for a in args], np.int64)
 
 
-def _texts(times: NDArray[Any]) -> NDArray[Any]:
+def _texts(times: NDArray[np.int64]) -> NDArray[np.object_]:
     """Return times as smdebug writes them: to the microsecond, UTC. Rows of one moment share the text."""
-    seconds: dict[int, str] = {}
-    told = []
     moments, which = np.unique(times, return_inverse=True)
-    for moment in moments.tolist():
-        whole, rest = divmod(moment, 1_000_000)
-        if whole not in seconds:
-            seconds[whole] = clock.strftime(FORMAT, clock.gmtime(whole))
-        told.append(f"{seconds[whole]}:{rest:06d}")
-    return np.array(told, dtype=object)[which] if told else np.empty(0, object)
-
-
-def _whole(value: Any) -> int:
-    try:
-        return -1 if value is None else int(value)
-    except (TypeError, ValueError):
-        return -1
+    texts = np.datetime_as_string(moments.astype("datetime64[us]"))
+    return np.array([text.replace(".", ":") for text in texts.tolist()], object)[which]
 
 
 def _flag(value: Any) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 from enum import Enum
-from typing import TYPE_CHECKING, Any
+from operator import itemgetter
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -34,7 +35,7 @@ _LANES = (
     ("Horovod", 90_000),
 )
 _OTHER, _SYSTEM = 1_000_000, 2_000_000
-DEFAULT_FILTER: Mapping[str, Any] = {"lowgpu": ()}
+DEFAULT_FILTER: Mapping[str, object] = {"lowgpu": ()}
 
 
 class MergeUnit(Enum):
@@ -78,7 +79,7 @@ class MergedTimeline:
         start: int,
         end: int,
         unit: MergeUnit = MergeUnit.TIME,
-        sys_metrics_filter: Mapping[str, Any] | None = DEFAULT_FILTER,
+        sys_metrics_filter: Mapping[str, object] | None = DEFAULT_FILTER,
     ) -> str:
         """Write the merged trace of a stretch; returns where it is.
 
@@ -102,7 +103,7 @@ class MergedTimeline:
         if not lines:
             raise ValueError(f"nothing was profiled between {begin} and {until} µs in {self.path}")
         metadata = [line for line in lines if line["ph"] == "M"]
-        lines = metadata + sorted((line for line in lines if line["ph"] != "M"), key=lambda line: line["ts"])
+        lines = metadata + sorted((line for line in lines if line["ph"] != "M"), key=itemgetter("ts"))
         last = int(rows["end"].max()) if rows.rows else until
         node = (str(rows["node"][0]) if rows.rows else "") or "all"
         name = f"{last}_{node.replace('/', '-')}_merged_timeline.json"
@@ -124,7 +125,7 @@ class MergedTimeline:
         return asked
 
 
-def _trace(rows: Table) -> Iterator[dict[str, Any]]:
+def _trace(rows: Table) -> Iterator[dict[str, object]]:
     """Yield events in the words of Chrome's traces: a lane is a phase, its threads are nodes."""
     lanes: dict[str, int] = {}
     threads: dict[tuple[int, str, int], int] = {}
@@ -153,7 +154,7 @@ def _trace(rows: Table) -> Iterator[dict[str, Any]]:
         }
 
 
-def _overlay(rows: Table, low: float) -> Iterator[dict[str, Any]]:
+def _overlay(rows: Table, low: float) -> Iterator[dict[str, object]]:
     """Yield the metrics as counters, and marks at which a GPU was little used."""
     if not rows.rows:
         return
@@ -175,9 +176,9 @@ def _overlay(rows: Table, low: float) -> Iterator[dict[str, Any]]:
         yield _event(name, "C", at, {name: value})
 
 
-def _event(name: str, kind: str, time: int, args: dict[str, Any]) -> dict[str, Any]:
+def _event(name: str, kind: str, time: int, args: dict[str, object]) -> dict[str, object]:
     return {"name": name, "ph": kind, "ts": time, "pid": _SYSTEM, "args": args}
 
 
-def _named(what: str, lane: int, args: dict[str, Any], thread: int = 0) -> dict[str, Any]:
+def _named(what: str, lane: int, args: dict[str, object], thread: int = 0) -> dict[str, object]:
     return {"name": what, "ph": "M", "pid": lane, "tid": thread, "args": args}

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _STEP = "Step:ModeKeys"
+_SPAN = {"start_time_us": "min", "end_time_us": "max"}
 _BUSY = {"cpu": "CPUUtilization", "gpu": "GPUUtilization"}
 """Of a device's metrics, the one that says how busy it was."""
 
@@ -41,7 +42,7 @@ class Resource(Enum):
     NETWORK = "network"
 
 
-class JobStatistics(dict[str, Any]):
+class JobStatistics(dict[str, int | float | None]):
     """Numbers of a job by name, printed as a table of one row."""
 
     def __str__(self) -> str:
@@ -81,8 +82,7 @@ class PandasFrameAnalysis:
         """Return steps by phase and number: from the earliest begin of a worker to the latest end."""
         frame = self.framework_df
         steps = frame[frame["process"].str.startswith(_STEP, na=False)]
-        spans = {"start_time_us": "min", "end_time_us": "max"}
-        return steps.groupby(["process", "step"], as_index=False).agg(spans)
+        return steps.groupby(["process", "step"], as_index=False).agg(_SPAN)
 
     def get_job_statistics(self) -> JobStatistics:
         """Return when the job and its training loop began and ended, microseconds, and their shares, percent.
@@ -96,23 +96,26 @@ class PandasFrameAnalysis:
             _log.warning("there is neither a reading nor an event: nothing is known of this job")
             return JobStatistics()
         begin, end = min(int(t.min()) for t in times), max(int(t.max()) for t in times)
-        found = JobStatistics(start_time=begin, end_time=end, job_duration=end - begin)
         steps = self._steps()
         steps = steps[steps["process"].isin([f"{_STEP}.TRAIN", f"{_STEP}.GLOBAL"])]
-        known = not steps.empty
-        if not known:
+        start = stop = before = loop = after = None
+        if steps.empty:
             _log.warning("no step of mode TRAIN or GLOBAL: the training loop is not known")
-        start = int(steps["start_time_us"].min()) if known else None
-        stop = int(steps["end_time_us"].max()) if known else None
-        parts: dict[str, int | None] = {"initialization": None, "training_loop": None, "finalization": None}
-        if start is not None and stop is not None:
-            parts = dict(zip(parts, (start - begin, stop - start, end - stop), strict=True))
-        found |= {"training_loop_start": start, "training_loop_end": stop}
-        found |= {"training_loop_duration": parts["training_loop"]}
-        found |= {name: parts[name] for name in ("initialization", "finalization")}
+        else:
+            start, stop = int(steps["start_time_us"].min()), int(steps["end_time_us"].max())
+            before, loop, after = start - begin, stop - start, end - stop
+        parts = {"initialization": before, "training_loop": loop, "finalization": after}
         whole = max(end - begin, 1)
         return JobStatistics(
-            found | {f"{name}_%": None if us is None else 100.0 * us / whole for name, us in parts.items()}
+            start_time=begin,
+            end_time=end,
+            job_duration=end - begin,
+            training_loop_start=start,
+            training_loop_end=stop,
+            training_loop_duration=loop,
+            initialization=before,
+            finalization=after,
+            **{f"{name}_%": None if us is None else 100.0 * us / whole for name, us in parts.items()},
         )
 
     def get_step_statistics(self, by: StatsBy = StatsBy.TRAINING_PHASE) -> Any:
@@ -222,9 +225,7 @@ class PandasFrameAnalysis:
             _log.info("phase is %r; expected one of %s, or a list", phase, ", ".join(known) or "none")
             return None
         rows = frame[frame["process"].isin(wanted)]
-        rows = rows.groupby(["process", "step"], as_index=False).agg(
-            {"start_time_us": "min", "end_time_us": "max"}
-        )
+        rows = rows.groupby(["process", "step"], as_index=False).agg(_SPAN)
         first = min(int(frame["start_time_us"].min()), *map(int, self.system_df["timestamp_us"][:1]))
         last = max(int(frame["end_time_us"].max()), *map(int, self.system_df["timestamp_us"][-1:]))
         begin, end = (rows[name].to_numpy() for name in ("start_time_us", "end_time_us"))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import calendar
 import re
-import time as clock
 from collections import Counter
+from datetime import datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
 _STEP = "Step:ModeKeys"
 _READ, _BEGAN = "timestamp_us_since_epoch", "start_time_us_since_epoch"
+_EPOCH = datetime.fromtimestamp(0, timezone.utc)
 _BYTES = 8
 """Of a cell: a number, or where a text lies that many rows share."""
 _COPIES = 6
@@ -193,15 +193,13 @@ class PandasFrame:
         Raises:
             ValueError: The value is invalid.
         """
-        seconds, _, fraction = str(timestamp).rpartition(":")
         try:
-            return calendar.timegm(clock.strptime(seconds, frame_columns.FORMAT)) * 1_000_000 + int(
-                fraction.ljust(6, "0")
-            )
+            moment = datetime.strptime(f"{timestamp}+00:00", "%Y-%m-%dT%H:%M:%S:%f%z")
         except ValueError:
             raise ValueError(
                 f"{timestamp!r} is no time; expected as in 2023-11-14T22:13:20:000000, UTC"
             ) from None
+        return (moment - _EPOCH) // timedelta(microseconds=1)
 
     def system_metrics_in_pieces(
         self,
@@ -241,7 +239,7 @@ class PandasFrame:
             self.framework_reader._done()
 
 
-def _frame(columns: dict[str, Any]) -> Any:
+def _frame(columns: dict[str, NDArray[Any]]) -> Any:
     return optional("pandas").DataFrame(columns).drop_duplicates(ignore_index=True)
 
 
