@@ -9,19 +9,16 @@ The folder is the registry; installed packages add their actions under the entry
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from holter.actions._grammar import BadAction, split
 from holter.actions._secrets import Secrets
 from holter.parameters import BadParameter, Parameter, by_name, checked, declared, nearest, parameter, plain
 from holter.plugins import external, modules
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from holter.store.job import JobFolder
+from holter.store.job import JobFolder
 
 __all__ = [
     "Action",

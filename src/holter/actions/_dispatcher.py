@@ -8,18 +8,15 @@ import json
 import queue
 import threading
 import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from holter.actions import ActionFailed, BadAction, Occasion, Secrets, TryAgain
 from holter.actions._orders import Order, choose
 from holter.analysis.verdict.evidence import counted
 from holter.schema.masking import masked_in, masked_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from holter.store.job import JobFolder
+from holter.store.job import JobFolder
 
 ACTED = ("ok", "failed", "dry_run")
 """The results that count for limits."""

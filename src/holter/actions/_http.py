@@ -5,13 +5,11 @@ from __future__ import annotations
 import http.client
 import urllib.error
 import urllib.request
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
 from holter.actions import ActionFailed, BadAction, TryAgain
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _LATER = (408, 425, 429)
 _ANSWER = 300

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from holter.actions import Action, BadAction, Limits, find
+from holter.actions import Action, BadAction, Limits, Secrets, find
 from holter.actions._grammar import split, upstream
 from holter.parameters import nearest
 from holter.schema.severity import SEVERITIES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from holter.actions import Secrets
 
 LIMITS: Mapping[str, tuple[float, float]] = {
     "cooldown_s": (0.0, 30 * 86_400.0),

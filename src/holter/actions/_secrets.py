@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import base64
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 from urllib.parse import quote, urlsplit
 
 from holter.actions._grammar import BadAction
 from holter.parameters import nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 HIDDEN = "***"
 _SHORTEST = 4

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from holter.actions import Occasion
+from holter.actions import Occasion
 
 SMS_LENGTH = 160
 _PLACES = ("node", "rank", "device", "tensor")

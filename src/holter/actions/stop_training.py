@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from holter.actions import Action, ActionFailed, BadAction, Limits, Occasion, Secrets, TryAgain, parameter
-from holter.store.job import jobs
-
-if TYPE_CHECKING:
-    from holter.store.job import JobFolder
+from holter.store.job import JobFolder, jobs
 
 _RUNNING = ("InProgress", "Stopping")
 _PREFIX = re.compile(r"[A-Za-z0-9._\-]+")

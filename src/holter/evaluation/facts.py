@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holter.rules import JobFacts
 from holter.rules.engine.job_facts import WARMUP_STEPS
+from holter.schema.table import Table
 from holter.schema.tables import TABLES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from holter.schema.table import Table
-    from holter.store.trial import Trial
+from holter.store.trial import Trial
 
 _DAY_NS = 24 * 3_600_000_000_000
 FAR_NS = _DAY_NS

@@ -6,12 +6,10 @@ no effect. This module groups the issues after all rules have run.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from holter.evaluation.status import RuleRun
+from holter.evaluation.status import RuleRun
 
 ORDER = (
     "UnusedGPU",

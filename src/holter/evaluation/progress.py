@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from holter.actions._dispatcher import Dispatcher
+from holter.evaluation.evaluator import Evaluator
+from holter.evaluation.facts import FactsTracker
 from holter.evaluation.groups import shown
+from holter.evaluation.status import RuleRun
+from holter.schema.table import Table
+from holter.store.job import JobFolder
 from holter.store.writer import Writer
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from holter.evaluation.evaluator import Evaluator
-    from holter.evaluation.facts import FactsTracker
-    from holter.evaluation.status import RuleRun
-    from holter.schema.table import Table
-    from holter.store.job import JobFolder
 
 VERSION = 1
 KEPT = 3

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from holter.rules import Rule
+from holter.rules import Rule
 
 SECOND = 1_000_000_000
 EARLY_S, EARLY_EVERY_S = 60, 2

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 
-from holter.evaluation.evaluator import KEYS, STEP_PHASES
+from holter.evaluation.evaluator import KEYS, STEP_PHASES, Evaluator
 from holter.evaluation.schedule import EARLY_EVERY_S, SECOND
 from holter.rules import SampleSeries
+from holter.rules.engine.lookback import Place
+from holter.schema.table import Table
 from holter.schema.tables import TABLES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.evaluation.evaluator import Evaluator
-    from holter.rules.engine.lookback import Place
-    from holter.schema.table import Table
-    from holter.store.follow import Follow
-    from holter.store.trial import Trial
+from holter.store.follow import Follow
+from holter.store.trial import Trial
 
 ROWS = 200_000
 """The rows of a running job per batch, about …"""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -11,11 +12,7 @@ from holter.analysis.verdict.evidence import counted
 from holter.rules import Issue, Rule, Severity, Window, parameter
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.layers import PARAMETERS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.schema.table import Table
+from holter.schema.table import Table
 
 _COLUMNS = ("name", "role", "fingerprint")
 _KEPT = 5000

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.rules import BadRule, Window, parameter
+from holter.rules.engine.step_rows import StepRows
 from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensor_values import contents
 from holter.rules.patterns.tensors import TensorRule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.rules.engine.step_rows import StepRows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

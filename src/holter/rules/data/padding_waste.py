@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holter.rules import Issue, Rule, Severity, Window, parameter
 from holter.rules.patterns.logged import pattern
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from holter.schema.table import Table
+from holter.schema.table import Table
 
 _LENGTHS = 2000
 

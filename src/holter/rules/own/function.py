@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable, Iterator
 from dataclasses import make_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from holter.parameters import parameter
-from holter.rules.own.step import TABLES, completed
+from holter.rules.engine.window import Window
+from holter.rules.own.step import TABLES, Step, completed
 from holter.rules.rule import BadRule, Issue, Rule
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from holter.rules.engine.window import Window
-    from holter.rules.own.step import Step
-    from holter.schema.severity import Severity
+from holter.schema.severity import Severity
 
 
 def rule(

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from holter.rules.engine.window import Window
-    from holter.schema.table import Table
+from holter.rules.engine.window import Window
+from holter.schema.table import Table
 
 TABLES = ("scalars", "tensors", "steps")
 _BEHIND = 2

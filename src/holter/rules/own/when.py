@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from holter.parameters import parameter
+from holter.rules.engine.window import Window
 from holter.rules.own.expression import Expression, Node, Value, leaf_of, value_of
 from holter.rules.own.parser import parse
 from holter.rules.own.step import completed
-from holter.rules.rule import Rule
+from holter.rules.rule import Issue, Rule
 from holter.schema.severity import SEVERITIES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.rules.engine.window import Window
-    from holter.rules.rule import Issue
 
 WHEN = "when:"
 _GRID_NS = 10_000_000_000

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from holter.schema.table import Table
+from holter.schema.table import Table
 
 COLLECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "all": ("", ("",)),

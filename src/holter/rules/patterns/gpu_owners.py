@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from holter.rules import Window
-    from holter.rules.engine.lookback import Place
+from holter.rules import Window
+from holter.rules.engine.lookback import Place
 
 READS = "samples/gpu.procs"
 

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
+import numpy as np
+from numpy.typing import NDArray
+
+from holter.rules.engine.window import Window
 from holter.rules.patterns.collections import tested
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from holter.rules.engine.window import Window
-    from holter.schema.table import Table
+from holter.schema.table import Table
 
 PARAMETERS = ("weight", "bias", "norm_param", "embedding")
 """Roles of parameters in table `tensors`."""

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holter.analysis.tensors.shards import joined, whole
-from holter.rules import BadRule
+from holter.rules import BadRule, Rule, Window
 from holter.rules.engine.complete_steps import CompleteSteps, complete_steps
 from holter.schema.table import Table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from holter.rules import Rule, Window
 
 ANY_LOSS = r"(?is)^(?!.*loss[^a-z]?scal(?:e|er|ing)(?:[^a-z]|$)).*(?:^|[^a-z])loss"
 """Names of losses; the loss scale of mixed precision is excluded."""

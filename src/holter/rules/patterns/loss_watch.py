@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from holter.rules.engine.history import History, periodic
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.rules.patterns.logged import Curve
+from holter.rules.patterns.logged import Curve
 
 WARMUP_STEPS = 10
 RECENT_STEPS = 1000

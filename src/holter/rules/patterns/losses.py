@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from holter.rules import Window, parameter
+from holter.rules import Issue, Window, parameter
 from holter.rules.patterns.collections import matches
 from holter.rules.patterns.logged import ANY_LOSS
 from holter.rules.patterns.tensors import MODES, TensorRule
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from holter.rules import Issue
 
 _METRIC = r"^(train|valid|validation|val|eval|test)-[a-zA-Z0-9@._-]+$"
 """The names of XGBoost's evaluation metrics."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holter.schema.phases import BREAKDOWN
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from holter.schema.table import Table
+from holter.schema.table import Table
 
 POINTS = 200
 """The number of points in a block."""

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from holter.rules import Lookback
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.rules import Issue, Rule, Window
+from holter.rules import Issue, Lookback, Rule, Window
 
 READS = (
     "steps",

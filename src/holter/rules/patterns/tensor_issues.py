@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from holter.rules import Issue, Rule, Window
-    from holter.rules.engine.step_rows import StepRows
+from holter.rules import Issue, Rule, Window
+from holter.rules.engine.step_rows import StepRows
 
 LISTED = 50
 """The most tensors that one issue lists, the worst first."""

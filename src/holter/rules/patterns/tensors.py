@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holter.analysis.verdict.evidence import counted
 from holter.parameters import nearest
@@ -18,11 +20,6 @@ from holter.rules.patterns.collections import belongs, has_role, matches, pairs_
 from holter.rules.patterns.latest import Latest
 from holter.rules.patterns.tensor_issues import TensorFinding, issues_of
 from holter.schema.table import Table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from numpy.typing import NDArray
 
 MODES = ("train", "eval", "predict", "global")
 _KEYS = ("time", "rank", "step", "mode", "name", "node")

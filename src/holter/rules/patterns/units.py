@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from holter.rules import Window, parameter
+from holter.rules.engine.step_rows import StepRows
 from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensor_values import (
     UnitCounts,
@@ -16,14 +20,6 @@ from holter.rules.patterns.tensor_values import (
     units_within,
 )
 from holter.rules.patterns.tensors import TensorRule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from holter.rules.engine.step_rows import StepRows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

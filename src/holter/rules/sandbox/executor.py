@@ -17,15 +17,13 @@ import struct
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from holter.schema.companions import own_command
 from holter.schema.signals import signal_name
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _LENGTH = struct.Struct("<Q")
 _GRACE_S = 5.0

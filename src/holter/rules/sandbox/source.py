@@ -5,15 +5,12 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from holter.rules.own import files
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from holter.rules.rule import Rule
+from holter.rules.rule import Rule
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from holter.rules import Issue, Rule, Severity, Window, parameter
 from holter.rules.engine.history import History, periodic
-from holter.rules.patterns.logged import MAIN_LOSS, numbers, pattern
+from holter.rules.patterns.logged import MAIN_LOSS, Curve, numbers, pattern
 from holter.rules.patterns.loss_watch import LossWatch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.rules.patterns.logged import Curve
 
 _NORM, _CLIPPED = "grad_norm", "grad_norm_clipped"
 _RECENT, _HIGH_STEPS, _FOLLOWED, _EARLY, _LOW_STEPS = 1000, 50, 20, 500, 100

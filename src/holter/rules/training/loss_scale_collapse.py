@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from holter.rules import Issue, Rule, Severity, Window, parameter
 from holter.rules.patterns.logged import numbers
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _EVERY, _SKIPS_OVER, _HALVINGS_OVER = 50, 500, 100
 

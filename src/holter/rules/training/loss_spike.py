@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from holter.rules import Issue, Rule, Severity, Window, parameter
 from holter.rules.patterns.logged import MAIN_LOSS, is_rate, numbers, pattern, restarts
 from holter.rules.patterns.loss_watch import Jump, LossWatch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _SEVERITIES: dict[str, Severity] = {"spike": "warning"}
 

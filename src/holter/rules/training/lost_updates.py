@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holter.analysis.tensors.shards import SUFFIX, joined
 from holter.rules import Issue, Rule, Severity, Window, parameter
@@ -15,11 +17,6 @@ from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.layers import listed, new_kinds, of
 from holter.rules.patterns.logged import is_rate, skips
 from holter.schema.table import Table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
 
 _COLUMNS = ("kind", "name", "value", "count", "half", "size")
 _SIGN, _ADAPTIVE = re.compile("(?i)lion|sign"), re.compile("(?i)adam|lamb|adafactor|rmsprop|nadam")

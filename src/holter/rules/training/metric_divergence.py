@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,12 +13,7 @@ from holter.analysis.steps.spread import spread
 from holter.rules import Issue, Rule, Window, parameter
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.engine.trend import theil_sen
-from holter.rules.patterns.logged import MAIN_LOSS, by_step, pattern
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.rules.patterns.logged import Curve
+from holter.rules.patterns.logged import MAIN_LOSS, Curve, by_step, pattern
 
 _VALIDATION = r"(^|[^a-z])(val|valid|validation|eval|dev|test)[^a-z]"
 _HIGH = (

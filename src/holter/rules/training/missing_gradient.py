@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from holter.rules import Issue, Rule, Window, parameter
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.layers import ADAPTER, EXPERT, listed, new_kinds, of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.schema.table import Table
+from holter.schema.table import Table
 
 _COLUMNS = ("name", "state", "count", "zeros")
 _LISTED = 50

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holter.analysis.tensors.shards import joined, whole
 from holter.analysis.verdict.evidence import counted
@@ -14,12 +17,6 @@ from holter.rules import Issue, Rule, Window, parameter
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.logged import MAIN_LOSS, pattern, skips
 from holter.schema.table import Table
-
-if TYPE_CHECKING:
-    import re
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
 
 _COLUMNS = ("time", "rank", "step", "name", "value")
 _LISTED = 20

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from holter.rules import BadRule, Issue, Rule, Window, parameter
 from holter.rules.patterns.logged import ANY_LOSS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.schema.table import Table
+from holter.schema.table import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

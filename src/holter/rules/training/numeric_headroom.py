@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holter.rules import Issue, Rule, Severity, Window, parameter
 from holter.rules.engine.complete_steps import complete_steps
@@ -13,11 +14,6 @@ from holter.rules.patterns.collections import tested
 from holter.rules.patterns.layers import PARAMETERS, listed, new_kinds
 from holter.rules.patterns.logged import pattern
 from holter.schema.table import Table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
 
 _COLUMNS = ("name", "role", "min", "max", "nonzero", "tiny")
 _FLOAT16 = 65504.0

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holter.rules import Issue, Rule, Severity, Window, parameter
 from holter.rules.engine.complete_steps import complete_steps
@@ -13,11 +15,6 @@ from holter.rules.patterns.layers import EXPERT, listed, new_kinds, parameters_o
 from holter.rules.patterns.logged import is_rate, skips
 from holter.rules.patterns.tensor_columns import ByName, swapped
 from holter.schema.table import Table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
 
 _COLUMNS = ("kind", "name", "value", "fingerprint")
 _ZERO_STEPS, _JUMP, _LISTED = 100, 5.0, 50

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from holter.analysis.steps.spread import spread
 from holter.rules import Issue, Window, parameter
 from holter.rules.patterns.losses import LossRule, Points
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 NOISE_VALUES = 5
 """Number of last values from which the noise of evaluation is estimated."""

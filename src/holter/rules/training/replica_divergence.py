@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holter.rules import Issue, Rule, Window
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.layers import listed, new_kinds
 from holter.schema.table import Table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
 
 _COLUMNS = ("name", "fingerprint", "value")
 _SCALARS = ("lr", "loss_scale")

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holter.analysis.tensors.parts import BASIS, whole
 from holter.rules import Issue, Rule, Severity, Window, parameter
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.layers import depths, is_gradient, new_kinds, parameters_of
 from holter.rules.patterns.tensor_columns import ByName
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from holter.schema.table import Table
+from holter.schema.table import Table
 
 _COLUMNS = ("name", "role", "mode", "part", "parts", *BASIS)
 _SAVED, _DEEP = 5, 6

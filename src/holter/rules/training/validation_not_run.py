@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from holter.analysis.verdict.evidence import counted
 from holter.rules import Issue, Rule, Window, parameter
 from holter.rules.patterns.logged import pattern
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _ONE_EVALUATION = 5
 """Signs of evaluation within this number of steps belong to one evaluation."""

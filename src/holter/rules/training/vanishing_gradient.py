@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holter.rules import Window, parameter
-from holter.rules.engine.step_rows import by_step
+from holter.rules.engine.step_rows import StepRows, by_step
 from holter.rules.patterns.collections import GRADIENT
 from holter.rules.patterns.layers import is_gradient
 from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensors import TensorRule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from holter.rules.engine.step_rows import StepRows
-    from holter.schema.table import Table
+from holter.schema.table import Table
 
 LEAST_UPDATE = 1e-7
 """A gradient below this share of its weights changes nothing in single precision."""

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holter.rules import Window, parameter
+from holter.rules.engine.step_rows import StepRows
 from holter.rules.patterns.latest import LR
 from holter.rules.patterns.tensor_columns import swapped
 from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensors import TensorRule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from holter.rules.engine.step_rows import StepRows
-    from holter.schema.table import Table
+from holter.schema.table import Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
