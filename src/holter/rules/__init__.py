@@ -17,15 +17,16 @@ from holter.plugins import external, modules
 from holter.rules.engine.check_rule import check_rule
 from holter.rules.engine.coverage import Coverage, Reason
 from holter.rules.engine.job_facts import JobFacts
-from holter.rules.engine.lookback import Lookback, SampleSeries
+from holter.rules.engine.lookback import Lookback, Place, SampleSeries
 from holter.rules.engine.window import Window
 from holter.rules.own.files import split_reference
 from holter.rules.own.function import rule
 from holter.rules.own.step import Step
 from holter.rules.own.when import WHEN, expression
-from holter.rules.rule import CATEGORIES, BadRule, Issue, Rule
+from holter.rules.rule import CATEGORIES, BadRule, Issue, Issues, Rule
 from holter.rules.sandbox.file_rule import load
 from holter.schema.severity import SEVERITIES, Severity
+from holter.schema.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container
@@ -36,16 +37,19 @@ __all__ = [
     "BadRule",
     "Coverage",
     "Issue",
+    "Issues",
     "Job",
     "JobFacts",
     "Lookback",
     "Parameter",
+    "Place",
     "Reason",
     "Rule",
     "SampleSeries",
     "Series",
     "Severity",
     "Step",
+    "Table",
     "Window",
     "catalogue",
     "check_rule",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,7 +13,7 @@ from holter.rules.engine.lookback import Lookback
 from holter.schema.severity import Severity  # noqa: TC001 - `get_type_hints` looks it up
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from holter.rules.engine.window import Window
 
@@ -52,6 +54,10 @@ class Issue:
         return (self.rule, self.code, self.node, self.rank, self.device, self.tensor)
 
 
+Issues = Iterator[Issue]
+"""What `evaluate` returns."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
     """The base class of rules. Its fields are its parameters; it uses no file, clock or device."""
@@ -61,7 +67,7 @@ class Rule:
     severity: ClassVar[Severity] = "warning"
     """The usual severity of its issues."""
     description: ClassVar[str] = ""
-    """What it finds, in one sentence."""
+    """What it finds, in one sentence; by default the text of a module's docstring `MyRule: text.`"""
     advice: ClassVar[str] = ""
     """What to do about it, in one sentence."""
     formula: ClassVar[str] = ""
@@ -78,6 +84,11 @@ class Rule:
     """Whether it reports a lasting problem only once, so that an evaluation without it does not resolve the
     issue; or the codes of the issues that behave so."""
 
+    def __init_subclass__(cls) -> None:
+        name, _, text = (getattr(sys.modules.get(cls.__module__), "__doc__", "") or "").partition(": ")
+        if name == cls.__name__ and "description" not in vars(cls):
+            cls.description = text.partition("\n")[0].removesuffix(".")
+
     def __post_init__(self) -> None:
         for given in fields(self):
             try:
@@ -88,14 +99,17 @@ class Rule:
 
     @property
     def lookback(self) -> Lookback:
-        """How far back its windows reach; by default they hold new rows only, and `window.state` the rest."""
+        """How far back its windows reach; by default they hold new rows only, and `window.state` the rest.
+
+        A subclass may also assign it: `lookback = Lookback(steps=200)`.
+        """
         return Lookback()
 
     def brings(self) -> tuple[Rule, ...]:
         """Return the rules that run along with it."""
         return ()
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge a window and yield the issues in it.
 
         A rule that cannot judge the window calls `window.insufficient(...)` and yields nothing. It may keep
