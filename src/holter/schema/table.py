@@ -5,7 +5,7 @@ Imports numpy, so nothing of the recorder may import this module.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
+
+Row: TypeAlias = dict[str, Any]
+"""One row of a table as plain values, by the names of the columns."""
 
 _DTYPES: dict[str, Any] = {
     "BIGINT": np.int64,
@@ -137,7 +140,7 @@ class Table:
             return self  # as rows in the order of time are
         return self.where(np.lexsort([self[name] for name in reversed(by)]))
 
-    def to_rows(self) -> Iterator[dict[str, Any]]:
+    def to_rows(self) -> Iterator[Row]:
         """Yield the rows as plain Python values."""
         columns = self.columns
         for values in zip(*(column.tolist() for column in columns.values()), strict=True):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -21,7 +20,6 @@ LEAST_SAMPLES, SAMPLES_A_CLASS = 500, 50
 class ClassImbalance(LabelRule):
     """Some classes are far rarer than others, or are rarely predicted right."""
 
-    description = "class sizes are uneven, or a class is badly predicted"
     formula = (
         "over all labels so far: labels of the largest class / labels of the smallest > "
         "threshold_imbalance, or wrong predictions / labels of a class > threshold_misprediction"
@@ -97,11 +95,9 @@ class ClassImbalance(LabelRule):
         least = min(sorted(sizes), key=lambda label: sizes[label])
         ratio = max(sizes.values()) / sizes[least] if sizes[least] else float("inf")
         if ratio > self.threshold_imbalance:
-            more: dict[str, Any] = {"smallest_class": least, "labels": dict(sorted(sizes.items())[:100])}
-            yield TensorFinding(
-                tensor=tensor, what="largest / smallest class", value=ratio, comparator=">",
-                threshold=self.threshold_imbalance, code="imbalance", role="labels", more=more,
-            )  # fmt: skip
+            more = {"smallest_class": least, "labels": dict(sorted(sizes.items())[:100])}
+            what, limit = "largest / smallest class", self.threshold_imbalance
+            yield TensorFinding(tensor, what, ratio, ">", limit, code="imbalance", role="labels", more=more)
         wrong = {
             label: _least(errors, judged) if self.certain else errors / judged
             for label, (_, judged, errors) in counts.items()
@@ -110,11 +106,11 @@ class ClassImbalance(LabelRule):
         bad = {label: share for label, share in sorted(wrong.items()) if share > self.threshold_misprediction}
         if bad:
             worst = max(bad, key=lambda label: bad[label])
+            what, limit = f"share of class {worst} that is predicted wrong", self.threshold_misprediction
+            classes = {"classes": dict(list(bad.items())[:100])}
             yield TensorFinding(
-                tensor=tensor, what=f"share of class {worst} that is predicted wrong", value=bad[worst],
-                comparator=">", threshold=self.threshold_misprediction, code="misprediction", role="labels",
-                more={"classes": dict(list(bad.items())[:100])},
-            )  # fmt: skip
+                tensor, what, bad[worst], ">", limit, code="misprediction", role="labels", more=classes
+            )
 
 
 def _least(errors: int, judged: int) -> float:

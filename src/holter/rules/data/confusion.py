@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +23,6 @@ class Confusion(LabelRule):
     """Too few labels of a class are predicted right, or too many of them as another class."""
 
     severity = "info"
-    description = "the model confuses classes more often than allowed"
     formula = (
         "with C[label, prediction]: C[i, i] / sum < min_diag, or C[j, i] / sum > max_off_diag; the sum is "
         "over the column, the row, or each in turn (normalize)"
@@ -107,6 +105,7 @@ class Confusion(LabelRule):
     def _judged(self, matrix: NDArray[np.float64], tensor: str) -> Iterator[TensorFinding]:
         ways = {"column": (0,), "row": (1,), "both": (0, 1)}[self.normalize]
         for axis in ways:
+            by = "by_label" if axis else "by_prediction"
             sums = matrix.sum(axis=axis)
             shares = matrix / np.maximum(np.expand_dims(sums, axis), 1.0)
             # A class that has labels but is never predicted is never right in either direction.
@@ -115,18 +114,15 @@ class Confusion(LabelRule):
             worst = int(right.argmin())
             if self.min_diag is not None and right[worst] < self.min_diag:
                 what = f"share of class {worst} that is predicted right"
-                yield self._finding(tensor, what, right[worst], "<", self.min_diag, f"diagonal_{axis}")
+                code = f"diagonal_{by}"
+                yield TensorFinding(
+                    tensor, what, float(right[worst]), "<", self.min_diag, code=code, role="labels"
+                )
             off = shares * (1 - np.eye(len(shares)))
             label, guess = (int(i) for i in np.unravel_index(off.argmax(), off.shape))
             if self.max_off_diag is not None and off[label, guess] > self.max_off_diag:
                 what = f"share of class {label} predicted as class {guess}"
-                yield self._finding(tensor, what, off[label, guess], ">", self.max_off_diag, f"off_{axis}")
-
-    def _finding(
-        self, tensor: str, what: str, value: Any, comparator: str, limit: float, code: str
-    ) -> TensorFinding:
-        by = "by_label" if code.endswith("1") else "by_prediction"
-        return TensorFinding(
-            tensor=tensor, what=what, value=float(value), comparator=comparator, threshold=limit,
-            code=f"{code[:-2]}_{by}", role="labels",
-        )  # fmt: skip
+                share = float(off[label, guess])
+                yield TensorFinding(
+                    tensor, what, share, ">", self.max_off_diag, code=f"off_{by}", role="labels"
+                )

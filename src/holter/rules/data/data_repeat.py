@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from holter.analysis.verdict.evidence import counted
-from holter.rules import Issue, Rule, Severity, Window, parameter
+from holter.rules import Issues, Rule, Severity, Window, parameter
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.layers import PARAMETERS
 from holter.schema.table import Table
@@ -23,7 +22,6 @@ class DataRepeat(Rule):
     """Data-parallel ranks receive the same batch at one step, or batches repeat in the same order."""
 
     reads = ("tensors",)
-    description = "ranks or epochs see the same batches again"
     formula = (
         "the same fingerprint of a model input on two ranks at `steps` saved steps in a row: warning when "
         "their weights are equal, note when the weights are unknown; `again` saved batches in a row that "
@@ -37,7 +35,7 @@ class DataRepeat(Rule):
     again: int = parameter(5, low=2, unit="saved steps")
     """Number of saved batches in a row that must repeat earlier ones in the same order."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Compare the fingerprints of each saved step."""
         state, new = window.state, window.new("tensors")
         roles = new["role"].astype(str)
@@ -52,7 +50,7 @@ class DataRepeat(Rule):
                 "no_input", "no fingerprints of model inputs are recorded; use --save inputs@10"
             )
 
-    def _step(self, window: Window, step: int, rows: Table) -> Iterator[Issue]:
+    def _step(self, window: Window, step: int, rows: Table) -> Issues:
         state = window.state
         prints: dict[str, dict[str, int]] = {}
         weights: dict[int, dict[str, int]] = {}
@@ -74,7 +72,7 @@ class DataRepeat(Rule):
             yield from self._ranks(step, name, fresh, state)
             yield from self._order(step, name, fresh, state)
 
-    def _ranks(self, step: int, name: str, fresh: dict[str, int], state: dict[str, Any]) -> Iterator[Issue]:
+    def _ranks(self, step: int, name: str, fresh: dict[str, int], state: dict[str, Any]) -> Issues:
         streaks: dict[str, int] = state.setdefault("streaks", {})
         by_print: dict[int, list[int]] = {}
         for rank, fingerprint in fresh.items():
@@ -95,7 +93,7 @@ class DataRepeat(Rule):
             evidence={"ranks": same, "weights_are_the_same": replicas},
         )
 
-    def _order(self, step: int, name: str, fresh: dict[str, int], state: dict[str, Any]) -> Iterator[Issue]:
+    def _order(self, step: int, name: str, fresh: dict[str, int], state: dict[str, Any]) -> Issues:
         """Check whether the lowest rank's batches repeat an earlier order."""
         if not fresh:
             return

@@ -19,7 +19,6 @@ class NLPSequenceRatio(TensorRule):
     """A token without information, such as padding, takes up too much of the input."""
 
     reads = ("tensors", "tensor_values")
-    description = "batches contain too many padding or unknown tokens"
     formula = "100 x tokens of a value / all tokens of the last batches > the threshold of that value"
     advice = (
         "Batch sequences of similar length, or pack several into one. For unknown tokens check the "
@@ -74,7 +73,5 @@ class NLPSequenceRatio(TensorRule):
         ):
             share = 100.0 * count / counts[-1]
             if share > limit:
-                yield TensorFinding(
-                    tensor=name, what=f"share of token {value:g}", value=share, comparator=">",
-                    threshold=limit, unit=" %", code=f"{value:g}", role=role,
-                )  # fmt: skip
+                what = f"share of token {value:g}"
+                yield TensorFinding(name, what, share, ">", limit, unit=" %", code=f"{value:g}", role=role)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holter.rules import Issue, Rule, Severity, Window, parameter
+from holter.rules import Issues, Rule, Severity, Window, parameter
 from holter.rules.patterns.logged import pattern
 from holter.schema.table import Table
 
@@ -22,7 +22,6 @@ class PaddingWaste(Rule):
     """Much of the token batches is padding, which costs as much as text."""
 
     reads = ("tensors", "tensor_values")
-    description = "batches consist mostly of padding"
     formula = (
         "mean share of padding in the last `batches` batches >= info, warn, or critical, at two batches in "
         "a row; padding is pad_id, or a token that ends (or begins) rows in runs of two or more"
@@ -50,7 +49,7 @@ class PaddingWaste(Rule):
         Rule.__post_init__(self)
         pattern(self, "names")
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Measure each batch, and judge the last ones."""
         state, tensors = window.state, window.new("tensors")
         ids = set(tensors["name"][tensors["role"] == "token_ids"].tolist())
@@ -65,7 +64,7 @@ class PaddingWaste(Rule):
             most = max(len(one["shares"]) for one in state["batches"].values())
             window.insufficient("too_few_points", "too few batches yet", have=most, need=self.batches)
 
-    def _batch(self, window: Window, name: str, step: int, batch: NDArray[np.int64]) -> Iterator[Issue]:
+    def _batch(self, window: Window, name: str, step: int, batch: NDArray[np.int64]) -> Issues:
         empty: dict[str, Any] = {"shares": [], "lengths": [], "steps": [], "held": 0}
         one = window.state.setdefault("batches", {}).setdefault(name, empty)
         lengths = _lengths(batch, self.pad_id)

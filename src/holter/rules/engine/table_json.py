@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +30,15 @@ def from_json(waiting: Mapping[str, Any] | None, like: Table) -> Table:
     if not waiting or not waiting["rows"]:
         return like.where(slice(0, 0))
     return Table({name: column(waiting, name, like[name].dtype) for name in like.names})
+
+
+def detail(text: str) -> dict[str, Any]:
+    """Return the detail of an event; nothing for a text that is no JSON object."""
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def column(waiting: Mapping[str, Any] | None, name: str, dtype: Any) -> NDArray[Any]:

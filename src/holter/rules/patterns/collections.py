@@ -67,10 +67,10 @@ def pairs_of(tensors: Table) -> tuple[list[tuple[str, str]], NDArray[np.int64]]:
     return list(codes), np.fromiter(map(codes.__getitem__, pairs), np.int64, tensors.rows)
 
 
-def tested(texts: NDArray[Any], test: Callable[[str], bool]) -> NDArray[np.bool_]:
-    """Return the test of each text; few texts are distinct."""
+def tested(texts: NDArray[Any], test: Callable[[str], object]) -> NDArray[np.bool_]:
+    """Return whether each text passes a test; few texts are distinct."""
     listed = texts.tolist()
-    known = {text: test(text) for text in set(listed)}
+    known = {text: bool(test(text)) for text in set(listed)}
     return np.fromiter(map(known.__getitem__, listed), bool, len(listed))
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from holter.rules import Window
 from holter.rules.engine.table_json import column
-from holter.rules.patterns.collections import matches
+from holter.rules.patterns.collections import matches, tested
 from holter.rules.patterns.logged import ANY_LOSS
 
 LR = (r"^lr($|[/_.-])", r"(?i)^learning_rate")
@@ -22,34 +22,22 @@ _MOST = 4096
 class Latest:
     """The latest value of one number by rank and step; the largest of several at one step."""
 
-    def __init__(
-        self, window: Window, key: str, patterns: tuple[str, ...], *, evaluation: bool = True
-    ) -> None:
-        """Read the new scalars.
-
-        Args:
-            window: The window; its `state[key]` keeps the values for later windows.
-            key: The key in the state.
-            patterns: Patterns of the names of scalars.
-            evaluation: Whether numbers of mode eval are included.
-        """
-        kept: dict[str, list[list[float]]] = window.state.get(key, {})
+    def __init__(self, window: Window, patterns: tuple[str, ...]) -> None:
+        """Read the new scalars whose names match; `window.state["numbers"]` keeps them for later windows."""
+        kept: dict[str, list[list[float]]] = window.state.get("numbers", {})
         found: dict[int, dict[int, float]] = {
             int(rank): {int(step): value for step, value in pairs} for rank, pairs in kept.items()
         }
         scalars = window.new("scalars")
-        for name in sorted(set(scalars["name"].tolist())):
-            if not matches(patterns, name):
-                continue
-            rows = scalars.where(scalars["name"] == name)
-            columns = (rows[c].tolist() for c in ("rank", "step", "mode", "value"))
-            for rank, step, mode, value in zip(*columns, strict=True):
-                if math.isfinite(value) and (evaluation or mode != "eval"):
-                    mine = found.setdefault(rank, {})
-                    mine[step] = max(mine.get(step, -math.inf), value)
+        rows = scalars.where(tested(scalars["name"], lambda name: matches(patterns, name)))
+        columns = (rows[c].tolist() for c in ("rank", "step", "value"))
+        for rank, step, value in zip(*columns, strict=True):
+            if math.isfinite(value):
+                mine = found.setdefault(rank, {})
+                mine[step] = max(mine.get(step, -math.inf), value)
         self._steps = {rank: sorted(mine) for rank, mine in found.items()}
         self._found = found
-        window.state[key] = {str(rank): self._needed(window, rank) for rank in found}
+        window.state["numbers"] = {str(rank): self._needed(window, rank) for rank in found}
 
     def _needed(self, window: Window, rank: int) -> list[list[float]]:
         """Return the values that later windows need: from before the first step that still waits."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holter.rules.engine.window import Window
-from holter.rules.patterns.collections import tested
+from holter.rules.patterns.collections import GRADIENT, tested
 from holter.schema.table import Table
 
 PARAMETERS = ("weight", "bias", "norm_param", "embedding")
@@ -18,8 +18,7 @@ PARAMETERS = ("weight", "bias", "norm_param", "embedding")
 EXPERT = re.compile(r"(?i)experts?([^a-z]|$)")
 """Names of parameters that only some samples reach, by design."""
 ADAPTER = re.compile(r"(?i)(^|[^a-z])(lora|adapter|ia3|prefix|prompt)")
-"""Names of parameters that are trained beside a frozen base."""
-_GRADIENT = "gradient/"
+"""Names of parameters that are trained next to a frozen base."""
 
 
 def new_kinds(window: Window) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -35,13 +34,13 @@ def new_kinds(window: Window) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
 
 def is_gradient(rows: Table) -> NDArray[np.bool_]:
     """Return which rows of table `tensors` are gradients of parameters."""
-    named = tested(rows["name"], lambda name: name.startswith(_GRADIENT))
+    named = tested(rows["name"], lambda name: name.startswith(GRADIENT))
     return named | tested(rows["role"], "grad".__eq__)
 
 
 def of(name: str) -> str:
     """Return the name of a gradient's parameter; the name of a parameter stays."""
-    return name.removeprefix(_GRADIENT)
+    return name.removeprefix(GRADIENT)
 
 
 def parameters_of(names: Iterable[str]) -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holter.rules import Issue, Window, parameter
-from holter.rules.patterns.collections import matches
+from holter.rules.patterns.collections import matches, tested
 from holter.rules.patterns.logged import ANY_LOSS
 from holter.rules.patterns.tensors import MODES, TensorRule
 
@@ -66,14 +66,11 @@ class LossRule(TensorRule):
         if self.ranks != "all":
             wanted = {-1, 0} if self.ranks == "one" else {int(r) for r in self.ranks.split(",")}
             rows = rows.where(np.isin(rows["rank"], sorted(wanted)))
-        names = rows["name"].tolist()
-        known = {name: self.wants(name, "loss") for name in set(names)}
-        rows = rows.where(np.fromiter((known[name] for name in names), dtype=bool, count=len(names)))
+        rows = rows.where(tested(rows["name"], lambda name: self.wants(name, "loss")))
         finite = np.isfinite(rows["value"])
         if not finite.all():
-            window.state["skipped_nonfinite"] = window.state.get("skipped_nonfinite", 0) + int(
-                (~finite).sum()
-            )
+            skipped = int((~finite).sum())
+            window.state["skipped_nonfinite"] = window.state.get("skipped_nonfinite", 0) + skipped
             rows = rows.where(finite)
         if window.state.get("skipped_nonfinite"):
             window.details["skipped_nonfinite"] = window.state["skipped_nonfinite"]

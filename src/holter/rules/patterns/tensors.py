@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from holter.analysis.verdict.evidence import counted
 from holter.parameters import nearest
-from holter.rules import BadRule, Issue, Rule, Window, parameter
+from holter.rules import BadRule, Issues, Rule, Window, parameter
 from holter.rules.engine.step_rows import RankSteps, StepRows, rank_steps
 from holter.rules.engine.tensor_parts import join_parts, of_rank_zero
 from holter.rules.patterns.collections import belongs, has_role, matches, pairs_of, tested
 from holter.rules.patterns.latest import Latest
 from holter.rules.patterns.tensor_issues import TensorFinding, issues_of
-from holter.schema.table import Table
+from holter.schema.table import Row, Table
 
 MODES = ("train", "eval", "predict", "global")
 _KEYS = ("time", "rank", "step", "mode", "name", "node")
@@ -131,9 +131,9 @@ class TensorRule(Rule):
         numbers = f"{worst.value:.4g}{worst.unit} {worst.comparator} {worst.threshold:.4g}{worst.unit}"
         return f"{worst.what} of {worst.tensor} at step {step}: {numbers}{others}"
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each step that is complete now."""
-        logged = Latest(window, "numbers", self.scalars) if self.scalars else None
+        logged = Latest(window, self.scalars) if self.scalars else None
         new = self.fresh(window)
         if not window.job.ended and not any(table.rows for table in new.values()):
             window.idle = True
@@ -245,11 +245,11 @@ class TensorRule(Rule):
         window.judged(at.judges.rows)
         return at.judges
 
-    def rows(self, window: Window, at: StepRows) -> list[dict[str, Any]]:
+    def rows(self, window: Window, at: StepRows) -> list[Row]:
         """Return the tensors of a step that can be judged, by name, as plain values."""
         return self.listed(self.judgeable(window, at))
 
-    def listed(self, table: Table, **more: NDArray[Any]) -> list[dict[str, Any]]:
+    def listed(self, table: Table, **more: NDArray[Any]) -> list[Row]:
         """Return rows of a step as plain values, by name, with further columns."""
         if not table.rows:
             return []

@@ -80,13 +80,6 @@ class UnitRule(TensorRule):
         seldom = 100.0 * units.active / units.samples < self.threshold_inactivity
         share = 100.0 * float(seldom.sum()) / len(seldom)
         if share > self.threshold_layer:
-            yield TensorFinding(
-                tensor=name,
-                what="share of units that are hardly ever active",
-                value=share,
-                comparator=">",
-                threshold=self.threshold_layer,
-                unit=" %",
-                role=role,
-                more={"units": len(seldom), "inactive_units": int(seldom.sum()), "samples": units.samples},
-            )
+            more = {"units": len(seldom), "inactive_units": int(seldom.sum()), "samples": units.samples}
+            what, limit = "share of units that are hardly ever active", self.threshold_layer
+            yield TensorFinding(name, what, share, ">", limit, unit=" %", role=role, more=more)

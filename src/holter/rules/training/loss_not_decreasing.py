@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holter.rules import Issue, Window, parameter
+from holter.rules import Issues, Window, parameter
 from holter.rules.patterns.losses import LossRule, Points
 
 
@@ -17,7 +17,6 @@ from holter.rules.patterns.losses import LossRule, Points
 class LossNotDecreasing(LossRule):
     """A loss has not decreased enough within num_steps steps."""
 
-    description = "the loss does not decrease"
     formula = (
         "every num_steps, with change = 100 x (before - now) / |before|: modern: change < diff_percent; "
         "classic: 0 <= change < diff_percent, or -change > increase_threshold_percent"
@@ -46,7 +45,7 @@ class LossNotDecreasing(LossRule):
     successive: int = parameter(2, classic=1, low=1, aliases=("consecutive",))
     """At how many comparisons of the same loss in a row it must hold; noise alone looks flat now and then."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Compare each loss num_steps apart, in the requested mode or in the mode with data."""
         new = self.points(window) if self.use_losses_collection or self.tensor_regex else []
         known: dict[str, dict[str, Any]] = window.state.setdefault("series", {})
@@ -78,7 +77,7 @@ class LossNotDecreasing(LossRule):
         before = int(np.searchsorted(points.time, began))
         return points.until(before) if before else None
 
-    def _series_judged(self, window: Window, points: Points, state: dict[str, Any]) -> Iterator[Issue]:
+    def _series_judged(self, window: Window, points: Points, state: dict[str, Any]) -> Issues:
         kept = len(state["step"])
         step = np.concatenate([np.array(state["step"], dtype=np.int64), points.step])
         value = np.concatenate([np.array(state["value"], dtype=np.float64), points.value])
@@ -127,7 +126,7 @@ class LossNotDecreasing(LossRule):
         now: int,
         before: int,
         offset: int,
-    ) -> Iterator[Issue]:
+    ) -> Issues:
         new = float(np.median(value[max(0, now + 1 - self.smooth) : now + 1]))
         old = float(np.median(value[max(0, before + 1 - self.smooth) : before + 1]))
         change = 100.0 * (old - new) / max(abs(old), 1e-12)

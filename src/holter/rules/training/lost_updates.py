@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holter.analysis.tensors.shards import SUFFIX, joined
-from holter.rules import Issue, Rule, Severity, Window, parameter
+from holter.rules import Issues, Rule, Severity, Window, parameter
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.layers import listed, new_kinds, of
 from holter.rules.patterns.logged import is_rate, skips
@@ -39,7 +38,6 @@ class LostUpdates(Rule):
     """
 
     reads = ("tensors", "scalars", "spans/optimizer", "spans/skipped")
-    description = "rounding of the weights loses the optimizer's updates"
     formula = (
         "for weights whose extremes are all bfloat16 or float16 numbers: 1 - mean change / smallest "
         "expected mean update, over the last `steps` pairs of consecutive saved steps, >= info, warn, or "
@@ -62,7 +60,7 @@ class LostUpdates(Rule):
     optimizer: str | None = parameter(None)
     """Class name of the optimizer, for example AdamW; none = the one that the recorder saw."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Compare changes with updates at consecutive saved steps."""
         state = window.state
         for one in complete_steps(
@@ -79,7 +77,7 @@ class LostUpdates(Rule):
         )
         window.insufficient("no_input", text)
 
-    def _walk(self, window: Window, rows: Table) -> Iterator[Issue]:
+    def _walk(self, window: Window, rows: Table) -> Issues:
         """Iterate over the steps with weights, and learn everything between two of them at once."""
         steps, done = rows["step"], 0
         for step in np.unique(steps[rows["kind"] == "weight"]).tolist():
@@ -89,7 +87,7 @@ class LostUpdates(Rule):
             done = high
         _learn(rows.where(slice(done, rows.rows)), window.state)
 
-    def _step(self, window: Window, step: int, rows: Table) -> Iterator[Issue]:
+    def _step(self, window: Window, step: int, rows: Table) -> Issues:
         state, parts = window.state, dict[str, dict[str, float]]()
         rows = joined(rows)
         began = state.setdefault("began", step)
@@ -143,7 +141,7 @@ class LostUpdates(Rule):
             return {n: _LEAST_ADAPTIVE * lr for n, size in gradients.items() if size * clip > _NOISE}
         return {n: lr * size * clip for n, size in gradients.items()} if "SGD" in name.upper() else {}
 
-    def _judge(self, step: int, changed: dict[str, list[float]], state: dict[str, Any]) -> Iterator[Issue]:
+    def _judge(self, step: int, changed: dict[str, list[float]], state: dict[str, Any]) -> Issues:
         total = sum(count for _, count in changed.values())
         kept = sum(min(1.0, ratio) * count for ratio, count in changed.values()) / total if total else 1.0
         last: list[list[float]] = state.setdefault("kept", [])

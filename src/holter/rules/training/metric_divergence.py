@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from holter.analysis.steps.spread import spread
-from holter.rules import Issue, Rule, Window, parameter
+from holter.rules import Issues, Rule, Window, parameter
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.engine.trend import theil_sen
 from holter.rules.patterns.logged import MAIN_LOSS, Curve, by_step, pattern
@@ -29,7 +28,6 @@ class MetricDivergence(Rule):
     """A validation metric gets worse while the training loss falls."""
 
     reads = ("scalars",)
-    description = "a validation metric worsens while the training loss falls"
     formula = (
         "each of the last `evaluations` values of the metric is worse than the median of the ten before by "
         "more than mads x MAD, while the Theil-Sen slope of the training loss over them is < 0"
@@ -53,7 +51,7 @@ class MetricDivergence(Rule):
         for name in ("metrics", "lower_is_better", "losses"):
             pattern(self, name)
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each metric at each of its evaluations."""
         state, new = window.state, window.new("scalars")
         kinds = {name: self._kind(name) for name in set(new["name"].tolist())}
@@ -80,7 +78,7 @@ class MetricDivergence(Rule):
             return "loss"
         return "metric" if pattern(self, "metrics").search(name) and not re.search("(?i)loss", name) else ""
 
-    def _walk(self, window: Window, losses: list[Curve], metrics: dict[str, Curve]) -> Iterator[Issue]:
+    def _walk(self, window: Window, losses: list[Curve], metrics: dict[str, Curve]) -> Issues:
         """Iterate over the steps and collect losses; an evaluation takes their median."""
         known: dict[str, dict[str, Any]] = window.state.setdefault("metrics", {})
         since: list[float] = window.state.setdefault("since", [])
@@ -105,7 +103,7 @@ class MetricDivergence(Rule):
                 del one[key][:-_KEPT]
             yield from self._judge(window, name, one)
 
-    def _judge(self, window: Window, name: str, one: dict[str, Any]) -> Iterator[Issue]:
+    def _judge(self, window: Window, name: str, one: dict[str, Any]) -> Issues:
         last = self.evaluations
         if len(one["values"]) < _BASE + last:
             return

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from holter.rules import Issue, Rule, Window, parameter
+from holter.rules import Issues, Rule, Window, parameter
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.layers import ADAPTER, EXPERT, listed, new_kinds, of
 from holter.schema.table import Table
@@ -20,7 +19,6 @@ class MissingGradient(Rule):
     """Trainable parameters whose gradient is absent or exactly zero, step after step, on every rank."""
 
     reads = ("tensors",)
-    description = "trainable parameters receive no gradient"
     formula = (
         "gradient None or all zero at `steps` saved optimizer steps in a row; experts are ignored; a note "
         "for the base model under adapters"
@@ -34,7 +32,7 @@ class MissingGradient(Rule):
     steps: int = parameter(20, low=1, unit="saved steps")
     """Number of saved steps in a row without a gradient; large enough for randomly dropped branches."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Count each parameter's steps without a gradient; report each parameter that reaches the limit."""
         state, new = window.state, window.new("tensors")
         rows = new.where(new_kinds(window)[1] & (new["state"] != "skipped"))
@@ -45,7 +43,7 @@ class MissingGradient(Rule):
         if "without" not in state:
             window.insufficient("no_input", "no gradient is recorded; use --save gradients@100")
 
-    def _step(self, step: int, rows: Table, state: dict[str, Any]) -> Iterator[Issue]:
+    def _step(self, step: int, rows: Table, state: dict[str, Any]) -> Issues:
         without: dict[str, list[int]] = state.setdefault("without", {})
         known: dict[str, bool] = state.setdefault("adapters", {"any": False})
         absent = (rows["state"] == "unused") | ((rows["count"] > 0) & (rows["zeros"] == rows["count"]))

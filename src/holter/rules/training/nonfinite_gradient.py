@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 from holter.analysis.tensors.shards import joined, whole
 from holter.analysis.verdict.evidence import counted
-from holter.rules import Issue, Rule, Window, parameter
+from holter.rules import Issues, Rule, Window, parameter
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.logged import MAIN_LOSS, pattern, skips
 from holter.schema.table import Table
@@ -28,7 +27,6 @@ class NonFiniteGradient(Rule):
 
     reads = ("scalars", "spans/skipped", "events/nonfinite", "tensors")
     severity = "critical"
-    description = "gradients are NaN or infinite"
     formula = (
         "a gradient element, a gradient norm, or the loss is not finite: critical; a note when a gradient "
         "scaler skipped the step"
@@ -46,7 +44,7 @@ class NonFiniteGradient(Rule):
         Rule.__post_init__(self)
         pattern(self, "losses")
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge the complete steps, and report the first bad one."""
         state = window.state
         for row in window.new("events").to_rows():
@@ -65,7 +63,7 @@ class NonFiniteGradient(Rule):
         if not state["ranks"]:
             window.insufficient("no_input", "no loss and no gradient is recorded; use --save gradients@100")
 
-    def _judge(self, rows: Table, state: dict[str, Any]) -> Iterator[Issue]:
+    def _judge(self, rows: Table, state: dict[str, Any]) -> Issues:
         told = joined(rows)  # `rows` holds the ranks with non-finite parts, this the norm of the whole
         rows = Table({**rows.columns, "name": np.array(list(map(whole, rows["name"])), dtype=object)})
         names, steps = rows["name"].astype(str), rows["step"]
@@ -101,7 +99,7 @@ class NonFiniteGradient(Rule):
         if first is not None:
             yield from self._critical(rows.where(bad & ~excused), state)
 
-    def _critical(self, rows: Table, state: dict[str, Any]) -> Iterator[Issue]:
+    def _critical(self, rows: Table, state: dict[str, Any]) -> Issues:
         names, steps = rows["name"].astype(str), rows["step"]
         if "first" not in state:
             step = int(steps.min())

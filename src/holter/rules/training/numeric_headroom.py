@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from holter.rules import Issue, Rule, Severity, Window, parameter
+from holter.rules import Issue, Issues, Rule, Severity, Window, parameter
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.collections import tested
 from holter.rules.patterns.layers import PARAMETERS, listed, new_kinds
@@ -67,7 +67,7 @@ class NumericHeadroom(Rule):
         Rule.__post_init__(self)
         pattern(self, "logits")
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each saved step, and report the worst tensor of each kind."""
         state = window.state
         for one in complete_steps(
@@ -122,7 +122,7 @@ class NumericHeadroom(Rule):
             ]
         )
 
-    def _step(self, window: Window, step: int, rows: Table) -> Iterator[Issue]:
+    def _step(self, window: Window, step: int, rows: Table) -> Issues:
         state = window.state
         if not rows.rows:
             return

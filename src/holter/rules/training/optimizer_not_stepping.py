@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holter.rules import Issue, Rule, Severity, Window, parameter
+from holter.rules import Issues, Rule, Severity, Window, parameter
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.layers import EXPERT, listed, new_kinds, parameters_of
 from holter.rules.patterns.logged import is_rate, skips
@@ -30,7 +29,6 @@ class OptimizerNotStepping(Rule):
     """Parameters do not change although the learning rate is not zero, or the learning rate is wrong."""
 
     reads = ("tensors", "scalars", "spans/skipped")
-    description = "optimizer steps do not change the parameters"
     formula = (
         "every parameter unchanged while lr > 0 and the step is not skipped, at two or more saved steps: "
         "for `warn` steps: warning, for `critical` steps: critical. Parameters with a gradient unchanged at"
@@ -49,7 +47,7 @@ class OptimizerNotStepping(Rule):
     start_steps: int = parameter(100, low=0, unit="steps")
     """First steps, in which the learning rate is not judged."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each saved step, and each logged learning rate."""
         state = window.state
         for one in complete_steps(
@@ -69,7 +67,7 @@ class OptimizerNotStepping(Rule):
             text = "no learning rate and no change of parameters is recorded; use --save weights@100"
             window.insufficient("no_input", text)
 
-    def _change(self, step: int, rows: Table, state: dict[str, Any]) -> Iterator[Issue]:
+    def _change(self, step: int, rows: Table, state: dict[str, Any]) -> Issues:
         known = ByName(state.setdefault("known", {}), _KNOWN)
         gradients = rows["kind"] == "gradient"
         where = self._places(known, step, parameters_of(rows["name"][gradients].tolist()))
@@ -100,7 +98,7 @@ class OptimizerNotStepping(Rule):
         known.columns["since"][places[~old]] = step
         return places
 
-    def _nothing(self, step: int, last: int | None, count: int, state: dict[str, Any]) -> Iterator[Issue]:
+    def _nothing(self, step: int, last: int | None, count: int, state: dict[str, Any]) -> Issues:
         if state.get("rate") == 0:
             state["still"] = None
             return
@@ -122,9 +120,7 @@ class OptimizerNotStepping(Rule):
                 evidence={"steps": steps, "saved_steps": still["rows"], "lr": state.get("rate")},
             )
 
-    def _some(
-        self, step: int, judged: NDArray[np.int64], moved: NDArray[np.bool_], known: ByName
-    ) -> Iterator[Issue]:
+    def _some(self, step: int, judged: NDArray[np.int64], moved: NDArray[np.bool_], known: ByName) -> Issues:
         changed, still, gradient = (known.columns[name] for name in ("changed", "still", "gradient"))
         changed |= moved
         rests = judged[~moved[judged]]
@@ -146,7 +142,7 @@ class OptimizerNotStepping(Rule):
             evidence={"parameters": names[:_LISTED], "count": len(names), "gradients_seen": sure},
         )
 
-    def _rate(self, step: int, rate: float, state: dict[str, Any]) -> Iterator[Issue]:
+    def _rate(self, step: int, rate: float, state: dict[str, Any]) -> Issues:
         first = state.setdefault("first_rate", step)
         highest, state["rate"] = state.get("highest", 0.0), rate
         state["highest"] = max(highest, rate)

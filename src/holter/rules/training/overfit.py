@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from holter.analysis.steps.spread import spread
-from holter.rules import Issue, Window, parameter
+from holter.rules import Issues, Window, parameter
 from holter.rules.patterns.losses import LossRule, Points
 
 NOISE_VALUES = 5
@@ -20,7 +19,6 @@ NOISE_VALUES = 5
 class Overfit(LossRule):
     """The mean loss of an evaluation is far above that of the training since the evaluation before."""
 
-    description = "the validation loss is clearly above the training loss"
     formula = (
         "(V - T) / |T| > ratio_threshold at `patience` evaluations in a row; V and T are the mean losses of"
         " an evaluation and of the training since the previous one; modern: also V > best V + 2 x MAD of "
@@ -41,7 +39,7 @@ class Overfit(LossRule):
     must_rise: bool = parameter(True, classic=False)
     """Report only when validation is worse than its best: a constant gap may be intended."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Match training and evaluation of each loss; judge an evaluation when it has ended."""
         known: dict[str, dict[str, Any]] = window.state.setdefault("series", {})
         new = self.points(window)
@@ -61,7 +59,7 @@ class Overfit(LossRule):
             else:
                 self.lacking(window, known=bool(known), text="no evaluation has ended yet")
 
-    def _judged(self, window: Window, group: list[Points], state: dict[str, Any]) -> Iterator[Issue]:
+    def _judged(self, window: Window, group: list[Points], state: dict[str, Any]) -> Issues:
         rows = sorted(
             (int(t), p.mode == "eval", int(s), float(v), p.name, p.rank, p.node)
             for p in group
@@ -83,7 +81,7 @@ class Overfit(LossRule):
         if window.job.ended and state["eval"][1]:
             yield from self._ended(window, state)
 
-    def _ended(self, window: Window, state: dict[str, Any]) -> Iterator[Issue]:
+    def _ended(self, window: Window, state: dict[str, Any]) -> Issues:
         """Judge the evaluation that has just ended, and start over."""
         (trained, steps), (evaluated, values), at = state["train"], state["eval"], state["at"]
         state["train"], state["eval"] = [0.0, 0], [0.0, 0]

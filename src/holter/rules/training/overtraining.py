@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from holter.rules import Issue, Window, parameter
+from holter.rules import Issue, Issues, Window, parameter
 from holter.rules.patterns.losses import LossRule, Points
 
 
@@ -17,7 +16,6 @@ class Overtraining(LossRule):
     """The validation loss (or the training loss without one) has had no new best for long."""
 
     severity = "info"
-    description = "the validation loss does not improve any more"
     formula = (
         "no value below best - delta (modern: best - delta x |best|, medians of `smooth` values) for "
         "`patience` values in a row"
@@ -41,7 +39,7 @@ class Overtraining(LossRule):
     require: str = parameter("validation", choices=("validation", "any", "both"))
     """Whose patience must run out: validation (training without evaluations), either, or both."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Count for each loss the values without a new best."""
         known: dict[str, dict[str, Any]] = window.state.setdefault("series", {})
         new = self.points(window)
@@ -56,7 +54,7 @@ class Overtraining(LossRule):
         if not window.points and window.lack is None:
             self.lacking(window, known=bool(known))
 
-    def _judged(self, window: Window, group: list[Points], state: dict[str, Any]) -> Iterator[Issue]:
+    def _judged(self, window: Window, group: list[Points], state: dict[str, Any]) -> Issues:
         """Process the points of training and evaluation in their order."""
         time = np.concatenate([p.time for p in group])
         which = np.concatenate([np.full(len(p.time), i) for i, p in enumerate(group)])

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holter.rules import Issue, Rule, Window
+from holter.rules import Issue, Issues, Rule, Window
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.layers import listed, new_kinds
 from holter.schema.table import Table
@@ -29,7 +28,6 @@ class ReplicaDivergence(Rule):
 
     reads = ("tensors", "scalars")
     severity = "critical"
-    description = "replicas of the model differ between ranks"
     formula = (
         "a parameter's fingerprint, lr or loss_scale that was equal on all ranks differs at two saved steps"
         " in a row; sharded parameters, and values that were never equal, are ignored"
@@ -40,7 +38,7 @@ class ReplicaDivergence(Rule):
     )
     packs = ("distributed",)
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Compare what the ranks saved at one step."""
         state, tensors, scalars = window.state, window.new("tensors"), window.new("scalars")
         # Shards may be equal at first, like biases of zeros, but they are not replicas.
@@ -57,9 +55,7 @@ class ReplicaDivergence(Rule):
             window.insufficient("no_input", text)
         state["compared"] = state.get("compared", False) or window.points > 0
 
-    def _step(
-        self, window: Window, kind: str, step: int, rows: Table, state: dict[str, Any]
-    ) -> Iterator[Issue]:
+    def _step(self, window: Window, kind: str, step: int, rows: Table, state: dict[str, Any]) -> Issues:
         same: dict[str, int] = state.setdefault("same", {})
         before, differ = set(state.get("differ", [])), dict[str, dict[int, tuple[int, float]]]()
         names, compared, unlike = _compared(rows)

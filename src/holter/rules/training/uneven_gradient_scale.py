@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holter.analysis.tensors.parts import BASIS, whole
-from holter.rules import Issue, Rule, Severity, Window, parameter
+from holter.rules import Issues, Rule, Severity, Window, parameter
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.layers import depths, is_gradient, new_kinds, parameters_of
 from holter.rules.patterns.tensor_columns import ByName
@@ -26,7 +26,6 @@ class UnevenGradientScale(Rule):
     """The gradients of some layers are far smaller than those of others, relative to their weights."""
 
     reads = ("tensors",)
-    description = "gradient scales differ widely between layers"
     formula = (
         "q = rms(gradient) / rms(weight) of each matrix, median of 5 saved steps: log10(p95(q) / p05(q)) >="
         " info or warn; or median q of the first (last) third of the layers < 1e-4 x the median of all "
@@ -46,7 +45,7 @@ class UnevenGradientScale(Rule):
     min_layers: int = parameter(6, low=3)
     """Number of matrices that the rule needs."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each step at which gradients were saved."""
         state, new = window.state, window.new("tensors")
         matrix = new_kinds(window)[1] | (new["role"] == "weight")
@@ -65,7 +64,7 @@ class UnevenGradientScale(Rule):
                 "too_few_points", "too few matrices or steps", have=most, need=self.min_layers
             )
 
-    def _step(self, window: Window, step: int, rows: Table) -> Iterator[Issue]:
+    def _step(self, window: Window, step: int, rows: Table) -> Issues:
         state, rows = window.state, whole(rows)
         start = state.setdefault("start", step)
         rms = np.hypot(rows["std"].astype(np.float64), rows["mean"].astype(np.float64))

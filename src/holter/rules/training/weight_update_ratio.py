@@ -15,7 +15,7 @@ from holter.rules.patterns.latest import LR
 from holter.rules.patterns.tensor_columns import swapped
 from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensors import TensorRule
-from holter.schema.table import Table
+from holter.schema.table import Row, Table
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,6 @@ class WeightUpdateRatio(TensorRule):
     """Weights change too much or too little from one saved step to the next."""
 
     reads = ("tensors", "scalars")
-    description = "weight updates are too large or too small relative to the weights"
     formula = (
         "modern: ||w - w_before|| / (||w_before|| + epsilon) per step; classic: mean(|w - w_before|) / "
         "(mean(|w_before|) + epsilon); > large_threshold (modern: not for weights that start at 0, until "
@@ -101,7 +100,7 @@ class WeightUpdateRatio(TensorRule):
         lr = at.logged if self.lr_zero_ok else None
         return lr is not None and (lr.rises(at.rank, at.step) or at.number() == 0)
 
-    def _from_zero(self, window: Window, at: StepRows, row: dict[str, Any]) -> bool:
+    def _from_zero(self, window: Window, at: StepRows, row: Row) -> bool:
         """Return whether a weight started at zero, like an adapter's, and still grows to its size."""
         growing: dict[str, bool] = window.state.setdefault("growing", {})
         key = f"{at.rank}/{row['name']}"
@@ -129,14 +128,12 @@ class WeightUpdateRatio(TensorRule):
         kept = window.state.setdefault("known", {}).setdefault(str(at.rank), {})
         return swapped(kept, table["name"].tolist(), now)
 
-    def _finding(self, row: dict[str, Any], comparator: str, limit: float) -> TensorFinding:
+    def _finding(self, row: Row, comparator: str, limit: float) -> TensorFinding:
+        what, code = (
+            "update ratio" + (" per step" if self.per_step else ""),
+            "large" if row["large"] else "small",
+        )
+        since = {"compared_with_step": row["since"]}
         return TensorFinding(
-            tensor=row["name"],
-            what="update ratio" + (" per step" if self.per_step else ""),
-            value=row["ratio"],
-            comparator=comparator,
-            threshold=limit,
-            code="large" if comparator == ">" else "small",
-            role=row["role"],
-            more={"compared_with_step": row["since"]},
+            row["name"], what, row["ratio"], comparator, limit, code=code, role=row["role"], more=since
         )
