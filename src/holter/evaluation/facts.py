@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from holter.rules import JobFacts
 from holter.rules.engine.job_facts import WARMUP_STEPS
+from holter.rules.engine.table_json import detail_of
 from holter.schema.table import Table
 from holter.schema.tables import TABLES
 from holter.store.trial import Trial
@@ -68,7 +68,7 @@ class FactsTracker:
     def events(self, events: Table) -> None:
         """Take new events."""
         for row in events.where(events["kind"] == "process").to_rows():
-            if _detail(row["detail"]).get("role", "trainer") == "trainer":
+            if detail_of(row["detail"]).get("role", "trainer") == "trainer":
                 self.trainer = min(row["time"], self.trainer or row["time"])
 
     def forget(self, until: int) -> None:
@@ -112,14 +112,6 @@ class FactsTracker:
         self.warm = {int(r): when for r, when in kept.get("warm", {}).items()}
         self.trainer = kept.get("trainer")
         self._active = {int(r): np.array([when]) for r, when in kept.get("active", {}).items()}
-
-
-def _detail(text: str) -> dict[str, Any]:
-    try:
-        detail = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return detail if isinstance(detail, dict) else {}
 
 
 def began(trial: Trial) -> int:

@@ -17,7 +17,7 @@ from holter.store.job import JobFolder
 from holter.store.writer import Writer
 
 VERSION = 1
-KEPT = 3
+KEPT = 4
 """The version of the data for a restart; another version starts over."""
 _WIDEST_STEP_NS = 3_600_000_000_000
 """A restart does not read rows since the last step of a rank if that step is older than this."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from holter.analysis.verdict.evidence import counted
-from holter.rules import Issues, Rule, Severity, Window, parameter
+from holter.rules import Issues, Rule, Window, parameter
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.layers import PARAMETERS
+from holter.rules.patterns.logged import trained
 from holter.schema.table import Table
 
 _COLUMNS = ("name", "role", "fingerprint")
@@ -40,8 +40,8 @@ class DataRepeat(Rule):
         state, new = window.state, window.new("tensors")
         roles = new["role"].astype(str)
         inputs = np.char.startswith(roles, "model_input") | (roles == "token_ids")
-        training = (new["mode"] != "eval") & (new["mode"] != "predict") & (new["fingerprint"] != 0)
-        rows = new.where(training & (inputs | np.isin(roles, PARAMETERS)))
+        printed = trained(new) & (new["fingerprint"] != 0)
+        rows = new.where(printed & (inputs | np.isin(roles, PARAMETERS)))
         for one in complete_steps(rows, state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
             for step, at in one.steps():
                 yield from self._step(window, step, at)
@@ -69,36 +69,36 @@ class DataRepeat(Rule):
             before = last.get(name, {})
             fresh = {r: p for r, p in by_rank.items() if r in before and before[r] != p}
             last[name] = by_rank
-            yield from self._ranks(step, name, fresh, state)
-            yield from self._order(step, name, fresh, state)
+            yield from self._ranks(window, step, name, fresh)
+            yield from self._order(window, step, name, fresh)
 
-    def _ranks(self, step: int, name: str, fresh: dict[str, int], state: dict[str, Any]) -> Issues:
-        streaks: dict[str, int] = state.setdefault("streaks", {})
+    def _ranks(self, window: Window, step: int, name: str, fresh: dict[str, int]) -> Issues:
+        streaks: dict[str, int] = window.state.setdefault("streaks", {})
         by_print: dict[int, list[int]] = {}
         for rank, fingerprint in fresh.items():
             by_print.setdefault(fingerprint, []).append(int(rank))
         same = sorted(rank for ranks in by_print.values() if len(ranks) > 1 for rank in ranks)
         streaks[name] = streaks.get(name, 0) + 1 if same else 0
-        replicas = state.get("replicas")
+        replicas = window.state.get("replicas")
         if streaks[name] < self.steps or replicas is False:
             return
-        severity: Severity = "warning" if replicas else "info"
         yield self.issue(
             f"ranks {', '.join(map(str, same))} trained on the same batch at step {step}",
             code="ranks",
-            severity=severity,
+            severity="warning" if replicas else "info",
             tensor=name,
             step_start=step,
             step_end=step,
             evidence={"ranks": same, "weights_are_the_same": replicas},
         )
 
-    def _order(self, step: int, name: str, fresh: dict[str, int], state: dict[str, Any]) -> Issues:
+    def _order(self, window: Window, step: int, name: str, fresh: dict[str, int]) -> Issues:
         """Check whether the lowest rank's batches repeat an earlier order."""
         if not fresh:
             return
         rank = min(fresh, key=int)
-        one = state.setdefault("orders", {}).setdefault(name, {"rank": rank, "seen": {}, "lag": 0, "run": 0})
+        orders = window.state.setdefault("orders", {})
+        one = orders.setdefault(name, {"rank": rank, "seen": {}, "lag": 0, "run": 0})
         if one["rank"] != rank:
             return
         fingerprint = str(fresh[rank])

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holter.rules import Issues, Rule, Severity, Window, parameter
-from holter.rules.patterns.logged import pattern
+from holter.rules import Issues, Window, parameter
+from holter.rules.engine.levels import grade
+from holter.rules.patterns.logged import PatternRule
 from holter.schema.table import Table
 
 _LENGTHS = 2000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PaddingWaste(Rule):
+class PaddingWaste(PatternRule):
     """Much of the token batches is padding, which costs as much as text."""
 
     reads = ("tensors", "tensor_values")
@@ -45,17 +46,13 @@ class PaddingWaste(Rule):
     names: str = parameter(r"(?i)(^|[^a-z])(input|token)_?ids?([^a-z]|$)", aliases=("tensor_regex",))
     """Pattern of further tensors with token ids, in addition to those that the recorder marks."""
 
-    def __post_init__(self) -> None:
-        Rule.__post_init__(self)
-        pattern(self, "names")
-
     def evaluate(self, window: Window) -> Issues:
         """Measure each batch, and judge the last ones."""
         state, tensors = window.state, window.new("tensors")
         ids = set(tensors["name"][tensors["role"] == "token_ids"].tolist())
         state["ids"] = sorted({*state.get("ids", []), *ids})
         for name, step, batch in _batches(window.new("tensor_values")):
-            if name in state["ids"] or pattern(self, "names").search(name):
+            if name in state["ids"] or re.search(self.names, name):
                 yield from self._batch(window, name, step, batch)
         if "batches" not in state:
             text = "no token ids are recorded; use --save inputs@10 where their values are small enough"
@@ -65,8 +62,8 @@ class PaddingWaste(Rule):
             window.insufficient("too_few_points", "too few batches yet", have=most, need=self.batches)
 
     def _batch(self, window: Window, name: str, step: int, batch: NDArray[np.int64]) -> Issues:
-        empty: dict[str, Any] = {"shares": [], "lengths": [], "steps": [], "held": 0}
-        one = window.state.setdefault("batches", {}).setdefault(name, empty)
+        known = window.state.setdefault("batches", {})
+        one = known.setdefault(name, {"shares": [], "lengths": [], "steps": [], "held": 0})
         lengths = _lengths(batch, self.pad_id)
         one["shares"].append(float(1 - lengths.mean() / batch.shape[1]))
         one["steps"].append(step)
@@ -79,9 +76,7 @@ class PaddingWaste(Rule):
         one["held"] = one["held"] + 1 if share >= self.info else 0
         if one["held"] < 2:
             return
-        severity: Severity = (
-            "critical" if share >= self.critical else "warning" if share >= self.warn else "info"
-        )
+        severity = grade(share, info=self.info, warning=self.warn, critical=self.critical)
         left = _bucketed(np.array(one["lengths"]), len(batch))
         yield self.issue(
             f"{share:.0%} of {name} is padding; with samples bucketed by length it would be {left:.0%}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
+
+
+Detail: TypeAlias = dict[str, Any]
+"""The detail of an event; its keys depend on the kind of the event."""
 
 
 def to_json(rows: Table) -> dict[str, Any]:
@@ -32,7 +36,7 @@ def from_json(waiting: Mapping[str, Any] | None, like: Table) -> Table:
     return Table({name: column(waiting, name, like[name].dtype) for name in like.names})
 
 
-def detail(text: str) -> dict[str, Any]:
+def detail_of(text: str) -> Detail:
     """Return the detail of an event; nothing for a text that is no JSON object."""
     try:
         found = json.loads(text or "{}")

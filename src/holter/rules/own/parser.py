@@ -178,7 +178,7 @@ class _Parser:
         try:
             re.compile(word[1:-1])
         except re.error as error:
-            self._wrong(f"{word} is no pattern: {error}")
+            self._wrong(f"{word} is not a regular expression: {error}")
         return word[1:-1]
 
     def _next(self, wanted: str) -> tuple[str, str, int]:

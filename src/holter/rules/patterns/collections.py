@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from holter.rules import BadRule, Rule
 from holter.schema.table import Table
 
 COLLECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -58,6 +59,16 @@ def belongs(collection: str, name: str, role: str) -> bool:
 def matches(patterns: tuple[str, ...] | None, name: str) -> bool:
     """Return whether any pattern matches anywhere in a name; case counts."""
     return any(_found(pattern, name) for pattern in patterns or ())
+
+
+def check_patterns(rule: Rule, parameter: str, *patterns: str) -> None:
+    """Raise `BadRule` for an invalid pattern in a rule's parameter."""
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            text = f"{parameter}={pattern!r} is not a regular expression: {error}"
+            raise BadRule(f"{type(rule).__name__}: {text}") from None
 
 
 def pairs_of(tensors: Table) -> tuple[list[tuple[str, str]], NDArray[np.int64]]:

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holter.analysis.tensors.shards import joined, whole
-from holter.rules import BadRule, Rule, Window
+from holter.rules import Rule, Window
 from holter.rules.engine.complete_steps import CompleteSteps, complete_steps
-from holter.rules.patterns.collections import tested
+from holter.rules.patterns.collections import check_patterns, tested
 from holter.schema.table import Table
 
 ANY_LOSS = r"(?is)^(?!.*loss[^a-z]?scal(?:e|er|ing)(?:[^a-z]|$)).*(?:^|[^a-z])loss"
@@ -48,11 +48,8 @@ class PatternRule(Rule):
 
 def pattern(rule: Rule, parameter: str) -> re.Pattern[str]:
     """Compile a pattern in a rule's parameter; raises `BadRule` for an invalid pattern."""
-    text = getattr(rule, parameter)
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise BadRule(f"{type(rule).__name__}: {parameter}={text!r} is no pattern: {error}") from None
+    check_patterns(rule, parameter, getattr(rule, parameter))
+    return re.compile(getattr(rule, parameter))
 
 
 def is_rate(name: str) -> bool:

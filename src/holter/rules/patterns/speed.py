@@ -75,6 +75,12 @@ def _blocks(state: dict[str, Any], points: NDArray[np.int64], units: NDArray[np.
     return done
 
 
+def tied_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the rank of each value, from 1; equal values share their mean rank."""
+    _, where, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[where])
+
+
 def mann_whitney(low: NDArray[np.float64], high: NDArray[np.float64]) -> float:
     """Return the one-sided p-value of the rank-sum test that `low` is below `high`, for 20 values and more.
 
@@ -83,10 +89,10 @@ def mann_whitney(low: NDArray[np.float64], high: NDArray[np.float64]) -> float:
     n, m = len(low), len(high)
     if not n or not m:
         return 1.0
-    _, where, counts = np.unique(np.concatenate([low, high]), return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[where]
-    score = float(ranks[:n].sum()) - n * (n + 1) / 2
-    ties = float((counts.astype(np.float64) ** 3 - counts).sum())
+    both = np.concatenate([low, high])
+    score = float(tied_ranks(both)[:n].sum()) - n * (n + 1) / 2
+    counts = np.unique(both, return_counts=True)[1].astype(np.float64)
+    ties = float((counts**3 - counts).sum())
     total = n + m
     variance = n * m / 12 * (total + 1 - ties / (total * (total - 1)))
     if variance <= 0:

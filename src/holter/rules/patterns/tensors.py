@@ -16,7 +16,7 @@ from holter.parameters import nearest
 from holter.rules import BadRule, Issues, Rule, Window, parameter
 from holter.rules.engine.step_rows import RankSteps, StepRows, rank_steps
 from holter.rules.engine.tensor_parts import join_parts, of_rank_zero
-from holter.rules.patterns.collections import belongs, has_role, matches, pairs_of, tested
+from holter.rules.patterns.collections import belongs, check_patterns, has_role, matches, pairs_of, tested
 from holter.rules.patterns.latest import Latest
 from holter.rules.patterns.tensor_issues import TensorFinding, issues_of
 from holter.schema.table import Row, Table
@@ -79,12 +79,7 @@ class TensorRule(Rule):
         if self.ranks not in ("all", "one") and not re.fullmatch(r"\d+(\s*,\s*\d+)*", self.ranks):
             self._refuse("ranks", self.ranks, "all, one, or whole numbers separated by commas")
         for name in (f.name for f in fields(self) if f.name.endswith("regex")):
-            for pattern in getattr(self, name) or ():
-                try:
-                    re.compile(pattern)
-                except re.error as error:
-                    text = f"{type(self).__name__}: {name}={pattern!r} is no pattern: {error}"
-                    raise BadRule(text) from None
+            check_patterns(self, name, *(getattr(self, name) or ()))
 
     def _refuse(self, name: str, value: object, valid: str) -> None:
         raise BadRule(f"{type(self).__name__}: {name}={value!r} is not valid; it takes {valid}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from holter.rules import Issues, Rule, Window, parameter
 from holter.rules.engine.complete_steps import complete_steps
@@ -39,13 +38,13 @@ class MissingGradient(Rule):
         for one in complete_steps(rows, state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
             for step, at in one.steps():
                 window.judged(1)
-                yield from self._step(step, at, state)
+                yield from self._step(window, step, at)
         if "without" not in state:
             window.insufficient("no_input", "no gradient is recorded; use --save gradients@100")
 
-    def _step(self, step: int, rows: Table, state: dict[str, Any]) -> Issues:
-        without: dict[str, list[int]] = state.setdefault("without", {})
-        known: dict[str, bool] = state.setdefault("adapters", {"any": False})
+    def _step(self, window: Window, step: int, rows: Table) -> Issues:
+        without: dict[str, list[int]] = window.state.setdefault("without", {})
+        known: dict[str, bool] = window.state.setdefault("adapters", {"any": False})
         absent = (rows["state"] == "unused") | ((rows["count"] > 0) & (rows["zeros"] == rows["count"]))
         trainable = rows["state"] != "frozen"
         got = {of(name) for name in set(rows["name"][trainable & ~absent].tolist())}

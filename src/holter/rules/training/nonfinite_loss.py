@@ -40,7 +40,7 @@ class NonFiniteLoss(PatternRule):
             window.insufficient("no_input", f"no scalar matches names={self.names!r}")
 
     def _judge(self, window: Window, values: Table, name: str) -> Issues:
-        new = {"last": {}, "first": None, "ranks": list[int]()}
+        new = {"last": dict[str, list[float]](), "first": None, "ranks": list[int]()}
         known = window.state.setdefault("losses", {}).setdefault(name, new)
         bad = ~np.isfinite(values["value"])
         if not known["ranks"]:

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from holter.rules import Issues, Rule, Severity, Window, parameter
 from holter.rules.engine.complete_steps import complete_steps
+from holter.rules.patterns.collections import tested
 from holter.rules.patterns.layers import EXPERT, listed, new_kinds, parameters_of
-from holter.rules.patterns.logged import is_rate, skips
+from holter.rules.patterns.logged import is_rate, skips, stacked
 from holter.rules.patterns.tensor_columns import ByName, swapped
 from holter.schema.table import Table
 
@@ -60,14 +61,15 @@ class OptimizerNotStepping(Rule):
                 kinds = rows["kind"]
                 rates = rows["value"][kinds == "lr"]
                 if (rates := rates[np.isfinite(rates)]).size:
-                    yield from self._rate(step, float(rates.max()), state)
+                    yield from self._rate(window, step, float(rates.max()))
                 if (kinds == "parameter").any() and not (kinds == "skipped").any():
-                    yield from self._change(step, rows, state)
+                    yield from self._change(window, step, rows)
         if "first_rate" not in state and "known" not in state:
             text = "no learning rate and no change of parameters is recorded; use --save weights@100"
             window.insufficient("no_input", text)
 
-    def _change(self, step: int, rows: Table, state: dict[str, Any]) -> Issues:
+    def _change(self, window: Window, step: int, rows: Table) -> Issues:
+        state = window.state
         known = ByName(state.setdefault("known", {}), _KNOWN)
         gradients = rows["kind"] == "gradient"
         where = self._places(known, step, parameters_of(rows["name"][gradients].tolist()))
@@ -87,7 +89,7 @@ class OptimizerNotStepping(Rule):
         judged = np.unique(places[seen])
         last, state["last"] = state.get("last"), step
         if len(judged) and not moved.any():
-            yield from self._nothing(step, last, len(judged), state)
+            yield from self._nothing(window, step, last, len(judged))
         elif len(judged):
             state["still"] = None
             yield from self._some(step, judged, moved, known)
@@ -98,12 +100,13 @@ class OptimizerNotStepping(Rule):
         known.columns["since"][places[~old]] = step
         return places
 
-    def _nothing(self, step: int, last: int | None, count: int, state: dict[str, Any]) -> Issues:
+    def _nothing(self, window: Window, step: int, last: int | None, count: int) -> Issues:
+        state = window.state
         if state.get("rate") == 0:
             state["still"] = None
             return
-        still = state.get("still") or {"since": step - 1 if last is None else last, "rows": 0}
-        state["still"] = still
+        began = step - 1 if last is None else last
+        still = state["still"] = state.get("still") or {"since": began, "rows": 0}
         still["rows"] += 1
         steps = step - still["since"]
         severity: Severity | None = None
@@ -142,7 +145,8 @@ class OptimizerNotStepping(Rule):
             evidence={"parameters": names[:_LISTED], "count": len(names), "gradients_seen": sure},
         )
 
-    def _rate(self, step: int, rate: float, state: dict[str, Any]) -> Issues:
+    def _rate(self, window: Window, step: int, rate: float) -> Issues:
+        state = window.state
         first = state.setdefault("first_rate", step)
         highest, state["rate"] = state.get("highest", 0.0), rate
         state["highest"] = max(highest, rate)
@@ -155,10 +159,10 @@ class OptimizerNotStepping(Rule):
                 step_end=step,
                 evidence={"lr": rate, "highest_before": highest},
             )
-        zero: dict[str, Any] | None = (state.get("zero") or {"since": step, "rows": 0}) if rate == 0 else None
-        state["zero"] = zero
-        if zero is None:
+        if rate != 0:
+            state["zero"] = None
             return
+        zero = state["zero"] = state.get("zero") or {"since": step, "rows": 0}
         zero["rows"] += 1
         if zero["rows"] >= 3 and step - zero["since"] >= _ZERO_STEPS and not zero.get("reported"):
             zero["reported"] = True
@@ -178,20 +182,12 @@ def _rows(window: Window) -> Table:
     gradients = tensors.where(graded & (tensors["state"] == ""))
     own = tensors.where(parameters & (tensors["state"] == ""))
     by_scaler = tensors.where(tensors["state"] == "skipped")
-    rates = {name for name in set(scalars["name"].tolist()) if is_rate(name)}
-    lr = scalars.where(np.fromiter((n in rates for n in scalars["name"].tolist()), bool, scalars.rows))
-    parts = [
-        ("parameter", own, own["delta_l2"], own["fingerprint"]),
-        ("gradient", gradients, gradients["abs_mean"], None),
-        ("lr", lr, lr["value"], None),
-        ("skipped", skipped, skipped["value"], None),
-        ("skipped", by_scaler, np.ones(by_scaler.rows), None),
+    lr = scalars.where(tested(scalars["name"], is_rate))
+    parts: list[tuple[str, Table, dict[str, NDArray[Any]]]] = [
+        ("parameter", own, {"value": own["delta_l2"], "fingerprint": own["fingerprint"]}),
+        ("gradient", gradients, {"value": gradients["abs_mean"]}),
+        ("lr", lr, {"value": lr["value"]}),
+        ("skipped", skipped, {}),
+        ("skipped", by_scaler, {}),
     ]
-    made = []
-    for kind, table, value, prints in parts:
-        columns = {name: table[name] for name in ("time", "rank", "step", "name")}
-        columns["kind"] = np.full(table.rows, kind, dtype=object)
-        columns["value"] = value.astype(np.float64)
-        columns["fingerprint"] = np.zeros(table.rows, dtype=np.int64) if prints is None else prints
-        made.append(Table(columns))
-    return Table.concat(made)
+    return stacked(parts, value=np.float64, fingerprint=np.int64)
