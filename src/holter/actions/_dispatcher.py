@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from holter.actions import ActionFailed, BadAction, Occasion, Secrets, TryAgain
-from holter.actions._orders import Order, choose
+from holter.actions._orders import ActionChoice, Order, choose
 from holter.analysis.verdict.evidence import counted
 from holter.schema.masking import masked_in, masked_text
+from holter.store.documents import Document
 from holter.store.job import JobFolder
 
 ACTED = ("ok", "failed", "dry_run")
@@ -50,7 +51,7 @@ class Dispatcher:
         orders: Sequence[Order],
         folder: JobFolder,
         *,
-        state: Mapping[str, Any] | None = None,
+        state: Document | None = None,
         rules: Iterable[str] | None = None,
         secrets: Secrets | None = None,
         clock: Callable[[], int] = time.time_ns,
@@ -77,7 +78,7 @@ class Dispatcher:
         self._closing = threading.Event()
         self._wait = wait or self._closing.wait
         self._lock = threading.Lock()
-        self._queue: queue.Queue[tuple[Order, str, Mapping[str, Any], Mapping[str, str]] | None]
+        self._queue: queue.Queue[tuple[Order, str, Document, Mapping[str, str]] | None]
         self._queue = queue.Queue(size)
         self._thread: threading.Thread | None = None
         self._results: dict[str, dict[str, Result]] = {name: {} for name in self._orders}
@@ -88,8 +89,8 @@ class Dispatcher:
     def of(
         cls,
         folder: JobFolder,
-        actions: Sequence[Mapping[str, Any]],
-        rules: Sequence[Mapping[str, Any]],
+        actions: Sequence[ActionChoice],
+        rules: Sequence[Document],
         state: Any = None,
         **more: Any,
     ) -> Dispatcher:
@@ -115,7 +116,7 @@ class Dispatcher:
         """Whether there are results since the last call of `state`."""
         return self._changed
 
-    def offer(self, rules: Iterable[Mapping[str, Any]]) -> None:
+    def offer(self, rules: Iterable[Document]) -> None:
         """Take the stored issues, as `evaluations.json` holds them; known ones are skipped."""
         if not self._orders:
             return
@@ -130,7 +131,7 @@ class Dispatcher:
                     if order.wants(rule, issue) and not self._enqueue(order, key, issue, statuses):
                         return
 
-    def _enqueue(self, order: Order, key: str, issue: Mapping[str, Any], statuses: Mapping[str, str]) -> bool:
+    def _enqueue(self, order: Order, key: str, issue: Document, statuses: Mapping[str, str]) -> bool:
         with self._lock:
             if key in self._results[order.name]:
                 return True
@@ -146,7 +147,7 @@ class Dispatcher:
             self._thread.start()
         return True
 
-    def annotate(self, rules: Iterable[dict[str, Any]]) -> None:
+    def annotate(self, rules: Iterable[Document]) -> None:
         """Add `actions`, a list of name, result, time and text, to issues that have results."""
         for rule in rules if self._orders else ():
             for issue in rule.get("issues") or ():
@@ -160,7 +161,7 @@ class Dispatcher:
                 if done:
                     issue["actions"] = done
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Document:
         """Return the results, as JSON can hold them."""
         with self._lock:
             self._changed = False
@@ -200,9 +201,7 @@ class Dispatcher:
                 return
             self._carry_out(*item)
 
-    def _carry_out(
-        self, order: Order, key: str, issue: Mapping[str, Any], statuses: Mapping[str, str]
-    ) -> None:
+    def _carry_out(self, order: Order, key: str, issue: Document, statuses: Mapping[str, str]) -> None:
         now, rule = self._clock(), str(json.loads(key)[0])
         if (why := self._limited(order, rule, now)) is not None:
             self._set_result(order, key, Result(why[0], now, why[1]))
@@ -270,7 +269,7 @@ class Dispatcher:
                 self._results[order.name][key] = result
                 self._changed = True
 
-    def _restore(self, state: Mapping[str, Any]) -> None:
+    def _restore(self, state: Document) -> None:
         for name, results in self._results.items():
             kept = state.get(name)
             for key, one in kept.items() if isinstance(kept, dict) else ():
@@ -282,6 +281,6 @@ class Dispatcher:
                     results[str(key)] = result
 
 
-def key_of(rule: str, issue: Mapping[str, Any]) -> str:
+def key_of(rule: str, issue: Document) -> str:
     """Return the identity of an issue among those of the job."""
     return json.dumps([rule, *(issue.get(name) for name in _ABOUT)])

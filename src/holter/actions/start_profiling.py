@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from holter.actions import Action, ActionFailed, Limits, Occasion, Secrets, TryAgain, parameter
 from holter.analysis.verdict.evidence import counted
@@ -40,7 +39,7 @@ class StartProfiling(Action):
         rank = (
             self.rank if self.rank is not None else given if isinstance(given, int) and given >= 0 else None
         )
-        request: dict[str, Any] = {
+        request = {
             "id": occasion.id,
             "steps": self.steps,
             "operators": self.operators,

@@ -7,12 +7,12 @@ import hmac
 import json
 import re
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlsplit
 
 from holter.actions import Action, BadAction, Limits, Occasion, Secrets, parameter
 from holter.actions._http import check_url, send
 from holter.actions._words import document, moment, text
+from holter.store.documents import Document
 
 EVENT = "training.rule.state_change"
 _DISCORD_LENGTH = 2000
@@ -89,7 +89,7 @@ class Webhook(Action):
             secrets.keep(value)
         return found
 
-    def _body(self, occasion: Occasion) -> dict[str, Any]:
+    def _body(self, occasion: Occasion) -> Document:
         if self.format == "slack":
             return {"text": _slack(text(occasion))}
         if self.format == "discord":

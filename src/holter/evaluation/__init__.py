@@ -8,6 +8,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Any
 
+from holter.actions._orders import ActionChoice
 from holter.evaluation.baselines import baselines as read_baselines
 from holter.evaluation.baselines import compared
 from holter.evaluation.compaction import BackgroundCompaction
@@ -21,6 +22,7 @@ from holter.evaluation.status import RuleRun, Status
 from holter.rules.sandbox.executor import ProcessLimits, SandboxExecutor
 from holter.schema.metrics import DEFAULT_INTERVAL_MS
 from holter.schema.table import Table
+from holter.store.documents import Document
 from holter.store.follow import Follow
 from holter.store.job import JobFolder
 from holter.store.trial import Trial
@@ -37,11 +39,11 @@ _PATIENCE_S, _HURRY_S = 15.0, 1.0
 class EvaluationResult:
     """The result of evaluating a job's rules."""
 
-    rules: list[dict[str, Any]]
+    rules: list[Document]
     """One document per rule, as in `evaluations.json`."""
     judged_until: int
     """The moment up to which the job was judged, ns since the epoch."""
-    cost: dict[str, Any]
+    cost: Mapping[str, float]
     left_out: list[str] = field(default_factory=list)
     """A sentence for each rule of the manifest that did not run."""
     strict_coverage: bool = False
@@ -59,7 +61,7 @@ def evaluate(
     folder: JobFolder,
     rules: Iterable[Choice] | None = None,
     *,
-    actions: Sequence[Mapping[str, Any]] = (),
+    actions: Sequence[ActionChoice] = (),
     live: bool = False,
     record: bool | None = None,
     stopping: Callable[[], bool] = lambda: False,
@@ -125,7 +127,7 @@ def evaluate(
 
 
 def _evaluator(
-    folder: JobFolder, manifest: dict[str, Any], runs: list[RuleRun], progress: Progress, **more: Any
+    folder: JobFolder, manifest: Document, runs: list[RuleRun], progress: Progress, **more: Any
 ) -> tuple[Evaluator, int | None]:
     """Return the evaluator as an earlier run left it, and the time from which it needs rows again."""
     trial = Trial(folder, threads=1)
@@ -164,7 +166,7 @@ def _replay(folder: JobFolder, evaluator: Evaluator, since: int | None, *, ended
     return ended
 
 
-def _all_here(nodes: Mapping[str, Mapping[str, Any]], expected: int) -> bool:
+def _all_here(nodes: Mapping[str, Document], expected: int) -> bool:
     """Return whether every node of the launch has written its facts; nodes may start later."""
     return len(nodes) >= expected and all("cpus" in facts for facts in nodes.values())
 

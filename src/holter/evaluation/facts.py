@@ -13,6 +13,7 @@ from holter.rules.engine.job_facts import WARMUP_STEPS
 from holter.rules.engine.table_json import detail_of
 from holter.schema.table import Table
 from holter.schema.tables import TABLES
+from holter.store.documents import Document
 from holter.store.trial import Trial
 
 _DAY_NS = 24 * 3_600_000_000_000
@@ -25,9 +26,7 @@ LONGEST_NS = 1000 * _DAY_NS
 class FactsTracker:
     """Collects facts from rows; `at` returns the facts that were known at a moment."""
 
-    def __init__(
-        self, *, start: int, interval_ms: int, nodes: Mapping[str, Mapping[str, Any]], url: str = ""
-    ) -> None:
+    def __init__(self, *, start: int, interval_ms: int, nodes: Mapping[str, Document], url: str = "") -> None:
         self.start = start
         self.url = url
         self.interval_ms = interval_ms
@@ -94,7 +93,7 @@ class FactsTracker:
             url=self.url,
         )
 
-    def kept(self, moment: int) -> dict[str, Any]:
+    def kept(self, moment: int) -> Document:
         """Return the data for a restart; keys are texts, as in JSON."""
         return {
             "first": self.first,
@@ -104,7 +103,7 @@ class FactsTracker:
             "active": {str(r): when for r, when in self.at(moment).active.items()},
         }
 
-    def restore(self, kept: Mapping[str, Any]) -> None:
+    def restore(self, kept: Document) -> None:
         """Restore the result of `kept`."""
         first = kept.get("first")
         self.first = (first[0], first[1]) if first else None

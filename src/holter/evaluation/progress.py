@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from holter.actions._dispatcher import Dispatcher
+from holter.actions._orders import ActionChoice
 from holter.evaluation.evaluator import Evaluator
 from holter.evaluation.facts import FactsTracker
 from holter.evaluation.groups import shown
 from holter.evaluation.status import RuleRun
 from holter.schema.table import Table
+from holter.store.documents import Document
 from holter.store.job import JobFolder
 from holter.store.writer import Writer
 
@@ -35,12 +36,12 @@ class Progress:
         folder: JobFolder,
         *,
         record: bool = True,
-        actions: Sequence[Mapping[str, Any]] = (),
-        rules: Sequence[Mapping[str, Any]] = (),
+        actions: Sequence[ActionChoice] = (),
+        rules: Sequence[Document] = (),
     ) -> None:
         self.folder = folder
         self.record = record
-        self.before: dict[str, Any] = folder.evaluations() if record else {}
+        self.before: Document = folder.evaluations() if record else {}
         kept = self.before.get("actions")
         self.actions = Dispatcher.of(folder, actions if record else (), rules, kept)
         self._writers: dict[str, Writer] = {}
@@ -91,7 +92,7 @@ class Progress:
         others = [
             r for r in self.before.get("rules") or [] if isinstance(r, dict) and r.get("name") not in here
         ]
-        document: dict[str, Any] = {
+        document: Document = {
             "schema": VERSION,
             "updated": time.time_ns(),
             "pid": os.getpid(),
@@ -118,7 +119,7 @@ class Progress:
         if self.actions.changed:
             self._write(self.before)
 
-    def _write(self, document: dict[str, Any]) -> bool:
+    def _write(self, document: Document) -> bool:
         self.actions.annotate(document.get("rules") or ())
         if state := self.actions.state() or self.before.get("actions"):
             document["actions"] = state
@@ -129,7 +130,7 @@ class Progress:
         self.before = document
         return True
 
-    def cost(self, evaluator: Evaluator) -> dict[str, Any]:
+    def cost(self, evaluator: Evaluator) -> dict[str, float]:
         """Return the cost of the evaluation so far, with earlier runs."""
         return {
             "cpu_s": round(self._cost.get("cpu_s", 0.0) + time.process_time() - self._began, 3),
