@@ -9,7 +9,8 @@ The folder is the registry; installed packages add their actions under the entry
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Any, ClassVar
@@ -33,6 +34,7 @@ __all__ = [
     "catalogue",
     "find",
     "parameter",
+    "written",
 ]
 
 
@@ -47,6 +49,15 @@ class TryAgain(ActionFailed):
         super().__init__(text)
         self.after_s = after_s
         """The least seconds to wait, if the other side gave them."""
+
+
+@contextlib.contextmanager
+def written(what: str) -> Iterator[None]:
+    """Turn an error of the store into a later try."""
+    try:
+        yield
+    except OSError as error:
+        raise TryAgain(f"{what} cannot be written: {error}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from holter.actions import Action, ActionFailed, Limits, Occasion, Secrets, TryAgain, parameter
+from holter.actions import Action, ActionFailed, Limits, Occasion, Secrets, parameter, written
 from holter.analysis.verdict.evidence import counted
 
 
@@ -48,10 +48,8 @@ class StartProfiling(Action):
             "rank": rank,
             "by": {"rule": occasion.rule},
         }
-        try:
+        with written("the request"):
             occasion.folder.order(profile=request)
-        except OSError as error:
-            raise TryAgain(f"the request cannot be written: {error}") from None
         nodes = occasion.folder.nodes()
         deaf = sorted(name for name, facts in nodes.items() if "profile" not in (facts.get("obeys") or ()))
         if len(deaf) == len(nodes):

@@ -83,19 +83,24 @@ def _imported(path: str, shown: str) -> ModuleType:
         return sys.modules[name]
     if not os.path.isfile(path):
         raise BadRule(f"{shown}: there is no such file")
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise BadRule(f"{shown} is not a Python file")
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        return module_from(path, name)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
         # SystemExit too: a file that exits when it is imported is not a rule.
-        del sys.modules[name]
+        sys.modules.pop(name, None)
         line = error.lineno if isinstance(error, SyntaxError) else _line(error, path)
         raise BadRule(f"{shown}:{line or 1}: {type(error).__name__}: {error}") from None
+
+
+def module_from(path: str, name: str) -> ModuleType:
+    """Import a Python file under a name."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is not a Python file")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
     return module
 
 

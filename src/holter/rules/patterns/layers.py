@@ -38,15 +38,9 @@ def is_gradient(rows: Table) -> NDArray[np.bool_]:
     return named | tested(rows["role"], "grad".__eq__)
 
 
-def of(name: str) -> str:
-    """Return the name of a gradient's parameter; the name of a parameter stays."""
-    return name.removeprefix(GRADIENT)
-
-
 def parameters_of(names: Iterable[str]) -> list[str]:
-    """Return the parameter of each of many gradients; few names are distinct."""
-    given = list(names)
-    return list(map({name: of(name) for name in set(given)}.__getitem__, given))
+    """Return the parameter's name of each gradient; the name of a parameter stays."""
+    return [name.removeprefix(GRADIENT) for name in names]
 
 
 def listed(names: Iterable[str], most: int = 3) -> str:

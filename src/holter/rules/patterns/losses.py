@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from holter.rules import Issue, Window, parameter
+from holter.rules import Issue, Issues, Window, parameter
 from holter.rules.patterns.collections import matches, tested
 from holter.rules.patterns.logged import ANY_LOSS
 from holter.rules.patterns.tensors import MODES, TensorRule
@@ -89,7 +89,26 @@ class LossRule(TensorRule):
             found.append(Points(rank, name, _mode(name, mode), node, mine["time"], step, mine["value"]))
         return found
 
-    def told(self, points: Points, at: int, summary: str, **about: Any) -> Issue:
+    def evaluate(self, window: Window) -> Issues:
+        """Judge the new points of each loss; points of training and evaluation of one loss come together."""
+        known: dict[str, dict[str, Any]] = window.state.setdefault("series", {})
+        new = self.points(window)
+        if not new and known and not window.job.ended:
+            window.idle = True
+            return
+        groups: dict[str, list[Points]] = {key: [] for key in known} if window.job.ended else {}
+        for points in new:
+            groups.setdefault(f"{points.rank}/{points.about}", []).append(points)
+        for key, group in sorted(groups.items()):
+            yield from self.judge_group(window, group, known.setdefault(key, {}))
+        if not window.points and window.lack is None:
+            self.lacking(window, known=bool(known))
+
+    def judge_group(self, window: Window, group: list[Points], state: dict[str, Any]) -> Issues:
+        """Judge new points of one loss, none at the end of the job; `state` is kept for this loss."""
+        raise NotImplementedError
+
+    def point_issue(self, points: Points, at: int, summary: str, **about: Any) -> Issue:
         """Make an issue about one point of a series."""
         return self.issue(
             summary,
@@ -118,6 +137,6 @@ class LossRule(TensorRule):
 def _mode(name: str, mode: str) -> str:
     if mode == "eval" or re.search(_OF_EVALUATION, name):
         return "eval"
-    return (
-        mode if mode in MODES and mode != "global" else "train" if re.search(_OF_TRAINING, name) else "global"
-    )
+    if mode in MODES and mode != "global":
+        return mode
+    return "train" if re.search(_OF_TRAINING, name) else "global"

@@ -45,24 +45,25 @@ class LossNotDecreasing(LossRule):
     successive: int = parameter(2, classic=1, low=1, aliases=("consecutive",))
     """At how many comparisons of the same loss in a row it must hold; noise alone looks flat now and then."""
 
-    def evaluate(self, window: Window) -> Issues:
+    def points(self, window: Window) -> list[Points]:
+        """Return the new points of each loss, if it judges any."""
+        return LossRule.points(self, window) if self.use_losses_collection or self.tensor_regex else []
+
+    def judge_group(self, window: Window, group: list[Points], state: dict[str, Any]) -> Issues:
         """Compare each loss num_steps apart, in the requested mode or in the mode with data."""
-        new = self.points(window) if self.use_losses_collection or self.tensor_regex else []
-        known: dict[str, dict[str, Any]] = window.state.setdefault("series", {})
-        if not new and known and not window.job.ended:
-            window.idle = True
-            return
-        since: dict[str, int] = window.state.setdefault("evaluated_since", {})
-        for points in new:
+        since: dict[str, int] = state.setdefault("evaluated_since", {})
+        for points in group:
             if points.mode == "eval":
-                since.setdefault(f"{points.rank}/{points.name}", int(points.time[0]))
-        for points in new:
-            state = known.setdefault(f"{points.rank}/{points.name}/{points.mode}", {"step": [], "value": []})
+                since.setdefault(points.name, int(points.time[0]))
+        for points in group:
+            kept = state.setdefault(f"{points.name}/{points.mode}", {"step": [], "value": []})
             if (chosen := self._in_mode(points, since)) is not None:
-                yield from self._series_judged(window, chosen, state)
-        if not window.points and window.lack is None:
-            text = f"a loss needs values {self.num_steps} steps apart"
-            self.lacking(window, known=bool(known), text=text)
+                yield from self._series_judged(window, chosen, kept)
+
+    def lacking(self, window: Window, *, known: bool, text: str = "") -> None:
+        """Report why no values were compared."""
+        text = f"a loss needs values {self.num_steps} steps apart"
+        LossRule.lacking(self, window, known=known, text=text)
 
     def _in_mode(self, points: Points, since: dict[str, int]) -> Points | None:
         """Return the points of the requested modes; `since` is the start of a loss's evaluation."""
@@ -70,7 +71,7 @@ class LossNotDecreasing(LossRule):
             return points if "global" in self.mode or points.mode in self.mode else None
         if points.mode == "eval":
             return None if self.smooth > 1 else points
-        began = since.get(f"{points.rank}/{points.name}")
+        began = since.get(points.name)
         if self.smooth > 1 or began is None:
             return points
         # Classic: evaluation if this loss has evaluations, otherwise training.
@@ -139,7 +140,7 @@ class LossNotDecreasing(LossRule):
             return
         limit = -self.increase_threshold_percent if rose else self.diff_percent
         how = "rose by" if change < 0 else "fell by only"
-        yield self.told(
+        yield self.point_issue(
             points,
             now - offset,
             f"{points.name} {how} {abs(change):.3g} % from step {step[before]} to step {step[now]}: "

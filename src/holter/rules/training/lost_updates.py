@@ -14,8 +14,8 @@ from holter.analysis.tensors.shards import SUFFIX, joined
 from holter.rules import Issues, Rule, Window, parameter
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.engine.levels import grade
-from holter.rules.patterns.collections import tested
-from holter.rules.patterns.layers import listed, new_kinds, of
+from holter.rules.patterns.collections import GRADIENT, tested
+from holter.rules.patterns.layers import listed, new_kinds
 from holter.rules.patterns.logged import is_rate, skips, stacked
 from holter.schema.table import Table
 
@@ -136,7 +136,9 @@ class LostUpdates(Rule):
         numbers = parts.get("norm", {})
         norm, clipped = numbers.get("grad_norm", 0.0), numbers.get("grad_norm_clipped", math.inf)
         clip = min(1.0, clipped / norm) if norm > 0 else 1.0
-        gradients = {of(n): size for n, size in parts.get("gradient", {}).items() if size > 0}
+        gradients = {
+            n.removeprefix(GRADIENT): size for n, size in parts.get("gradient", {}).items() if size > 0
+        }
         if _SIGN.search(name):
             return dict.fromkeys(gradients, lr)
         if _ADAPTIVE.search(name):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from holter.rules import Issues, Rule, Window, parameter
 from holter.rules.engine.complete_steps import complete_steps
-from holter.rules.patterns.layers import ADAPTER, EXPERT, listed, new_kinds, of
+from holter.rules.patterns.layers import ADAPTER, EXPERT, listed, new_kinds, parameters_of
 from holter.schema.table import Table
 
 _COLUMNS = ("name", "state", "count", "zeros")
@@ -47,8 +47,8 @@ class MissingGradient(Rule):
         known: dict[str, bool] = window.state.setdefault("adapters", {"any": False})
         absent = (rows["state"] == "unused") | ((rows["count"] > 0) & (rows["zeros"] == rows["count"]))
         trainable = rows["state"] != "frozen"
-        got = {of(name) for name in set(rows["name"][trainable & ~absent].tolist())}
-        missing = {of(name) for name in set(rows["name"][trainable & absent].tolist())} - got
+        got = set(parameters_of(rows["name"][trainable & ~absent].tolist()))
+        missing = set(parameters_of(rows["name"][trainable & absent].tolist())) - got
         known["any"] = known["any"] or any(ADAPTER.search(name) for name in got | missing)
         for name in got:
             without.pop(name, None)

@@ -39,27 +39,10 @@ class Overfit(LossRule):
     must_rise: bool = parameter(True, classic=False)
     """Report only when validation is worse than its best: a constant gap may be intended."""
 
-    def evaluate(self, window: Window) -> Issues:
-        """Match training and evaluation of each loss; judge an evaluation when it has ended."""
-        known: dict[str, dict[str, Any]] = window.state.setdefault("series", {})
-        new = self.points(window)
-        if not new and known and not window.job.ended:
-            window.idle = True
-            return
-        pieces: dict[str, list[Points]] = {}
-        for points in new:
-            pieces.setdefault(f"{points.rank}/{points.about}", []).append(points)
-        for key in sorted({*pieces, *(known if window.job.ended else ())}):
-            state = known.setdefault(key, {"train": [0.0, 0], "eval": [0.0, 0], "past": [], "best": None})
-            yield from self._judged(window, pieces.get(key, []), state)
-        if not window.points and window.lack is None:
-            trained = {mode for state in known.values() for mode in state.get("modes", [])}
-            if known and len(trained) < 2:
-                window.insufficient("mode_missing", "losses of both training and evaluation must be logged")
-            else:
-                self.lacking(window, known=bool(known), text="no evaluation has ended yet")
-
-    def _judged(self, window: Window, group: list[Points], state: dict[str, Any]) -> Issues:
+    def judge_group(self, window: Window, group: list[Points], state: dict[str, Any]) -> Issues:
+        """Match training and evaluation; judge an evaluation when it has ended."""
+        if not state:
+            state.update(train=[0.0, 0], eval=[0.0, 0], past=[], best=None, modes=[])
         rows = sorted(
             (int(t), p.mode == "eval", int(s), float(v), p.name, p.rank, p.node)
             for p in group
@@ -69,9 +52,7 @@ class Overfit(LossRule):
             if not evaluation and state["eval"][1]:
                 yield from self._ended(window, state)
             side = "eval" if evaluation else "train"
-            modes: list[str] = state.setdefault("modes", [])
-            if side not in modes:
-                modes.append(side)
+            state["modes"] = sorted({*state["modes"], side})
             total, count = state[side]
             state[side] = [total + value, count + 1]
             if evaluation:
@@ -80,6 +61,14 @@ class Overfit(LossRule):
                 state["last"] = value
         if window.job.ended and state["eval"][1]:
             yield from self._ended(window, state)
+
+    def lacking(self, window: Window, *, known: bool, text: str = "") -> None:
+        """Report why no evaluation was judged."""
+        modes = {mode for state in window.state["series"].values() for mode in state["modes"]}
+        if known and len(modes) < 2:
+            window.insufficient("mode_missing", "losses of both training and evaluation must be logged")
+        else:
+            LossRule.lacking(self, window, known=known, text="no evaluation has ended yet")
 
     def _ended(self, window: Window, state: dict[str, Any]) -> Issues:
         """Judge the evaluation that has just ended, and start over."""
