@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import make_dataclass
 from typing import Any
 
 from holter.parameters import parameter
 from holter.rules.engine.window import Window
 from holter.rules.own.step import TABLES, Step, completed
-from holter.rules.rule import BadRule, Issue, Rule
+from holter.rules.rule import BadRule, Issue, Issues, Rule
 from holter.schema.severity import Severity
 
 
@@ -50,7 +50,7 @@ def rule(
             given.append((one.name, kind, parameter(one.default)))
         names = [one.name for one in arguments[1:]]
 
-        def evaluate(self: Any, window: Window) -> Iterator[Issue]:
+        def evaluate(self: Any, window: Window) -> Issues:
             values = {name: getattr(self, name) for name in names}
             seen = 0
             for step in completed(window, reads):
