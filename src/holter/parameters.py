@@ -104,6 +104,12 @@ def nearest(name: str, valid: Iterable[str]) -> str | None:
     return next(iter(difflib.get_close_matches(name, list(valid), n=1, cutoff=0.5)), None)
 
 
+def suggestion(name: str, valid: Iterable[str], text: str = "did you mean {!r}? ") -> str:
+    """Return a hint at the nearest valid name, or nothing."""
+    near = nearest(name, valid)
+    return text.format(near) if near else ""
+
+
 def split_options(
     text: str, who: str, noun: str, refusal: type[BadParameter], *, quotes: str = ""
 ) -> dict[str, str]:

@@ -9,7 +9,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass
 from typing import Any
 
 from holter.actions import ActionFailed, BadAction, Occasion, Secrets, TryAgain
@@ -154,9 +154,9 @@ class Dispatcher:
                 key = key_of(rule["name"], issue)
                 with self._lock:
                     done = [
-                        {"name": name, "result": r.result, "time": r.time, "text": r.text, "tries": r.tries}
+                        {"name": name, **asdict(results[key])}
                         for name, results in self._results.items()
-                        if (r := results.get(key)) is not None
+                        if key in results
                     ]
                 if done:
                     issue["actions"] = done
@@ -166,7 +166,7 @@ class Dispatcher:
         with self._lock:
             self._changed = False
             return {
-                name: {key: [r.result, r.time, r.text, r.tries] for key, r in results.items()}
+                name: {key: list(astuple(result)) for key, result in results.items()}
                 for name, results in self._results.items()
                 if results
             }
@@ -241,26 +241,20 @@ class Dispatcher:
 
     def _limited(self, order: Order, rule: str, now: int) -> tuple[str, str] | None:
         """Return the limit that forbids an action now, or None."""
+        limits = order.limits
         with self._lock:
             acted = [(key, r.time) for key, r in self._results[order.name].items() if r.result in ACTED]
-        if len(acted) >= order.limits.max_per_run:
-            return (
-                "skipped_limit",
-                f"it acted {counted(len(acted), 'time')} in this job, max_per_run={order.limits.max_per_run}",
-            )
-        since = now - max((at for _, at in acted), default=-(2**62))
-        if since < order.limits.cooldown_s * 1e9:
-            return (
-                "skipped_cooldown",
-                f"it acted {since / 1e9:.0f} s ago, cooldown_s={order.limits.cooldown_s:g}",
-            )
+        most, pause, pause_of_rule = limits.max_per_run, limits.cooldown_s, limits.dedupe_s
+        if len(acted) >= most:
+            times = counted(len(acted), "time")
+            return "skipped_limit", f"it acted {times} in this job, max_per_run={most}"
+        since_s = (now - max((at for _, at in acted), default=-(2**62))) / 1e9
+        if since_s < pause:
+            return "skipped_cooldown", f"it acted {since_s:.0f} s ago, cooldown_s={pause:g}"
         same = (at for key, at in acted if json.loads(key)[0] == rule)
-        since = now - max(same, default=-(2**62))
-        if since < order.limits.dedupe_s * 1e9:
-            return (
-                "skipped_cooldown",
-                f"it reported {rule} {since / 1e9:.0f} s ago, dedupe_s={order.limits.dedupe_s:g}",
-            )
+        since_s = (now - max(same, default=-(2**62))) / 1e9
+        if since_s < pause_of_rule:
+            return "skipped_cooldown", f"it reported {rule} {since_s:.0f} s ago, dedupe_s={pause_of_rule:g}"
         return None
 
     def _set_result(self, order: Order, key: str, result: Result) -> None:

@@ -51,8 +51,8 @@ def send(url: str, body: bytes, headers: Mapping[str, str], *, timeout_s: float,
             return f"HTTP {answer.status}"
     except urllib.error.HTTPError as error:
         with error:
-            said = error.read(_ANSWER).decode(errors="replace").strip()
-        text = f"HTTP {error.code}" + (f": {' '.join(said.split())}" if said else "")
+            reply = error.read(_ANSWER).decode(errors="replace").strip()
+        text = f"HTTP {error.code}" + (f": {' '.join(reply.split())}" if reply else "")
         if error.code >= 500 or error.code in _LATER:
             raise TryAgain(text, _seconds(error.headers.get("Retry-After"))) from None
         raise ActionFailed(text) from None

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from holter.actions import Action, BadAction, Limits, Secrets, find
 from holter.actions._grammar import folded, split, upstream
-from holter.parameters import BadParameter, checked, nearest, parameter
+from holter.parameters import BadParameter, checked, nearest, parameter, suggestion
 from holter.schema.severity import SEVERITIES
 from holter.store.documents import Document
 
@@ -116,8 +116,7 @@ def _read(given: ActionChoice) -> Iterator[_Entry]:
     common = {key: value for key, value in given.items() if key != "do"}
     for key in common:
         if key not in OPTIONS:
-            near = nearest(key, [*OPTIONS, "do"])
-            hint = f"did you mean {near!r}? " if near else ""
+            hint = suggestion(key, [*OPTIONS, "do"])
             raise BadAction(f"[[actions]] has no entry {key!r}; {hint}valid: {', '.join([*OPTIONS, 'do'])}")
     if isinstance(on := common.get("on"), dict):
         for key in on:
@@ -197,8 +196,7 @@ def _severity(action: str, given: str) -> str:
     wanted = given.removeprefix(">=").strip().lower()
     wanted = {"warn": "warning"}.get(wanted, wanted)
     if wanted not in SEVERITIES:
-        near = nearest(wanted, SEVERITIES)
-        hint = f"did you mean {near!r}? " if near else ""
+        hint = suggestion(wanted, SEVERITIES)
         raise BadAction(
             f"action {action}: severity={given!r} is not valid; {hint}there are: {', '.join(SEVERITIES)}"
         )

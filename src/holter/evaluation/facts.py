@@ -116,19 +116,19 @@ class FactsTracker:
 def began(trial: Trial) -> int:
     """Return when a job began, ns since the epoch: the time in its manifest, unless its rows are far off."""
     manifest = trial.manifest
-    said = manifest.get("start") or manifest.get("created")
+    start = manifest.get("start") or manifest.get("created")
     oldest, newest = _rows(trial)
     if oldest is None:
         end = manifest.get("end")
-        far = said is None or (end is not None and end - said > FAR_NS)
-        return (end or 0) if far else said or 0
+        far = start is None or (end is not None and end - start > FAR_NS)
+        return (end or 0) if far else start or 0
     if newest is not None and newest - oldest > LONGEST_NS:
         days = (newest - oldest) // _DAY_NS
         raise ValueError(
             f"the rows of job {trial.folder.name} lie {days:,} days apart, so its times are damaged; "
             f"rules judge jobs of at most {LONGEST_NS // _DAY_NS:,} days"
         )
-    return oldest if said is None or abs(oldest - said) > FAR_NS else said
+    return oldest if start is None or abs(oldest - start) > FAR_NS else start
 
 
 def until(trial: Trial, newest: int) -> int:
@@ -138,11 +138,11 @@ def until(trial: Trial, newest: int) -> int:
         trial: The job.
         newest: The end of the newest row that was read, or the start of the job.
     """
-    said = trial.manifest.get("end")
-    if said is None:
+    end = trial.manifest.get("end")
+    if end is None:
         return newest
     latest = max(newest, _rows(trial)[1] or 0)
-    return latest if said - latest > FAR_NS else int(said)
+    return latest if end - latest > FAR_NS else int(end)
 
 
 def _rows(trial: Trial) -> tuple[int | None, int | None]:

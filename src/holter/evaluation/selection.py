@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from holter.evaluation.status import RuleRun
-from holter.parameters import BadParameter, checked, nearest, parameter, split_options
+from holter.parameters import BadParameter, checked, parameter, split_options, suggestion
 from holter.rules import BadRule, Rule, catalogue, find
 from holter.rules.own.files import split_reference
 from holter.rules.own.when import WHEN
@@ -181,7 +181,5 @@ def _runs(choice: Choice, defaults: str, files: Container[str] | None) -> list[R
 def _pack(name: str, defaults: str) -> list[RuleRun]:
     known = packs()
     if name not in known:
-        near = nearest(name, known)
-        hint = f"did you mean {near!r}? there are" if near else "there are"
-        raise BadRule(f"no pack {name!r}; {hint}: {', '.join(known)}")
+        raise BadRule(f"no pack {name!r}; {suggestion(name, known)}there are: {', '.join(known)}")
     return [RuleRun(rule, find(rule).of(defaults=defaults), defaults) for rule in known[name]]

@@ -12,7 +12,7 @@ import traceback
 from types import ModuleType
 from typing import Any
 
-from holter.parameters import nearest
+from holter.parameters import suggestion
 from holter.rules.rule import BadRule, Rule, line_of
 from holter.schema.metrics import METRICS
 from holter.schema.tables import TABLES
@@ -65,9 +65,8 @@ def load(reference: str) -> type[Rule]:
     if not name and len(rules) > 1:
         raise BadRule(f"{path} holds {len(rules)} rules; name one: {', '.join(f'{path}:{n}' for n in rules)}")
     if name and name not in rules:
-        near = nearest(name, rules)
-        hint = f"did you mean {near}? it" if near else "it"
-        raise BadRule(f"{path} has no rule {name!r}; {hint} has: {', '.join(rules)}")
+        hint = suggestion(name, rules, "did you mean {}? ")
+        raise BadRule(f"{path} has no rule {name!r}; {hint}it has: {', '.join(rules)}")
     chosen = rules[name] if name else next(iter(rules.values()))
     _check(chosen, path)
     made: Any = chosen
@@ -121,10 +120,8 @@ def _check(rule: type[Rule], path: str) -> None:
     for text in rule.reads:
         table, _, only = text.partition("/")
         if table not in TABLES:
-            near = nearest(table, TABLES)
-            hint = f"did you mean {near!r}? " if near else ""
+            hint = suggestion(table, TABLES)
             raise BadRule(f"{where} reads {text!r}; {hint}there are: {', '.join(TABLES)}")
         if table == "samples" and only and only not in METRICS:
-            near = nearest(only, METRICS)
-            hint = f"did you mean 'samples/{near}'?" if near else "see holter.schema.metrics"
+            hint = suggestion(only, METRICS, "did you mean 'samples/{}'?") or "see holter.schema.metrics"
             raise BadRule(f"{where} reads {text!r}, but there is no metric {only!r}; {hint}")

@@ -88,9 +88,9 @@ def rule(
 def _issue(made: Rule, step: Step, answer: Any) -> Issue:
     if isinstance(answer, Issue):
         return answer
-    said = answer if isinstance(answer, str) else type(made).description
+    summary = answer if isinstance(answer, str) else type(made).description
     return made.issue(
-        f"{said} (step {step.number}, rank {step.rank})",
+        f"{summary} (step {step.number}, rank {step.rank})",
         node=step.node or None,
         rank=step.rank,
         step_start=step.number,

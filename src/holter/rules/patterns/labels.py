@@ -36,7 +36,7 @@ class LabelRule(TensorRule):
     save = "role=labels@10 --save role=logits@10:values"
 
     argmax: bool | None = parameter(None, classic=False)
-    """Whether predictions are scores of classes on their last axis; none = when they look like it."""
+    """Whether predictions are scores of classes on their last axis; none = found from their shape."""
     ignore_index: int = parameter(-100)
     """Labels with this value are left out."""
 
@@ -100,13 +100,13 @@ class LabelRule(TensorRule):
 
     def _classes(self, scores: NDArray[np.float64], labels: int, classes: int | None) -> NDArray[np.float64]:
         """Return the predicted class of each label, from classes or from scores on the last axis."""
-        looks_like_scores = (
+        are_scores = (
             scores.ndim > 1
             and scores.shape[-1] > 1
             and scores.size == labels * scores.shape[-1]
             and classes in (None, scores.shape[-1])
         )
-        if self.argmax or (self.argmax is None and looks_like_scores):
+        if self.argmax or (self.argmax is None and are_scores):
             # Scores that are not finite never win.
             best = np.argmax(np.nan_to_num(scores, nan=-np.inf), axis=-1)
             return np.asarray(best, dtype=np.float64).ravel()

@@ -99,11 +99,11 @@ def elsewhere(window: Window, rank: int) -> Intervals:
     """
     spans = window.spans
     own = (spans["rank"] == rank) & by_loop(spans)
-    told = spans.where(own & np.isin(spans["phase"], _ELSEWHERE))
+    marked = spans.where(own & np.isin(spans["phase"], _ELSEWHERE))
     operators = window.operators.where(window.operators["rank"] == rank)
     loads = operators.where(np.char.startswith(operators["name"].astype(str), _LOADER))
-    begin = np.concatenate([told["time"], loads["time"]])
-    return union(begin, begin + np.concatenate([told["duration"], loads["duration"]]))
+    begin = np.concatenate([marked["time"], loads["time"]])
+    return union(begin, begin + np.concatenate([marked["duration"], loads["duration"]]))
 
 
 def _steps(steps: Table, kernels: Table) -> tuple[Ints, Ints]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from holter.analysis.verdict.evidence import counted
-from holter.parameters import nearest
+from holter.parameters import suggestion
 from holter.rules import BadRule, Issues, Rule, Window, parameter
 from holter.rules.engine.step_rows import RankSteps, StepRows, rank_steps
 from holter.rules.engine.tensor_parts import join_parts, of_rank_zero
@@ -49,11 +49,11 @@ class TensorRule(Rule):
     """The option of `--save` that records its tensors."""
 
     tensor_regex: tuple[str, ...] | None = parameter(None)
-    """Patterns that find tensors anywhere in their names, instead of those it would look at by itself."""
+    """Patterns of the tensors to judge, anywhere in their names; none = chosen by role."""
     collection_names: tuple[str, ...] | None = parameter(None)
-    """Collections whose tensors it looks at, together with those that the patterns find."""
+    """Collections whose tensors are judged in addition to those of the patterns."""
     exclude_regex: tuple[str, ...] | None = parameter(None)
-    """Patterns of tensors that are never looked at."""
+    """Patterns of tensors that are never judged."""
     start_step: int = parameter(0, low=0, unit="steps")
     """The first step that is judged."""
     end_step: int | None = parameter(None, low=0, unit="steps")
@@ -67,15 +67,15 @@ class TensorRule(Rule):
     ranks: str = parameter("all", classic="one")
     """Whose tensors: all, one (rank 0), or ranks separated by commas."""
     max_findings: int = parameter(100, low=1)
-    """How many different findings are told; beyond them they are counted."""
+    """Number of different findings that are reported; further ones are counted."""
 
     def __post_init__(self) -> None:
         Rule.__post_init__(self)
         object.__setattr__(self, "mode", tuple(m.casefold() for m in self.mode) if self.mode else None)
         for mode in self.mode or ():
             if mode not in MODES:
-                near = nearest(mode, MODES)
-                self._refuse("mode", mode, " or ".join(MODES) + (f"; did you mean {near!r}?" if near else ""))
+                near = suggestion(mode, MODES, "; did you mean {!r}?")
+                self._refuse("mode", mode, " or ".join(MODES) + near)
         if self.ranks not in ("all", "one") and not re.fullmatch(r"\d+(\s*,\s*\d+)*", self.ranks):
             self._refuse("ranks", self.ranks, "all, one, or whole numbers separated by commas")
         for name in (f.name for f in fields(self) if f.name.endswith("regex")):

@@ -31,7 +31,7 @@ class UnitRule(TensorRule):
     threshold_inactivity: float = parameter(1.0, low=0, high=100, unit="%")
     """A unit that is active in a smaller share of the samples counts."""
     threshold_layer: float = parameter(30.0, classic=50.0, low=0, high=100, unit="%")
-    """A layer is told when a larger share of its units counts."""
+    """Share of such units above which a layer is reported."""
     min_samples: int = parameter(256, classic=0, low=0)
     """Samples of each unit that are gathered, over saved steps, before a layer is judged; 0 = each step
     alone."""

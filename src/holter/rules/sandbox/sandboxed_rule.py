@@ -62,12 +62,12 @@ class SandboxedRule:
     def add(self, table: str, rows: Table, judged: int) -> None:
         """Keep rows for the next evaluation if the rule reads the table."""
         if rows.rows and any(name.partition("/")[0] == table for name in self._keep):
-            self._rows.append(("rows", table, rows.columns, judged))
+            self._rows.append(("add", table, Table(rows.columns), judged))
 
     def add_series(self, metric: str, place: Place, series: SampleSeries, judged: int) -> None:
         """Keep the readings of one series for the next evaluation if the rule reads it."""
         if len(series.time) and (f"samples/{metric}" in self._keep or "samples" in self._keep):
-            self._rows.append(("series", metric, place, tuple(series), judged))
+            self._rows.append(("add_series", metric, place, series, judged))
 
     def ask(self, start: int, end: int, job: JobFacts) -> None:
         """Start an evaluation; other rules may be asked meanwhile."""
@@ -101,7 +101,12 @@ class _RuleHost:
     """The sandbox's side: the rule, its state and the rows of its lookback."""
 
     def __init__(
-        self, name: str, source: RuleSource, keep: Any, state: dict[str, Any], baselines: Any
+        self,
+        name: str,
+        source: RuleSource,
+        keep: Mapping[str, Lookback],
+        state: dict[str, Any],
+        baselines: Mapping[str, Mapping[str, Table]] | None,
     ) -> None:
         self.name = name
         self.rule = source.made()
@@ -110,13 +115,8 @@ class _RuleHost:
         self.baselines = baselines
 
     def look(self, rows: list[tuple[Any, ...]], start: int, end: int, job: JobFacts) -> Judgement:
-        for kind, what, *rest in rows:
-            if kind == "rows":
-                columns, judged = rest
-                self.recent.add(what, Table(columns), judged)
-            else:
-                place, series, judged = rest
-                self.recent.add_series(what, place, SampleSeries(*series), judged)
+        for method, *given in rows:
+            getattr(self.recent, method)(*given)
         window = Window(
             self.recent,
             lookback=self.rule.lookback,

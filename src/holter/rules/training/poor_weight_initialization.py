@@ -57,7 +57,7 @@ class PoorWeightInitialization(TensorRule):
     """Whether both the loss and the scales must be bad, or any one of them."""
 
     def wants(self, name: str, role: str) -> bool:
-        """Tell whether a tensor is an activation's input, a weight, a gradient or a loss."""
+        """Return whether a tensor is an activation's input, a weight, a gradient or a loss."""
         if matches(self.exclude_regex, name):
             return False
         return self._input(name, role) or any(

@@ -55,7 +55,7 @@ class WeightUpdateRatio(TensorRule):
     """Also judge frozen and unused parameters, and steps that a loss scaler skipped."""
 
     def wants(self, name: str, role: str) -> bool:
-        """Tell whether the rule looks at a tensor."""
+        """Return whether the rule judges a tensor."""
         vector = role in ("bias", "norm_param") or name.endswith("bias")
         return TensorRule.wants(self, name, role) and (self.include_1d or not vector)
 
