@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 
 from holter.rules import JobFacts
 from holter.rules.engine.job_facts import WARMUP_STEPS
-from holter.rules.engine.table_json import detail_of
 from holter.schema.table import Table
-from holter.schema.tables import TABLES
+from holter.schema.tables import TABLES, detail_of
 from holter.store.documents import Document
 from holter.store.trial import Trial
 

@@ -1,9 +1,10 @@
 """The rules that judge a job, and their registry.
 
-Each rule is one file. To add a rule, add a file `my_rule.py` to the folder of its category, with one frozen
-dataclass `MyRule(Rule)`: parameters made by `parameter`, each followed by its sentence, the tables that it
-`reads`, its description, and `evaluate`. The folders are the registry; installed packages add their rules
-under the entry point `holter.rules`. The contract is in `holter.rules.rule`.
+Each rule is one file. To add a rule, add a file `my_rule.py` to the folder of its category, with one class
+`MyRule(Rule)` under `@rule_class`: parameters made by `parameter`, each followed by its sentence, the tables
+that it `reads`, its formula, and `evaluate`. The module's docstring describes it: `MyRule: what it finds.`
+The folders are the registry; installed packages add their rules under the entry point `holter.rules`. The
+contract is in `holter.rules.rule`.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from holter.rules.engine.check_rule import check_rule
 from holter.rules.engine.coverage import Coverage, Reason
 from holter.rules.engine.job_facts import JobFacts
 from holter.rules.engine.lookback import Lookback, Place, SampleSeries
+from holter.rules.engine.table_json import State
 from holter.rules.engine.window import Window
 from holter.rules.own.files import split_reference
 from holter.rules.own.function import rule
 from holter.rules.own.step import Step
 from holter.rules.own.when import WHEN, expression
-from holter.rules.rule import CATEGORIES, BadRule, Issue, Issues, Rule
+from holter.rules.rule import CATEGORIES, BadRule, Issue, Issues, Rule, rule_class
 from holter.rules.sandbox.file_rule import load
 from holter.schema.severity import SEVERITIES, Severity
 from holter.schema.table import Table
@@ -48,6 +50,7 @@ __all__ = [
     "SampleSeries",
     "Series",
     "Severity",
+    "State",
     "Step",
     "Table",
     "Window",
@@ -56,6 +59,7 @@ __all__ = [
     "find",
     "parameter",
     "rule",
+    "rule_class",
 ]
 
 Job = JobFacts

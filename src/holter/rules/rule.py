@@ -6,7 +6,7 @@ import inspect
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 from holter.parameters import BadParameter, Parameter, checked, declared, plain, resolved
 from holter.rules.engine.lookback import Lookback
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from holter.rules.engine.window import Window
 
+R = TypeVar("R")
 PACKAGE = __name__.rpartition(".")[0]
 CATEGORIES = ("system", "framework", "training", "tensors", "data", "reliability")
 """The folders that hold rules, in the order in which they are listed."""
@@ -43,7 +44,7 @@ class Issue:
     step_end: int | None = None
     time_start: int | None = None
     time_end: int | None = None
-    evidence: Mapping[str, Any] = field(default_factory=dict)
+    evidence: Mapping[str, object] = field(default_factory=dict)
     """The numbers behind it, as JSON can hold them; their names contain the units."""
     advice: str = ""
     count: int = 1
@@ -58,7 +59,13 @@ Issues = Iterator[Issue]
 """What `evaluate` returns."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+def rule_class(cls: type[R]) -> type[R]:
+    """Decorate a class of rules: a frozen dataclass, whose fields are its parameters."""
+    return dataclass(frozen=True, slots=True, kw_only=True)(cls)
+
+
+@rule_class
 class Rule:
     """The base class of rules. Its fields are its parameters; it uses no file, clock or device."""
 
@@ -119,11 +126,14 @@ class Rule:
 
     def issue(self, summary: str, **about: Any) -> Issue:
         """Make an issue of this rule, with its usual severity and advice where none are given."""
-        given: dict[str, Any] = {"severity": self.severity, "advice": self.advice, **about}
-        return Issue(rule=type(self).__name__, summary=summary, **given)
+        return Issue(
+            rule=type(self).__name__,
+            summary=summary,
+            **{"severity": self.severity, "advice": self.advice, **about},
+        )
 
     @classmethod
-    def of(cls, given: Mapping[str, Any] | None = None, *, defaults: str = "modern") -> Rule:
+    def of(cls, given: Mapping[str, object] | None = None, *, defaults: str = "modern") -> Rule:
         """Make the rule from parameters as a user writes them: strings, aliases; the rest by profile.
 
         Raises:
@@ -132,7 +142,7 @@ class Rule:
         return cls(**cls.resolved(given or {}, defaults))
 
     @classmethod
-    def resolved(cls, given: Mapping[str, Any], defaults: str) -> dict[str, Any]:
+    def resolved(cls, given: Mapping[str, object], defaults: str) -> dict[str, Any]:
         """Return the values of all parameters: the given ones under any name, the others by profile."""
         owner: Any = cls
         try:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holter.rules import BadRule, Window, parameter
+from holter.rules import BadRule, Window, parameter, rule_class
 from holter.rules.engine.step_rows import StepRows
 from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensor_values import contents, shape, shaped
@@ -21,7 +20,7 @@ RAW = 50.0
 """A pixel above this is unscaled: its range is 0 to 255."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class CheckInputImages(TensorRule):
     """Channels of the input images have a mean far from 0, or a standard deviation far from 1."""
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
-from holter.rules import Window, parameter
+from holter.rules import Window, parameter, rule_class
 from holter.rules.engine.step_rows import StepRows
 from holter.rules.patterns.labels import MOST_CLASSES, LabelRule
 from holter.rules.patterns.tensor_issues import TensorFinding
@@ -16,7 +15,7 @@ from holter.rules.patterns.tensor_issues import TensorFinding
 LEAST_SAMPLES, SAMPLES_A_CLASS = 500, 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class ClassImbalance(LabelRule):
     """Some classes are far rarer than others, or are rarely predicted right."""
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holter.rules import Window, parameter
+from holter.rules import Window, parameter, rule_class
 from holter.rules.engine.step_rows import StepRows
 from holter.rules.patterns.labels import LabelRule
 from holter.rules.patterns.tensor_issues import TensorFinding
@@ -18,7 +17,7 @@ MOST = 1024
 """Largest number of classes of a matrix."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class Confusion(LabelRule):
     """Too few labels of a class are predicted right, or too many of them as another class."""
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from holter.analysis.verdict.evidence import counted
-from holter.rules import Issues, Rule, Window, parameter
+from holter.rules import Issues, Rule, Window, parameter, rule_class
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.layers import PARAMETERS
 from holter.rules.patterns.logged import trained
@@ -17,7 +15,7 @@ _COLUMNS = ("name", "role", "fingerprint")
 _KEPT = 5000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class DataRepeat(Rule):
     """Data-parallel ranks receive the same batch at one step, or batches repeat in the same order."""
 

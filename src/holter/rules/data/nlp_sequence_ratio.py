@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
-from holter.rules import BadRule, Window, parameter
+from holter.rules import BadRule, Window, parameter, rule_class
 from holter.rules.engine.step_rows import StepRows
 from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensor_values import contents
 from holter.rules.patterns.tensors import TensorRule
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class NLPSequenceRatio(TensorRule):
     """A token without information, such as padding, takes up too much of the input."""
 

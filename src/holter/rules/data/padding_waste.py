@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holter.rules import Issues, Window, parameter
+from holter.rules import Issues, Window, parameter, rule_class
 from holter.rules.engine.levels import grade
 from holter.rules.patterns.logged import PatternRule
 from holter.schema.table import Table
@@ -18,7 +17,7 @@ from holter.schema.table import Table
 _LENGTHS = 2000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class PaddingWaste(PatternRule):
     """Much of the token batches is padding, which costs as much as text."""
 

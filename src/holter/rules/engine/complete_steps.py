@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from holter.rules.engine.table_json import from_json, to_json
+from holter.rules.engine.table_json import NO_ROWS, State, from_json, to_json
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_PLACE = 3
-"""The number of keys that identify a row: step, rank and time."""
 LAG = 2
 """A step is complete once there is a row of a step this much later: ranks in step are at most one apart."""
 
@@ -38,9 +36,7 @@ class CompleteSteps(NamedTuple):
             yield int(step[low]), self.rows.where(slice(low, high))
 
 
-def complete_steps(
-    new: Table, state: dict[str, Any], columns: Sequence[str], *, ended: bool
-) -> list[CompleteSteps]:
+def complete_steps(new: Table, state: State, columns: Sequence[str], *, ended: bool) -> list[CompleteSteps]:
     """Return the rows of steps that are complete now; others wait in `state`, and late rows are left out.
 
     The result depends only on the rows in the order of time, and not on where windows are cut. A rank
@@ -52,14 +48,14 @@ def complete_steps(
         columns: The columns to return besides time, rank and step.
         ended: Whether the job has ended.
     """
-    if not new.rows and not (ended and state.get("waiting", {}).get("rows")):
+    if not new.rows and not (ended and state.get("waiting", NO_ROWS)["rows"]):
         return []
     wanted = ("step", "rank", "time", *columns)
     rows = Table({name: new[name] for name in wanted}).sorted("time", "rank", "step")
     nothing = rows.where(np.zeros(rows.rows, dtype=bool))
     waiting = from_json(state.get("waiting"), rows)
-    last: dict[str, int] = state.get("last", {})
-    newest, attempt = int(state.get("newest", -(2**40))), int(state.get("attempt", 0))
+    last = state.get("last", {})
+    newest, attempt = state.get("newest", -(2**40)), state.get("attempt", 0)
     edges = [0, *_restarts(rows["rank"], rows["step"], last), rows.rows]
     found = []
     for i, (low, high) in enumerate(itertools.pairwise(edges)):
@@ -80,62 +76,22 @@ def complete_steps(
 
 def _restarts(ranks: NDArray[Any], steps: NDArray[Any], last: dict[str, int]) -> list[int]:
     """Return where attempts begin, and update `last`, each rank's newest step in the attempt."""
-    if _go_on(ranks, steps, last):
-        return []
     found = []
-    for i, (rank, step) in enumerate(zip(map(str, ranks.tolist()), steps.tolist(), strict=True)):
-        if step < last.get(rank, step):
+    # Rows of one step of a rank mostly follow one another.
+    begins = np.flatnonzero((np.diff(ranks, prepend=-2) != 0) | (np.diff(steps, prepend=-2) != 0))
+    columns = begins.tolist(), ranks[begins].tolist(), steps[begins].tolist()
+    for i, rank, step in zip(*columns, strict=True):
+        if step < last.get(str(rank), step):
             found.append(i)
             last.clear()
-        last[rank] = step
+        last[str(rank)] = step
     return found
-
-
-def _go_on(ranks: NDArray[Any], steps: NDArray[Any], last: dict[str, int]) -> bool:
-    """Return whether no rank's step goes back, the usual case, and update `last` if so."""
-    if not len(ranks):
-        return True
-    order = np.argsort(ranks, kind="stable")
-    ranks, steps = ranks[order], steps[order]
-    begins = np.flatnonzero(np.concatenate([[True], ranks[1:] != ranks[:-1]]))
-    back = steps[1:] < steps[:-1]
-    back[begins[1:] - 1] = False
-    names = [str(rank) for rank in ranks[begins].tolist()]
-    starts = zip(names, steps[begins].tolist(), strict=True)
-    if back.any() or any(step < last.get(name, step) for name, step in starts):
-        return False
-    ends = np.append(begins[1:], len(ranks)) - 1
-    last.update(zip(names, steps[ends].tolist(), strict=True))
-    return True
 
 
 def _ordered(rows: Table, by: Sequence[str]) -> Table:
     """Sort by all columns, so that the order of rows is unique except for equal rows."""
-    if rows.rows < 2:
-        return rows
-    keys: list[NDArray[Any]] = []
-    for name in by:
-        column = rows[name]
-        keys.append(_codes(column) if column.dtype == object else column)
-        # Mostly the first few keys make all rows distinct. NaN differs from itself, so stop at floats.
-        if len(keys) >= _PLACE and column.dtype.kind != "f":
-            order = np.lexsort(keys[::-1])
-            if not _twice(keys, order):
-                return rows.where(order)
-        elif column.dtype.kind == "f":
-            break
-    rest = [rows[name] for name in by[len(keys) :]]
-    keys += [_codes(column) if column.dtype == object else column for column in rest]
-    return rows.where(np.lexsort(keys[::-1]))
-
-
-def _twice(keys: Sequence[NDArray[Any]], order: NDArray[np.int64]) -> bool:
-    """Return whether two rows are equal in all keys; equal rows are neighbours in that order."""
-    equal = np.ones(len(order) - 1, dtype=bool)
-    for key in keys:
-        ordered = key[order]
-        equal &= ordered[1:] == ordered[:-1]
-    return bool(equal.any())
+    keys = [_codes(rows[name]) if rows[name].dtype == object else rows[name] for name in reversed(by)]
+    return rows.where(np.lexsort(keys))
 
 
 def _codes(texts: NDArray[Any]) -> NDArray[np.int64]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.rules.engine.table_json import from_json, to_json
+from holter.rules.engine.table_json import State, TableJson, from_json, to_json
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class StepRows:
         return self._judged
 
     @property
-    def place(self) -> dict[str, Any]:
+    def place(self) -> dict[str, str | int | None]:
         """Node and times, for an issue."""
         filled = [t for t in self.tables.values() if t.rows]
         nodes = sorted({str(n) for t in filled for n in t["node"].tolist()})
@@ -86,7 +86,7 @@ def by_step(function: np.ufunc, values: NDArray[Any], edges: NDArray[np.int64]) 
     return np.repeat(function.reduceat(values, edges[:-1][some]), counts[some]) if some.any() else values
 
 
-def rank_steps(new: Mapping[str, Table], state: dict[str, Any], *, ended: bool) -> RankSteps:
+def rank_steps(new: Mapping[str, Table], state: State, *, ended: bool) -> RankSteps:
     """Return the steps that are complete.
 
     A step is complete once there is a row of another step of its rank, or the job has ended; until then its
@@ -97,7 +97,7 @@ def rank_steps(new: Mapping[str, Table], state: dict[str, Any], *, ended: bool) 
         state: The rule's state.
         ended: Whether the job has ended.
     """
-    waiting: dict[str, dict[str, Any]] = state.get("waiting", {})
+    waiting: dict[str, TableJson] = state.get("waiting", {})
     tables = {
         name: Table.concat([from_json(waiting[name], rows), rows]) if name in waiting else rows
         for name, rows in new.items()
@@ -107,7 +107,7 @@ def rank_steps(new: Mapping[str, Table], state: dict[str, Any], *, ended: bool) 
         for name in ("rank", "time", "step")
     )
     modes, mode = _coded([text for t in tables.values() for text in t["mode"].tolist()])
-    order = _order(rank, time, step, mode)
+    order = np.lexsort((mode, step, time, rank))
     # A run of one step ends where another begins.
     begins = np.ones(len(order), dtype=bool)
     begins[1:] = False
@@ -121,15 +121,12 @@ def rank_steps(new: Mapping[str, Table], state: dict[str, Any], *, ended: bool) 
     number = np.where(done, np.cumsum(done) - 1, int(done.sum()))
     runs = np.empty(len(order), dtype=np.int64)
     runs[order] = number[np.cumsum(begins) - 1]
-    whole, edges, low = {}, {}, 0
+    whole, edges, later, low = {}, {}, {}, 0
     for name, table in tables.items():
         whole[name], edges[name], rest = _split(table, runs[low : low + table.rows], int(done.sum()))
         low += table.rows
-        if rest.rows:
-            waiting = {**waiting, name: to_json(rest)}
-        else:
-            waiting = {other: rows for other, rows in waiting.items() if other != name}
-    state["waiting"] = waiting
+        later[name] = to_json(rest)
+    state["waiting"] = {name: rest for name, rest in {**waiting, **later}.items() if rest["rows"]}
     columns = (rank[first[done]].tolist(), step[first[done]].tolist(), mode[first[done]].tolist())
     places = [(r, s, modes[m]) for r, s, m in zip(*columns, strict=True)]
     return RankSteps(places, whole, edges)
@@ -138,25 +135,8 @@ def rank_steps(new: Mapping[str, Table], state: dict[str, Any], *, ended: bool) 
 def _coded(texts: list[str]) -> tuple[list[str], NDArray[np.int64]]:
     """Return the distinct texts in order, and the index of each text."""
     known = sorted(set(texts))
-    if len(known) < 2:
-        return known, np.zeros(len(texts), dtype=np.int64)
     code = {text: i for i, text in enumerate(known)}
     return known, np.fromiter(map(code.__getitem__, texts), np.int64, len(texts))
-
-
-def _order(
-    rank: NDArray[np.int64], time: NDArray[np.int64], step: NDArray[np.int64], mode: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """Sort by rank, then time, then step and mode."""
-    order = np.argsort(rank, kind="stable")
-    a, b = order[1:], order[:-1]
-    same = rank[a] == rank[b]
-    # Rows are usually in the order of time, with one step per moment; then a sort by rank is enough.
-    if np.any(
-        same & ((time[a] < time[b]) | ((time[a] == time[b]) & ((step[a] != step[b]) | (mode[a] != mode[b]))))
-    ):
-        return np.lexsort((mode, step, time, rank))
-    return order
 
 
 def _split(table: Table, runs: NDArray[np.int64], count: int) -> tuple[Table, NDArray[np.int64], Table]:

@@ -3,49 +3,47 @@
 from __future__ import annotations
 
 import base64
-import json
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from numpy.typing import NDArray
 
+State = dict[str, Any]
+"""What a rule remembers between windows; it holds JSON values only."""
 
-Detail: TypeAlias = dict[str, Any]
-"""The detail of an event; its keys depend on the kind of the event."""
+
+class TableJson(TypedDict):
+    """A table in a rule's state."""
+
+    rows: int
+    columns: dict[str, Any]
 
 
-def to_json(rows: Table) -> dict[str, Any]:
+NO_ROWS = TableJson(rows=0, columns={})
+
+
+def to_json(rows: Table) -> TableJson:
     """Return a table as JSON: one value where all rows are equal, numbers as base64, texts as a list.
 
     Every evaluation writes and reads them, and lists of numbers take ten times as long.
     """
-    columns = {name: _written(column) for name, column in rows.columns.items()} if rows.rows else {}
-    return {"rows": rows.rows, "columns": columns}
+    if not rows.rows:
+        return NO_ROWS
+    return {"rows": rows.rows, "columns": {name: _written(column) for name, column in rows.columns.items()}}
 
 
-def from_json(waiting: Mapping[str, Any] | None, like: Table) -> Table:
+def from_json(waiting: TableJson | None, like: Table) -> Table:
     """Return the rows of `to_json`, with the columns and types of another table."""
     if not waiting or not waiting["rows"]:
         return like.where(slice(0, 0))
     return Table({name: column(waiting, name, like[name].dtype) for name in like.names})
 
 
-def detail_of(text: str) -> Detail:
-    """Return the detail of an event; nothing for a text that is no JSON object."""
-    try:
-        found = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def column(waiting: Mapping[str, Any] | None, name: str, dtype: Any) -> NDArray[Any]:
+def column(waiting: TableJson | None, name: str, dtype: Any) -> NDArray[Any]:
     """Return one column of the rows of `to_json`."""
     if not waiting or not waiting["rows"]:
         return np.empty(0, dtype=dtype)

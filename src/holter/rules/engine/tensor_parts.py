@@ -8,14 +8,14 @@ import numpy as np
 
 from holter.analysis.tensors.parts import BASIS, joined
 from holter.rules.engine.complete_steps import LAG
-from holter.rules.engine.table_json import from_json, to_json
+from holter.rules.engine.table_json import State, from_json, to_json
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-def join_parts(new: Table, state: dict[str, Any], columns: Iterable[str]) -> Table:
+def join_parts(new: Table, state: State, columns: Iterable[str]) -> Table:
     """Return new rows with parts joined, whose rank is then -1; incomplete parts wait in the state.
 
     Args:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holter.rules import Window, parameter
+from holter.rules import Window, parameter, rule_class
 from holter.rules.engine.step_rows import StepRows
 from holter.rules.patterns.collections import has_role, matches
 from holter.rules.patterns.tensor_values import contents, shaped
@@ -27,7 +26,7 @@ class LabelPairs(NamedTuple):
     predictions: NDArray[np.int64] | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class LabelRule(TensorRule):
     """Compares labels with predictions."""
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holter.analysis.tensors.shards import joined, whole
-from holter.rules import Rule, Window
+from holter.rules import Rule, Window, rule_class
 from holter.rules.engine.complete_steps import CompleteSteps, complete_steps
 from holter.rules.patterns.collections import check_patterns, tested
 from holter.schema.table import Table
@@ -33,7 +32,7 @@ class Curve(NamedTuple):
     """The mean number of values per rank."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class PatternRule(Rule):
     """The base of rules with patterns among their parameters; it refuses an invalid pattern."""
 

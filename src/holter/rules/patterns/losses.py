@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holter.rules import Issue, Issues, Window, parameter
+from holter.rules import Issue, Issues, Window, parameter, rule_class
 from holter.rules.patterns.collections import matches, tested
 from holter.rules.patterns.logged import ANY_LOSS
 from holter.rules.patterns.tensors import MODES, TensorRule
@@ -43,7 +42,7 @@ class Points(NamedTuple):
         return self._replace(time=self.time[:end], step=self.step[:end], value=self.value[:end])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class LossRule(TensorRule):
     """Judges logged losses, each rank by itself, point by point."""
 

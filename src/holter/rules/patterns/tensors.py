@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import lru_cache, partial
 from typing import Any, ClassVar
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from holter.analysis.verdict.evidence import counted
 from holter.parameters import suggestion
-from holter.rules import BadRule, Issues, Rule, Window, parameter
+from holter.rules import BadRule, Issues, Rule, Window, parameter, rule_class
 from holter.rules.engine.step_rows import RankSteps, StepRows, rank_steps
 from holter.rules.engine.tensor_parts import join_parts, of_rank_zero
 from holter.rules.patterns.collections import belongs, check_patterns, has_role, matches, pairs_of, tested
@@ -26,7 +26,7 @@ _KEYS = ("time", "rank", "step", "mode", "name", "node")
 _COUNTS = ("role", "state", "count", "nan", "posinf", "neginf")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class TensorRule(Rule):
     """Judges tensors step by step, each rank by itself; the parts of a sharded tensor are joined first.
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holter.rules import Window, parameter
+from holter.rules import Window, parameter, rule_class
 from holter.rules.engine.step_rows import StepRows
 from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensor_values import (
@@ -22,7 +21,7 @@ from holter.rules.patterns.tensor_values import (
 from holter.rules.patterns.tensors import TensorRule
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class UnitRule(TensorRule):
     """Judges layers by how often their units are active."""
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
-from holter.rules import Issue, Issues, Severity, Window, parameter
+from holter.rules import Issue, Issues, Severity, Window, parameter, rule_class
 from holter.rules.engine.history import History, periodic
 from holter.rules.patterns.logged import MAIN_LOSS, PatternRule, numbers
 from holter.rules.patterns.loss_watch import LossWatch
@@ -19,7 +18,7 @@ _RECENT, _HIGH_STEPS, _FOLLOWED, _EARLY, _LOW_STEPS = 1000, 50, 20, 500, 100
 _NEEDED, _FEW = 30, 10
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class GradientNormSpike(PatternRule):
     """The global norm of the gradients, before clipping, leaves its usual range."""
 

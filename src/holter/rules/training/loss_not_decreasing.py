@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holter.rules import Issues, Window, parameter
+from holter.rules import Issues, Window, parameter, rule_class
 from holter.rules.patterns.losses import LossRule, Points
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class LossNotDecreasing(LossRule):
     """A loss has not decreased enough within num_steps steps."""
 

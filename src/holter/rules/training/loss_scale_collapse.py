@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from holter.rules import Issues, Rule, Severity, Window, parameter
+from holter.rules import Issues, Rule, Severity, Window, parameter, rule_class
 from holter.rules.patterns.logged import numbers
 
 _EVERY, _SKIPS_OVER, _HALVINGS_OVER = 50, 500, 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class LossScaleCollapse(Rule):
     """A gradient scaler skips too many steps, or its scale has become very small."""
 

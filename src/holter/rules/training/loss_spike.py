@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
-from holter.rules import Issue, Issues, Severity, Window, parameter
+from holter.rules import Issue, Issues, Severity, Window, parameter, rule_class
 from holter.rules.patterns.logged import MAIN_LOSS, PatternRule, is_rate, numbers, restarts
 from holter.rules.patterns.loss_watch import Jump, LossWatch
 
 _SEVERITIES: dict[str, Severity] = {"spike": "warning"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class LossSpike(PatternRule):
     """The mean loss of the ranks jumps far above its recent median; without recovery it is critical."""
 

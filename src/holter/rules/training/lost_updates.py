@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holter.analysis.tensors.shards import SUFFIX, joined
-from holter.rules import Issues, Rule, Window, parameter
+from holter.rules import Issues, Rule, Window, parameter, rule_class
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.engine.levels import grade
 from holter.rules.patterns.collections import GRADIENT, tested
@@ -29,7 +28,7 @@ _NOISE = 1e-6
 """Gradients below it drown in an adaptive optimizer's epsilon."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class LostUpdates(Rule):
     """Weights in bfloat16 or float16 change by far less than the optimizer's updates.
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TypedDict
 
 import numpy as np
 
 from holter.analysis.steps.spread import spread
-from holter.rules import Issues, Window, parameter
+from holter.rules import Issues, Window, parameter, rule_class
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.engine.trend import theil_sen
 from holter.rules.patterns.collections import tested
@@ -32,7 +31,7 @@ class _Metric(TypedDict):
     losses: list[float | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class MetricDivergence(PatternRule):
     """A validation metric gets worse while the training loss falls."""
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from holter.rules import Issues, Rule, Window, parameter
+from holter.rules import Issues, Rule, Window, parameter, rule_class
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.layers import ADAPTER, EXPERT, listed, new_kinds, parameters_of
 from holter.schema.table import Table
@@ -13,7 +11,7 @@ _COLUMNS = ("name", "state", "count", "zeros")
 _LISTED = 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class MissingGradient(Rule):
     """Trainable parameters whose gradient is absent or exactly zero, step after step, on every rank."""
 

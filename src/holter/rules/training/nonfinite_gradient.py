@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -12,19 +11,19 @@ from numpy.typing import NDArray
 
 from holter.analysis.tensors.shards import joined, whole
 from holter.analysis.verdict.evidence import counted
-from holter.rules import Issues, Window, parameter
+from holter.rules import Issues, Window, parameter, rule_class
 from holter.rules.engine.complete_steps import complete_steps
-from holter.rules.engine.table_json import Detail, detail_of
 from holter.rules.patterns.collections import GRADIENT
 from holter.rules.patterns.layers import PARAMETERS
 from holter.rules.patterns.logged import MAIN_LOSS, PatternRule, skips, trained
 from holter.schema.table import Table
+from holter.schema.tables import Detail, detail_of
 
 _COLUMNS = ("time", "rank", "step", "name", "value")
 _LISTED = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class NonFiniteGradient(PatternRule):
     """A gradient, or the loss, is NaN or infinite at a step that no gradient scaler skipped."""
 

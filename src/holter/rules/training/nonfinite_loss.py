@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
-from holter.rules import Issues, Window, parameter
+from holter.rules import Issues, Window, parameter, rule_class
 from holter.rules.patterns.logged import ANY_LOSS, PatternRule
 from holter.schema.table import Table
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class NonFiniteLoss(PatternRule):
     """A loss is NaN or infinite; training after this step is useless."""
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holter.rules import Issue, Issues, Severity, Window, parameter
+from holter.rules import Issue, Issues, Severity, Window, parameter, rule_class
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.collections import tested
 from holter.rules.patterns.layers import listed, new_kinds
@@ -39,7 +38,7 @@ _TEXTS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class NumericHeadroom(PatternRule):
     """Activations near the largest number of their type, gradients below the smallest, or high logits."""
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holter.rules import Issues, Rule, Severity, Window, parameter
+from holter.rules import Issues, Rule, Severity, Window, parameter, rule_class
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.collections import tested
 from holter.rules.patterns.layers import EXPERT, listed, new_kinds, parameters_of
@@ -25,7 +24,7 @@ _KNOWN = {"since": np.int64, "still": np.int64, "changed": np.bool_, "gradient":
 gradient was zero: -1, or not: 1, or not seen: 0."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class OptimizerNotStepping(Rule):
     """Parameters do not change although the learning rate is not zero, or the learning rate is wrong."""
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from holter.analysis.steps.spread import spread
-from holter.rules import Issues, Window, parameter
+from holter.rules import Issues, Window, parameter, rule_class
 from holter.rules.patterns.losses import LossRule, Points
 
 NOISE_VALUES = 5
 """Number of last values from which the noise of evaluation is estimated."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class Overfit(LossRule):
     """The mean loss of an evaluation is far above that of the training since the evaluation before."""
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import dataclass
 from typing import TypedDict
 
-from holter.rules import Issue, Issues, Window, parameter
+from holter.rules import Issue, Issues, Window, parameter, rule_class
 from holter.rules.patterns.losses import LossRule, Points
 
 
@@ -22,7 +21,7 @@ class _Values(TypedDict):
     """The number of values since then."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class Overtraining(LossRule):
     """The validation loss (or the training loss without one) has had no new best for long."""
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
-from holter.rules import Window, parameter
+from holter.rules import Window, parameter, rule_class
 from holter.rules.engine.step_rows import StepRows
 from holter.rules.engine.table_json import column
 from holter.rules.patterns.collections import belongs, has_role, matches
@@ -20,7 +19,7 @@ from holter.schema.table import Row, Table
 _INPUTS = ("act_in:",)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class PoorWeightInitialization(TensorRule):
     """At the start, layer scales differ much, gradients are nearly equal, or the loss does not fall."""
 

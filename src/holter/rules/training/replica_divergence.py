@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holter.rules import Issue, Issues, Rule, Window
+from holter.rules import Issue, Issues, Rule, Window, rule_class
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.layers import listed, new_kinds
 from holter.rules.patterns.logged import stacked
@@ -22,7 +21,7 @@ _PROOF = {"tensor": 1, "scalar": 10}
 _LISTED = 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class ReplicaDivergence(Rule):
     """Parameters, learning rate or loss scale that were the same on all ranks differ between them."""
 

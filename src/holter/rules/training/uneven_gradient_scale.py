@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holter.analysis.tensors.parts import BASIS, whole
-from holter.rules import Issues, Rule, Severity, Window, parameter
+from holter.rules import Issues, Rule, Severity, Window, parameter, rule_class
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.layers import depths, is_gradient, new_kinds, parameters_of
 from holter.rules.patterns.speed import tied_ranks
@@ -21,7 +20,7 @@ _COLUMNS = ("name", "role", "mode", "part", "parts", *BASIS)
 _SAVED, _DEEP = 5, 6
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class UnevenGradientScale(Rule):
     """The gradients of some layers are far smaller than those of others, relative to their weights."""
 

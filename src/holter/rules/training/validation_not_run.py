@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
 from holter.analysis.verdict.evidence import counted
-from holter.rules import Issues, Window, parameter
+from holter.rules import Issues, Window, parameter, rule_class
 from holter.rules.patterns.collections import tested
 from holter.rules.patterns.logged import PatternRule
 
@@ -16,7 +15,7 @@ _ONE_EVALUATION = 5
 """Signs of evaluation within this number of steps belong to one evaluation."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class ValidationNotRun(PatternRule):
     """No evaluation runs in the first part of the planned steps, or evaluations stop."""
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holter.rules import Window, parameter
+from holter.rules import Window, parameter, rule_class
 from holter.rules.engine.step_rows import StepRows, by_step
 from holter.rules.patterns.collections import GRADIENT
 from holter.rules.patterns.layers import is_gradient
@@ -22,7 +21,7 @@ LEAST_UPDATE = 1e-7
 """A gradient below this share of its weights changes nothing in single precision."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class VanishingGradient(TensorRule):
     """Gradients of some layers are so small that these layers do not learn."""
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holter.rules import Window, parameter
+from holter.rules import Window, parameter, rule_class
 from holter.rules.engine.step_rows import StepRows
 from holter.rules.patterns.latest import LR
 from holter.rules.patterns.tensor_columns import swapped
@@ -18,7 +17,7 @@ from holter.rules.patterns.tensors import TensorRule
 from holter.schema.table import Row, Table
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class WeightUpdateRatio(TensorRule):
     """Weights change too much or too little from one saved step to the next."""
 
@@ -129,11 +128,8 @@ class WeightUpdateRatio(TensorRule):
         return swapped(kept, table["name"].tolist(), now)
 
     def _finding(self, row: Row, comparator: str, limit: float) -> TensorFinding:
-        what, code = (
-            "update ratio" + (" per step" if self.per_step else ""),
-            "large" if row["large"] else "small",
-        )
-        since = {"compared_with_step": row["since"]}
+        what = "update ratio per step" if self.per_step else "update ratio"
+        code, since = "large" if row["large"] else "small", {"compared_with_step": row["since"]}
         return TensorFinding(
             row["name"], what, row["ratio"], comparator, limit, code=code, role=row["role"], more=since
         )
