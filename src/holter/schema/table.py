@@ -5,7 +5,7 @@ Imports numpy, so nothing of the recorder may import this module.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-Row: TypeAlias = dict[str, Any]
-"""One row of a table as plain values, by the names of the columns."""
-
 _DTYPES: dict[str, Any] = {
     "BIGINT": np.int64,
     "INTEGER": np.int32,
@@ -27,6 +24,8 @@ _DTYPES: dict[str, Any] = {
     "DOUBLE": np.float64,
     "VARCHAR": object,
 }
+Row = dict[str, Any]
+"""One row of a table as plain values, by the names of the columns."""
 
 
 class Table:

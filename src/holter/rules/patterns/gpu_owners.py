@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from holter.rules import Window
-from holter.rules.engine.lookback import Place
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from holter.rules import Window
+    from holter.rules.engine.lookback import Place
 
 READS = "samples/gpu.procs"
 

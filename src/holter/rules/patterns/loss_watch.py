@@ -9,6 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from holter.rules import State
 from holter.rules.engine.history import History, periodic
 from holter.rules.patterns.logged import Curve
 
@@ -34,7 +35,7 @@ class Jump(NamedTuple):
 class LossWatch:
     """Finds jumps of one loss."""
 
-    state: dict[str, Any]
+    state: State
     """Its memory between windows: a dictionary in the rule's state that nothing else uses."""
     z: float = 6.0
     rise: float = 0.10

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from holter.rules import Issue, Issues, Window, parameter, rule_class
+from holter.rules import Issue, Issues, State, Window, parameter, rule_class
 from holter.rules.patterns.collections import matches, tested
 from holter.rules.patterns.logged import ANY_LOSS
 from holter.rules.patterns.tensors import MODES, TensorRule
@@ -90,7 +90,7 @@ class LossRule(TensorRule):
 
     def evaluate(self, window: Window) -> Issues:
         """Judge the new points of each loss; points of training and evaluation of one loss come together."""
-        known: dict[str, dict[str, Any]] = window.state.setdefault("series", {})
+        known: dict[str, State] = window.state.setdefault("series", {})
         new = self.points(window)
         if not new and known and not window.job.ended:
             window.idle = True
@@ -103,7 +103,7 @@ class LossRule(TensorRule):
         if not window.points and window.lack is None:
             self.lacking(window, known=bool(known))
 
-    def judge_group(self, window: Window, group: list[Points], state: dict[str, Any]) -> Issues:
+    def judge_group(self, window: Window, group: list[Points], state: State) -> Issues:
         """Judge new points of one loss, none at the end of the job; `state` is kept for this loss."""
         raise NotImplementedError
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from holter.rules import State
 from holter.schema.phases import BREAKDOWN
 from holter.schema.table import Table
 
@@ -20,7 +21,7 @@ Block = dict[str, Any]
 """`points`: units per second; `parts`: ns of each part of the step; `units`; `first`, `last` step; `end`."""
 
 
-def add(state: dict[str, Any], steps: Table, units: NDArray[np.float64]) -> list[Block]:
+def add(state: State, steps: Table, units: NDArray[np.float64]) -> list[Block]:
     """Add steps of one rank and return the blocks that are complete now.
 
     A point is complete when a step of the next point begins, independent of where windows are cut.
@@ -54,7 +55,7 @@ def add(state: dict[str, Any], steps: Table, units: NDArray[np.float64]) -> list
     return _blocks(state, points[:-1], sums[:-1])
 
 
-def _blocks(state: dict[str, Any], points: NDArray[np.int64], units: NDArray[np.float64]) -> list[Block]:
+def _blocks(state: State, points: NDArray[np.int64], units: NDArray[np.float64]) -> list[Block]:
     done: list[Block] = []
     at = 0
     while at < len(points):

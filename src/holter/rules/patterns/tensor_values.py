@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from holter.rules import State
 from holter.schema.table import Table
 
 
@@ -78,7 +79,7 @@ def units_counted(kinds: dict[str, NDArray[np.float64]]) -> UnitCounts | None:
     return UnitCounts(active, int(count)) if math.isfinite(count) and 1 <= count < 2**53 else None
 
 
-def gathered(kept: dict[str, Any], key: str, new: UnitCounts, least: int) -> UnitCounts | None:
+def gathered(kept: State, key: str, new: UnitCounts, least: int) -> UnitCounts | None:
     """Add counts to the previous ones; return the sum and start over once there are `least` samples."""
     before = kept.get(key)
     if before is not None and len(before["active"]) == len(new.active):

@@ -13,6 +13,7 @@ from typing import Any
 from holter.rules.engine.job_facts import JobFacts
 from holter.rules.engine.judging import Judgement, finite, judge
 from holter.rules.engine.lookback import Lookback, Place, RecentData, SampleSeries
+from holter.rules.engine.table_json import State
 from holter.rules.engine.window import Window
 from holter.rules.rule import PACKAGE, Rule
 from holter.rules.sandbox.executor import Died, ProcessLimits, SandboxExecutor
@@ -45,7 +46,7 @@ class SandboxedRule:
         name: str,
         rule: Rule,
         keep: Mapping[str, Lookback],
-        state: dict[str, Any],
+        state: State,
         *,
         limits: ProcessLimits | None = None,
         executor: Callable[[ProcessLimits], Executor] = SandboxExecutor,
@@ -105,7 +106,7 @@ class _RuleHost:
         name: str,
         source: RuleSource,
         keep: Mapping[str, Lookback],
-        state: dict[str, Any],
+        state: State,
         baselines: Mapping[str, Mapping[str, Table]] | None,
     ) -> None:
         self.name = name

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holter.rules import Issues, Window, parameter, rule_class
+from holter.rules import Issues, State, Window, parameter, rule_class
 from holter.rules.patterns.losses import LossRule, Points
 
 
@@ -48,7 +47,7 @@ class LossNotDecreasing(LossRule):
         """Return the new points of each loss, if it judges any."""
         return LossRule.points(self, window) if self.use_losses_collection or self.tensor_regex else []
 
-    def judge_group(self, window: Window, group: list[Points], state: dict[str, Any]) -> Issues:
+    def judge_group(self, window: Window, group: list[Points], state: State) -> Issues:
         """Compare each loss num_steps apart, in the requested mode or in the mode with data."""
         since: dict[str, int] = state.setdefault("evaluated_since", {})
         for points in group:
@@ -77,7 +76,7 @@ class LossNotDecreasing(LossRule):
         before = int(np.searchsorted(points.time, began))
         return points.until(before) if before else None
 
-    def _series_judged(self, window: Window, points: Points, state: dict[str, Any]) -> Issues:
+    def _series_judged(self, window: Window, points: Points, state: State) -> Issues:
         kept = len(state["step"])
         step = np.concatenate([np.array(state["step"], dtype=np.int64), points.step])
         value = np.concatenate([np.array(state["value"], dtype=np.float64), points.value])
@@ -98,7 +97,7 @@ class LossNotDecreasing(LossRule):
         first = max(first, first + reach - self.smooth)
         state["step"], state["value"] = step[first:].tolist(), value[first:].tolist()
 
-    def _pairs(self, step: NDArray[np.int64], new: int, state: dict[str, Any]) -> Iterator[tuple[int, int]]:
+    def _pairs(self, step: NDArray[np.int64], new: int, state: State) -> Iterator[tuple[int, int]]:
         """Yield the indices of the values to compare, every num_steps."""
         place = new
         while place < len(step):
@@ -120,7 +119,7 @@ class LossNotDecreasing(LossRule):
     def _compared(
         self,
         points: Points,
-        state: dict[str, Any],
+        state: State,
         value: NDArray[np.float64],
         step: NDArray[np.int64],
         now: int,

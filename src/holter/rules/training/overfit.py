@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from holter.analysis.steps.spread import spread
-from holter.rules import Issues, Window, parameter, rule_class
+from holter.rules import Issues, State, Window, parameter, rule_class
 from holter.rules.patterns.losses import LossRule, Points
 
 NOISE_VALUES = 5
@@ -38,7 +36,7 @@ class Overfit(LossRule):
     must_rise: bool = parameter(True, classic=False)
     """Report only when validation is worse than its best: a constant gap may be intended."""
 
-    def judge_group(self, window: Window, group: list[Points], state: dict[str, Any]) -> Issues:
+    def judge_group(self, window: Window, group: list[Points], state: State) -> Issues:
         """Match training and evaluation; judge an evaluation when it has ended."""
         if not state:
             state.update(train=[0.0, 0], eval=[0.0, 0], past=[], best=None, modes=[])
@@ -69,7 +67,7 @@ class Overfit(LossRule):
         else:
             LossRule.lacking(self, window, known=known, text="no evaluation has ended yet")
 
-    def _ended(self, window: Window, state: dict[str, Any]) -> Issues:
+    def _ended(self, window: Window, state: State) -> Issues:
         """Judge the evaluation that has just ended, and start over."""
         (trained, steps), (evaluated, values), at = state["train"], state["eval"], state["at"]
         state["train"], state["eval"] = [0.0, 0], [0.0, 0]
