@@ -31,7 +31,7 @@ __all__ = ["EvaluationResult", "RuleRun", "Status", "choose", "documents", "eval
 
 NO_ISSUES, RULE_FAILED, ISSUES_FOUND = 0, 1, 3
 _SAVE_FIRST_S, _SAVE_LAST_S = 5.0, 60.0
-_PATIENCE_S, _HURRY_S = 15.0, 1.0
+_ACTIONS_S, _ACTIONS_LATER_S = 15.0, 1.0
 """Seconds that actions may take once the job has ended; and when another evaluation continues them."""
 
 
@@ -107,7 +107,7 @@ def evaluate(
     if ended and progress.finished and since is not None:
         for run in runs:
             run.phase = "Done"
-        progress.settle(_PATIENCE_S, last=True)
+        progress.finish_actions(_ACTIONS_S, last=True)
         cost = progress.before.get("cost", {})
         return EvaluationResult(shown(runs), evaluator.judged, cost, left_out, strict_coverage)
     try:
@@ -118,7 +118,7 @@ def evaluate(
         for run in runs:
             run.phase = "Done" if finished else "Stopped" if live else "InProgress"
         progress.save(runs, evaluator, finished=finished)
-        progress.settle(_PATIENCE_S if finished else _HURRY_S, last=finished)
+        progress.finish_actions(_ACTIONS_S if finished else _ACTIONS_LATER_S, last=finished)
     finally:
         evaluator.close()
         progress.close()

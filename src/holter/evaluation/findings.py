@@ -70,7 +70,7 @@ class Findings(dict[Key, Finding]):
             else:
                 self.more += issue.count
 
-    def settle(self, held: Iterable[Key], moment: int, window_ns: int, once: Collection[str] = ()) -> None:
+    def resolve(self, held: Iterable[Key], moment: int, window_ns: int, once: Collection[str] = ()) -> None:
         """Resolve issues that were not found for long enough, except codes in `once`."""
         held = set(held)
         for key, finding in self.items():

@@ -112,7 +112,7 @@ class Progress:
             # Only now, so that an action's receiver finds the issue in the store.
             self.actions.offer(document["rules"])
 
-    def settle(self, patience_s: float, *, last: bool) -> None:
+    def finish_actions(self, patience_s: float, *, last: bool) -> None:
         """Wait for the running actions and write their results."""
         self.actions.offer(self.before.get("rules") or ())
         self.actions.close(patience_s, last=last)
@@ -134,7 +134,7 @@ class Progress:
         """Return the cost of the evaluation so far, with earlier runs."""
         return {
             "cpu_s": round(self._cost.get("cpu_s", 0.0) + time.process_time() - self._began, 3),
-            "looks": self._cost.get("looks", 0) + evaluator.looks,
+            "looks": self._cost.get("looks", 0) + evaluator.evaluated,
             "late_spans": self._cost.get("late_spans", 0) + evaluator.late_spans,
         }
 

@@ -136,7 +136,7 @@ class RuleRun:
         since = moment if self.judged_until is None else moment - self.judged_until
         return since >= self._between(elapsed) * self.thinned
 
-    def look(self, window: Window) -> None:
+    def evaluate(self, window: Window) -> None:
         """Let the rule judge one window, in this process; an exception becomes its error."""
         self.take(judge(self.name, self.rule, window), window)
 
@@ -168,9 +168,9 @@ class RuleRun:
         self.triggered += bool(due)
         self.findings.take(due, window.end)
         if self._resolves and (judgement.points or judgement.found or judgement.lack is None):
-            look = max(self._between(window.end - window.job.start), window.end - (before or window.end))
+            interval = max(self._between(window.end - window.job.start), window.end - (before or window.end))
             reach = round((self.lookback.seconds or 0.0) * 1e9)
-            self.findings.settle(held, window.end, max(look, reach), self._reported_once)
+            self.findings.resolve(held, window.end, max(interval, reach), self._reported_once)
 
     @property
     def _resolves(self) -> bool:
@@ -179,9 +179,9 @@ class RuleRun:
         A rule with a lookback judges the same data repeatedly; a rule that sees only new rows may report a
         problem once, so a later evaluation without it proves nothing.
         """
-        look = self.lookback
-        looks_back = (look.seconds or look.steps or look.readings) is not None
-        return looks_back and getattr(type(self.rule), "tells_once", False) is not True
+        reach = self.lookback
+        overlap = (reach.seconds or reach.steps or reach.readings) is not None
+        return overlap and getattr(type(self.rule), "tells_once", False) is not True
 
     @property
     def _reported_once(self) -> tuple[str, ...]:

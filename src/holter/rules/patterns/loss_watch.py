@@ -16,7 +16,7 @@ from holter.rules.patterns.logged import Curve
 WARMUP_STEPS = 10
 RECENT_STEPS = 1000
 """The steps within which spikes are counted together."""
-_SETTLE_STEPS = 100
+_RECOVERY_STEPS = 100
 _TAIL = 20
 _QUIET = 10
 _NEGLIGIBLE = 1e-4
@@ -103,7 +103,7 @@ class LossWatch:
         if grade and state["fresh"] and (grade == 2 or state["run"] >= 2):
             state["fresh"] = False
             yield from self._spike(step, value)
-        elif episode is not None and step - episode["step"] >= _SETTLE_STEPS:
+        elif episode is not None and step - episode["step"] >= _RECOVERY_STEPS:
             state["episode"] = None
             now = float(np.median(tail))
             if now > episode["limit"]:

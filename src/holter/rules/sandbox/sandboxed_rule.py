@@ -57,7 +57,7 @@ class SandboxedRule:
         self._keep = keep
         self._executor = executor(self.limits)
         self._rows: list[tuple[Any, ...]] = []
-        self._asked: Future[Judgement] | None = None
+        self._pending: Future[Judgement] | None = None
         self._deadline = 0.0
 
     def add(self, table: str, rows: Table, judged: int) -> None:
@@ -70,19 +70,19 @@ class SandboxedRule:
         if len(series.time) and (f"samples/{metric}" in self._keep or "samples" in self._keep):
             self._rows.append(("add_series", metric, place, series, judged))
 
-    def ask(self, start: int, end: int, job: JobFacts) -> None:
-        """Start an evaluation; other rules may be asked meanwhile."""
+    def start(self, start: int, end: int, job: JobFacts) -> None:
+        """Start an evaluation; other rules may be evaluated meanwhile."""
         first = self._opening is not None
         self._deadline = time.monotonic() + self.limits.hard_s + (self.limits.start_s if first else 0.0)
         rows, self._rows = self._rows, []
-        self._asked = self._executor.submit(_look, self._opening, rows, start, end, job)
+        self._pending = self._executor.submit(_evaluate, self._opening, rows, start, end, job)
         self._opening = None
 
-    def answer(self) -> Judgement:
+    def result(self) -> Judgement:
         """Wait for the result, as long as the limits allow."""
-        assert self._asked is not None  # noqa: S101
+        assert self._pending is not None  # noqa: S101
         try:
-            return self._asked.result(timeout=max(0.0, self._deadline - time.monotonic()))
+            return self._pending.result(timeout=max(0.0, self._deadline - time.monotonic()))
         except TimeoutError:
             self.close()
             why = f"it took longer than {self.limits.hard_s:g} s to judge one window"
@@ -115,7 +115,7 @@ class _RuleHost:
         self.state = state
         self.baselines = baselines
 
-    def look(self, rows: list[tuple[Any, ...]], start: int, end: int, job: JobFacts) -> Judgement:
+    def evaluate(self, rows: list[tuple[Any, ...]], start: int, end: int, job: JobFacts) -> Judgement:
         for method, *given in rows:
             getattr(self.recent, method)(*given)
         window = Window(
@@ -141,8 +141,10 @@ class _RuleHost:
 _hosts: list[_RuleHost] = []
 
 
-def _look(opening: tuple[Any, ...] | None, rows: list[Any], start: int, end: int, job: JobFacts) -> Judgement:
+def _evaluate(
+    opening: tuple[Any, ...] | None, rows: list[Any], start: int, end: int, job: JobFacts
+) -> Judgement:
     """Evaluate a window in the sandbox process; the first call describes the rule."""
     if opening is not None:
         _hosts[:] = [_RuleHost(*opening)]
-    return _hosts[0].look(rows, start, end, job)
+    return _hosts[0].evaluate(rows, start, end, job)

@@ -80,7 +80,7 @@ class WeightUpdateRatio(TensorRule):
         ratio = change / (size + self.epsilon) / np.where(asked & self.per_step, apart, 1)
         large = asked & (ratio > self.large_threshold)
         small = asked & ~large & (ratio < self.small_threshold) & (not self._gentle(at))
-        self._settle(window, at, table["name"][asked & ~large].tolist())
+        self._forget_growth(window, at, table["name"][asked & ~large].tolist())
         reported = large | small
         columns = {
             "ratio": ratio[reported],
@@ -107,7 +107,7 @@ class WeightUpdateRatio(TensorRule):
             growing[key] = True
         return key in growing
 
-    def _settle(self, window: Window, at: StepRows, names: list[str]) -> None:
+    def _forget_growth(self, window: Window, at: StepRows, names: list[str]) -> None:
         """Record that weights have reached their size."""
         if growing := window.state.get("growing"):
             for name in names:
