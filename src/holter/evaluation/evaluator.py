@@ -15,6 +15,7 @@ from holter.evaluation.schedule import grid
 from holter.evaluation.status import MAX_THINNED, RuleRun
 from holter.rules import JobFacts, Lookback, SampleSeries, Window
 from holter.rules.engine.lookback import Place, RecentData
+from holter.rules.patterns.collections import tested
 from holter.rules.sandbox.executor import ProcessLimits, SandboxExecutor
 from holter.rules.sandbox.sandboxed_rule import SandboxedRule, runs_in_sandbox
 from holter.schema.phases import BREAKDOWN
@@ -229,9 +230,7 @@ class Evaluator:
         if table not in self.reads:
             return
         if only is not None:
-            texts = rows[KEYS[table]].tolist()
-            known = {text: text in only for text in set(texts)}
-            chosen = np.fromiter(map(known.__getitem__, texts), bool, rows.rows)
+            chosen = tested(rows[KEYS[table]], only.__contains__)
             rows, ends = rows.where(chosen), ends[chosen]
         if self._resumed is None:
             self._add(table, rows, self.judged)

@@ -9,7 +9,7 @@ import numpy as np
 
 from holter.rules import Window, parameter, rule_class
 from holter.rules.engine.step_rows import StepRows
-from holter.rules.patterns.labels import MOST_CLASSES, LabelRule
+from holter.rules.patterns.labels import MOST_CLASSES, LabelRule, Patterns
 from holter.rules.patterns.tensor_issues import TensorFinding
 
 LEAST_SAMPLES, SAMPLES_A_CLASS = 500, 50
@@ -48,13 +48,9 @@ class ClassImbalance(LabelRule):
     num_classes: int | None = parameter(None, low=2)
     """Number of classes, so that a class without labels counts; none = the classes that occur."""
 
-    def label_patterns(self) -> tuple[str, ...] | None:
-        """Return the patterns that find labels by name."""
-        return self.tensor_regex if self.labels_regex is None else self.labels_regex
-
-    def prediction_patterns(self) -> tuple[str, ...] | None:
-        """Return the patterns that find predictions by name."""
-        return self.predictions_regex
+    def name_patterns(self) -> tuple[Patterns, Patterns]:
+        """Return the patterns that find labels and predictions by name."""
+        return self.tensor_regex if self.labels_regex is None else self.labels_regex, self.predictions_regex
 
     def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
         """Add to the counts of each class; judge them once there are enough."""

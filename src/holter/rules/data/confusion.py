@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from holter.rules import Window, parameter, rule_class
 from holter.rules.engine.step_rows import StepRows
-from holter.rules.patterns.labels import LabelRule
+from holter.rules.patterns.labels import LabelRule, Patterns
 from holter.rules.patterns.tensor_issues import TensorFinding
 
 MOST = 1024
@@ -51,18 +51,16 @@ class Confusion(LabelRule):
     normalize: str = parameter("both", classic="column", choices=("column", "row", "both"))
     """Shares of each prediction (column), of each label (row), or both."""
 
-    def label_patterns(self) -> tuple[str, ...] | None:
-        """Return the patterns that find labels by name."""
-        if self.labels is None:
-            return self.tensor_regex
-        return self._patterns(self.labels, self.labels_collection)
-
-    def prediction_patterns(self) -> tuple[str, ...] | None:
-        """Return the patterns that find predictions by name."""
-        return self._patterns(self.predictions, self.predictions_collection)
-
-    def _patterns(self, name: str | None, collection: str) -> tuple[str, ...] | None:
-        return None if name is None else (f"^{re.escape(name)}$", f"^{re.escape(collection)}$")
+    def name_patterns(self) -> tuple[Patterns, Patterns]:
+        """Return the patterns that find labels and predictions by name."""
+        labels, predictions = (
+            None if name is None else (f"^{re.escape(name)}$", f"^{re.escape(collection)}$")
+            for name, collection in (
+                (self.labels, self.labels_collection),
+                (self.predictions, self.predictions_collection),
+            )
+        )
+        return labels or self.tensor_regex, predictions
 
     def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
         """Count pairs of label and prediction; judge them once there are enough of each class."""

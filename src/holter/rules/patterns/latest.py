@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +36,7 @@ class Latest:
             if math.isfinite(value):
                 mine = found.setdefault(rank, {})
                 mine[step] = max(mine.get(step, -math.inf), value)
-        self._steps = {rank: sorted(mine) for rank, mine in found.items()}
-        self._found = found
+        self._series = {rank: sorted(mine.items()) for rank, mine in found.items()}
         window.state["numbers"] = {str(rank): self._needed(window, rank) for rank in found}
 
     def _needed(self, window: Window, rank: int) -> list[list[float]]:
@@ -46,16 +46,15 @@ class Latest:
             for table in window.state.get("waiting", {}).values()
             if (mine := column(table, "step", np.int64)[_of(column(table, "rank", np.int64), rank)]).size
         ]
-        steps = self._steps[rank]
-        low = max(0, (bisect_right(steps, min(waiting)) if waiting else len(steps)) - 2)
-        return [[step, self._found[rank][step]] for step in steps[low:][-_MOST:]]
+        series = self._series[rank]
+        place = bisect_right(series, min(waiting), key=itemgetter(0)) if waiting else len(series)
+        return [list(pair) for pair in series[max(0, place - 2) :][-_MOST:]]
 
     def at(self, rank: int, step: int) -> float | None:
         """Return the number at a step, logged there or before; rank -1 uses the first rank."""
-        rank = rank if rank >= 0 else min(self._steps, default=rank)
-        steps = self._steps.get(rank, [])
-        place = bisect_right(steps, step)
-        return self._found[rank][steps[place - 1]] if place else None
+        series = self._series.get(rank if rank >= 0 else min(self._series, default=rank), [])
+        place = bisect_right(series, step, key=itemgetter(0))
+        return series[place - 1][1] if place else None
 
     def rises(self, rank: int, step: int) -> bool:
         """Return whether it was larger at a step than at the one before."""

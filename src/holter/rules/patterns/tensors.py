@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from functools import lru_cache, partial
 from typing import Any, ClassVar
@@ -206,12 +206,9 @@ class TensorRule(Rule):
                 if not (self.nonfinite or self.kinds) and self.ranks in ("all", "one"):
                     table = join_parts(table, window.state, (*_KEYS, *_COUNTS, *self.statistics))
             else:
-                table, names = narrow, narrow["name"].tolist()
                 # Elements have no role, so those of unselected tensors are removed by name.
-                kinds = table["kind"].tolist()
-                table = _filtered(
-                    table, (k in self.kinds and n not in others for n, k in zip(names, kinds, strict=True))
-                )
+                wanted = ~tested(narrow["name"], others.__contains__)
+                table = narrow.where(wanted & tested(narrow["kind"], self.kinds.__contains__))
             rest = ("kind", "position", "value") if name == "tensor_values" else (*_COUNTS, *self.statistics)
             chosen[name] = Table({column: table[column] for column in (*_KEYS, *rest)})
         return chosen
@@ -274,7 +271,3 @@ class TensorRule(Rule):
 def _wanted(rule: TensorRule, pairs: tuple[tuple[str, str], ...]) -> NDArray[np.bool_]:
     """Return which names and roles a rule judges; cached, because they repeat in every window."""
     return np.array([rule.wants(*pair) for pair in pairs], dtype=bool)
-
-
-def _filtered(table: Table, keep: Iterable[bool]) -> Table:
-    return table.where(np.fromiter(keep, dtype=bool, count=table.rows))
