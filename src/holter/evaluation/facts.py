@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from holter.rules import JobFacts
 from holter.rules.engine.job_facts import WARMUP_STEPS
-from holter.schema.table import Table
-from holter.schema.tables import TABLES, detail_of
+from holter.schema.table import Table, detail_of
+from holter.schema.tables import TABLES
 from holter.store.documents import Document
 from holter.store.trial import Trial
 

@@ -5,6 +5,7 @@ Imports numpy, so nothing of the recorder may import this module.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -147,6 +148,19 @@ class Table:
 
     def __repr__(self) -> str:
         return f"Table({self.rows} rows: {', '.join(self.names)})"
+
+
+Detail = dict[str, Any]
+"""The detail of an event; its keys depend on the kind of the event."""
+
+
+def detail_of(text: str) -> Detail:
+    """Return the detail of an event from its column; nothing for a text that is no JSON object."""
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def repeated(text: str, rows: int) -> NDArray[Any]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 from holter.schema.columns import DURATION, MODE, RANK, STEP, TIME, Column, TableSchema
 from holter.schema.phases import BREAKDOWN
 from holter.schema.python import PYTHON
@@ -12,8 +9,6 @@ from holter.schema.traces import TRACES
 
 SCHEMA_VERSION = 1
 
-Detail = dict[str, Any]
-"""The detail of an event; its keys depend on the kind of the event."""
 
 SAMPLES = TableSchema(
     "samples",
@@ -180,12 +175,3 @@ TABLES: dict[str, TableSchema] = {
         *PYTHON,
     )
 }
-
-
-def detail_of(text: str) -> Detail:
-    """Return the detail of an event from its column; nothing for a text that is no JSON object."""
-    try:
-        found = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from holter.rules import Issue, Issues, Lookback, Rule, Window
-from holter.schema.table import Row
-from holter.schema.tables import Detail, detail_of
+from holter.schema.table import Detail, Row, detail_of
 
 READS = (
     "steps",

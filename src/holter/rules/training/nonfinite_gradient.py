@@ -16,8 +16,7 @@ from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.collections import GRADIENT
 from holter.rules.patterns.layers import PARAMETERS
 from holter.rules.patterns.logged import MAIN_LOSS, PatternRule, skips, trained
-from holter.schema.table import Table
-from holter.schema.tables import Detail, detail_of
+from holter.schema.table import Detail, Table, detail_of
 
 _COLUMNS = ("time", "rank", "step", "name", "value")
 _LISTED = 20
