@@ -104,6 +104,51 @@ def nearest(name: str, valid: Iterable[str]) -> str | None:
     return next(iter(difflib.get_close_matches(name, list(valid), n=1, cutoff=0.5)), None)
 
 
+def suggestion(name: str, valid: Iterable[str], text: str = "did you mean {!r}? ") -> str:
+    """Return a hint at the nearest valid name, or nothing."""
+    near = nearest(name, valid)
+    return text.format(near) if near else ""
+
+
+def split_options(
+    text: str, who: str, noun: str, refusal: type[BadParameter], *, quotes: str = ""
+) -> dict[str, str]:
+    """Split `key=value,key=value`; a value in brackets or quotes may hold commas.
+
+    Args:
+        text: The text.
+        who: The subject of an error's sentence.
+        noun: The word for an option in an error's sentence.
+        refusal: What to raise for a piece without `=`, a key that is given twice, or an open bracket or quote.
+        quotes: The signs that quote a value.
+    """
+    pieces, piece, depth, quote = list[str](), "", 0, ""
+    for letter in text:
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in quotes:
+            quote = letter
+        else:
+            depth += (letter in "[(") - (letter in "])")
+        if letter == "," and not quote and depth <= 0:
+            pieces.append(piece)
+            piece = ""
+        else:
+            piece += letter
+    if quote or depth > 0:
+        raise refusal(f"{who}: a {'quote' if quote else 'bracket'} does not end in {text!r}")
+    found: dict[str, str] = {}
+    for one in filter(str.strip, [*pieces, piece]):
+        key, equals, value = map(str.strip, one.partition("="))
+        if not equals or not key:
+            raise refusal(f"{who}: {one.strip()!r} is no {noun}; write NAME:key=value,key=value")
+        if key in found:
+            raise refusal(f"{who}: {noun} {key!r} is given twice")
+        quoted = len(value) > 1 and value[0] == value[-1] and value[0] in quotes
+        found[key] = value[1:-1] if quoted else value
+    return found
+
+
 @cache
 def declared(owner: Any) -> tuple[Parameter, ...]:
     """Return the parameters of a dataclass, with the sentences that follow them in its source."""

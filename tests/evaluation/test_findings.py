@@ -49,7 +49,7 @@ def after(rule: Rule, looks: int, run: RuleRun | None = None) -> RuleRun:
     run = run or RuleRun(type(rule).__name__, rule)
     begin = run.state.get("looks", 0)
     for i in range(begin + 1, begin + looks + 1):
-        run.look(
+        run.evaluate(
             Window.of(
                 rule.lookback, job=Job(start=0), start=(i - 1) * 10 * S, end=i * 10 * S, state=run.state
             )
@@ -106,7 +106,7 @@ def test_strict_coverage_makes_a_rule_that_never_could_judge_an_error():
 
     for strict, status in ((False, "NoIssuesFound"), (True, "Error")):
         run = RuleRun("Blind", Blind(), strict_coverage=strict)
-        run.look(Window.of(job=Job(start=0, ended=True), end=S))
+        run.evaluate(Window.of(job=Job(start=0, ended=True), end=S))
         run.phase = "Done"
         assert run.status == status
         assert run.status_details == "NotEvaluated: no_input: nothing to see"

@@ -65,7 +65,7 @@ def looks(rule: Rule, count: int, *, ended: bool = False) -> RuleRun:
     run = RuleRun(type(rule).__name__, rule)
     for i in range(1, count + 1):
         job = Job(start=0, ended=ended and i == count)
-        run.look(Window.of(job=job, end=i * 10**9, state=run.state))
+        run.evaluate(Window.of(job=job, end=i * 10**9, state=run.state))
     return run
 
 
@@ -126,7 +126,7 @@ def test_a_run_is_the_same_after_a_restart():
     other = RuleRun("Patient", Patient(at="2,3,4"))
     assert other.restore(json.loads(json.dumps(run.kept())))
     for one in (run, other):
-        one.look(Window.of(job=Job(start=0), end=4 * 10**9, state=one.state))
+        one.evaluate(Window.of(job=Job(start=0), end=4 * 10**9, state=one.state))
     assert one.shown() == run.shown()
     assert one.shown()["issues"][0]["count"] == 2
     assert not RuleRun("Patient", Patient(at="1")).restore(run.kept())
@@ -134,7 +134,7 @@ def test_a_run_is_the_same_after_a_restart():
 
 def test_a_rule_that_never_could_judge_says_what_was_missing():
     (run,) = choose(["LowGPUUtilization"])
-    run.look(Window.of(run.rule.lookback, job=Job(start=0, ended=True)))
+    run.evaluate(Window.of(run.rule.lookback, job=Job(start=0, ended=True)))
     run.phase = "Done"
     shown = run.shown()
     assert shown["status"] == "NoIssuesFound"

@@ -40,7 +40,7 @@ def looked(rule: Rule, looks: int, **tables: Table) -> dict[str, str]:
     for i in range(looks):
         job = Job(start=0, first_step=0, warm=warm, nodes=nodes)
         cut = {"start": i * EVERY * S, "end": (i + 1) * EVERY * S}
-        run.look(Window.of(rule.lookback, job=job, state=run.state, **cut, **tables))
+        run.evaluate(Window.of(rule.lookback, job=job, state=run.state, **cut, **tables))
     assert not run.error
     return {issue["code"]: issue["status"] for issue in run.shown()["issues"]}
 

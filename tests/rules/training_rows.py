@@ -88,7 +88,7 @@ def run(rule: Rule, *, cuts: int = 1, ended: bool = True, **tables: Table) -> Ru
             end = table["time"] + _duration(table)
             part[name] = table.where((end > low) & (end <= high))
         job = Job(start=START, ended=ended and high == edges[-1])
-        made.look(Window.of(rule.lookback, job=job, start=low, end=high, state=made.state, **part))
+        made.evaluate(Window.of(rule.lookback, job=job, start=low, end=high, state=made.state, **part))
         assert not made.failures, made.error
     return made
 

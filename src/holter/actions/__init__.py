@@ -9,19 +9,18 @@ The folder is the registry; installed packages add their actions under the entry
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from holter.actions._grammar import BadAction, split
+from holter.actions._grammar import BadAction, folded, split
 from holter.actions._secrets import Secrets
 from holter.parameters import BadParameter, Parameter, by_name, checked, declared, nearest, parameter, plain
 from holter.plugins import external, modules
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from holter.store.job import JobFolder
+from holter.store.documents import Document
+from holter.store.job import JobFolder
 
 __all__ = [
     "Action",
@@ -35,6 +34,7 @@ __all__ = [
     "catalogue",
     "find",
     "parameter",
+    "written",
 ]
 
 
@@ -51,6 +51,15 @@ class TryAgain(ActionFailed):
         """The least seconds to wait, if the other side gave them."""
 
 
+@contextlib.contextmanager
+def written(what: str) -> Iterator[None]:
+    """Turn an error of the store into a later try."""
+    try:
+        yield
+    except OSError as error:
+        raise TryAgain(f"{what} cannot be written: {error}") from None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occasion:
     """One issue of one job, for an action."""
@@ -58,7 +67,7 @@ class Occasion:
     folder: JobFolder
     rule: str
     """The rule's name in this job."""
-    issue: Mapping[str, Any]
+    issue: Document
     """The issue as `evaluations.json` holds it."""
     time: int
     """The time of the action, ns since the epoch."""
@@ -77,13 +86,13 @@ class Occasion:
 class Limits:
     """How often an action acts."""
 
-    cooldown_s: float = 0.0
+    cooldown_s: float = parameter(0.0, low=0, high=30 * 86_400)
     """The least time since it acted last."""
-    dedupe_s: float = 0.0
+    dedupe_s: float = parameter(0.0, low=0, high=30 * 86_400)
     """The least time since it acted for the same rule."""
-    max_per_run: int = 20
+    max_per_run: int = parameter(20, low=1, high=100_000)
     """The most actions in the life of a job."""
-    retries: int = 3
+    retries: int = parameter(3, low=0, high=10)
     """The most tries after a temporary failure."""
 
 
@@ -134,7 +143,7 @@ class Action:
         return "".join(letters).lstrip("_")
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Action:
+    def of(cls, given: Mapping[str, object]) -> Action:
         """Make the action from options as a user writes them.
 
         Raises:
@@ -152,7 +161,7 @@ class Action:
         action: Any = cls
         return declared(action)
 
-    def values(self) -> dict[str, Any]:
+    def values(self) -> dict[str, object]:
         """Return every option's value, as JSON can hold it; options hold names of secrets, and no secrets."""
         return {given.name: plain(getattr(self, given.name)) for given in fields(self)}
 
@@ -177,29 +186,25 @@ def catalogue() -> dict[str, type[Action]]:
     return dict(sorted(found.items()))
 
 
-def find(name: str) -> tuple[type[Action], dict[str, Any]]:
+def find(name: str) -> tuple[type[Action], dict[str, str]]:
     """Return the action called `name`, in any case and with or without underscores, and the options it sets.
 
     Raises:
         BadAction: An unknown name; names the nearest.
     """
     actions = catalogue()
-    known: dict[str, tuple[type[Action], dict[str, Any]]] = {
-        _folded(n): (action, {}) for n, action in actions.items()
+    known: dict[str, tuple[type[Action], dict[str, str]]] = {
+        folded(n): (action, {}) for n, action in actions.items()
     }
     for action in actions.values():
         for other, preset in map(split, action.also_called):
-            known.setdefault(_folded(other), (action, preset))
-    if (found := known.get(_folded(name))) is not None:
+            known.setdefault(folded(other), (action, preset))
+    if (found := known.get(folded(name))) is not None:
         return found
-    near = nearest(_folded(name), known)
+    near = nearest(folded(name), known)
     hint = f"did you mean {known[near][0].name()!r}? there are" if near else "there are"
     raise BadAction(f"no action {name!r}; {hint}: {', '.join(actions)}")
 
 
 def _is_action(value: Any) -> bool:
     return isinstance(value, type) and issubclass(value, Action) and value is not Action
-
-
-def _folded(name: str) -> str:
-    return name.replace("_", "").replace("-", "").casefold()

@@ -8,18 +8,16 @@ import json
 import queue
 import threading
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, astuple, dataclass
+from typing import Any
 
 from holter.actions import ActionFailed, BadAction, Occasion, Secrets, TryAgain
-from holter.actions._orders import Order, choose
+from holter.actions._orders import ActionChoice, Order, choose
 from holter.analysis.verdict.evidence import counted
 from holter.schema.masking import masked_in, masked_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from holter.store.job import JobFolder
+from holter.store.documents import Document
+from holter.store.job import JobFolder
 
 ACTED = ("ok", "failed", "dry_run")
 """The results that count for limits."""
@@ -53,7 +51,7 @@ class Dispatcher:
         orders: Sequence[Order],
         folder: JobFolder,
         *,
-        state: Mapping[str, Any] | None = None,
+        state: Document | None = None,
         rules: Iterable[str] | None = None,
         secrets: Secrets | None = None,
         clock: Callable[[], int] = time.time_ns,
@@ -80,7 +78,7 @@ class Dispatcher:
         self._closing = threading.Event()
         self._wait = wait or self._closing.wait
         self._lock = threading.Lock()
-        self._queue: queue.Queue[tuple[Order, str, Mapping[str, Any], Mapping[str, str]] | None]
+        self._queue: queue.Queue[tuple[Order, str, Document, Mapping[str, str]] | None]
         self._queue = queue.Queue(size)
         self._thread: threading.Thread | None = None
         self._results: dict[str, dict[str, Result]] = {name: {} for name in self._orders}
@@ -91,8 +89,8 @@ class Dispatcher:
     def of(
         cls,
         folder: JobFolder,
-        actions: Sequence[Mapping[str, Any]],
-        rules: Sequence[Mapping[str, Any]],
+        actions: Sequence[ActionChoice],
+        rules: Sequence[Document],
         state: Any = None,
         **more: Any,
     ) -> Dispatcher:
@@ -118,7 +116,7 @@ class Dispatcher:
         """Whether there are results since the last call of `state`."""
         return self._changed
 
-    def offer(self, rules: Iterable[Mapping[str, Any]]) -> None:
+    def offer(self, rules: Iterable[Document]) -> None:
         """Take the stored issues, as `evaluations.json` holds them; known ones are skipped."""
         if not self._orders:
             return
@@ -133,7 +131,7 @@ class Dispatcher:
                     if order.wants(rule, issue) and not self._enqueue(order, key, issue, statuses):
                         return
 
-    def _enqueue(self, order: Order, key: str, issue: Mapping[str, Any], statuses: Mapping[str, str]) -> bool:
+    def _enqueue(self, order: Order, key: str, issue: Document, statuses: Mapping[str, str]) -> bool:
         with self._lock:
             if key in self._results[order.name]:
                 return True
@@ -149,26 +147,26 @@ class Dispatcher:
             self._thread.start()
         return True
 
-    def annotate(self, rules: Iterable[dict[str, Any]]) -> None:
+    def annotate(self, rules: Iterable[Document]) -> None:
         """Add `actions`, a list of name, result, time and text, to issues that have results."""
         for rule in rules if self._orders else ():
             for issue in rule.get("issues") or ():
                 key = key_of(rule["name"], issue)
                 with self._lock:
                     done = [
-                        {"name": name, "result": r.result, "time": r.time, "text": r.text, "tries": r.tries}
+                        {"name": name, **asdict(results[key])}
                         for name, results in self._results.items()
-                        if (r := results.get(key)) is not None
+                        if key in results
                     ]
                 if done:
                     issue["actions"] = done
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> Document:
         """Return the results, as JSON can hold them."""
         with self._lock:
             self._changed = False
             return {
-                name: {key: [r.result, r.time, r.text, r.tries] for key, r in results.items()}
+                name: {key: list(astuple(result)) for key, result in results.items()}
                 for name, results in self._results.items()
                 if results
             }
@@ -203,9 +201,7 @@ class Dispatcher:
                 return
             self._carry_out(*item)
 
-    def _carry_out(
-        self, order: Order, key: str, issue: Mapping[str, Any], statuses: Mapping[str, str]
-    ) -> None:
+    def _carry_out(self, order: Order, key: str, issue: Document, statuses: Mapping[str, str]) -> None:
         now, rule = self._clock(), str(json.loads(key)[0])
         if (why := self._limited(order, rule, now)) is not None:
             self._set_result(order, key, Result(why[0], now, why[1]))
@@ -245,26 +241,20 @@ class Dispatcher:
 
     def _limited(self, order: Order, rule: str, now: int) -> tuple[str, str] | None:
         """Return the limit that forbids an action now, or None."""
+        limits = order.limits
         with self._lock:
             acted = [(key, r.time) for key, r in self._results[order.name].items() if r.result in ACTED]
-        if len(acted) >= order.limits.max_per_run:
-            return (
-                "skipped_limit",
-                f"it acted {counted(len(acted), 'time')} in this job, max_per_run={order.limits.max_per_run}",
-            )
-        since = now - max((at for _, at in acted), default=-(2**62))
-        if since < order.limits.cooldown_s * 1e9:
-            return (
-                "skipped_cooldown",
-                f"it acted {since / 1e9:.0f} s ago, cooldown_s={order.limits.cooldown_s:g}",
-            )
+        most, pause, pause_of_rule = limits.max_per_run, limits.cooldown_s, limits.dedupe_s
+        if len(acted) >= most:
+            times = counted(len(acted), "time")
+            return "skipped_limit", f"it acted {times} in this job, max_per_run={most}"
+        since_s = (now - max((at for _, at in acted), default=-(2**62))) / 1e9
+        if since_s < pause:
+            return "skipped_cooldown", f"it acted {since_s:.0f} s ago, cooldown_s={pause:g}"
         same = (at for key, at in acted if json.loads(key)[0] == rule)
-        since = now - max(same, default=-(2**62))
-        if since < order.limits.dedupe_s * 1e9:
-            return (
-                "skipped_cooldown",
-                f"it reported {rule} {since / 1e9:.0f} s ago, dedupe_s={order.limits.dedupe_s:g}",
-            )
+        since_s = (now - max(same, default=-(2**62))) / 1e9
+        if since_s < pause_of_rule:
+            return "skipped_cooldown", f"it reported {rule} {since_s:.0f} s ago, dedupe_s={pause_of_rule:g}"
         return None
 
     def _set_result(self, order: Order, key: str, result: Result) -> None:
@@ -273,7 +263,7 @@ class Dispatcher:
                 self._results[order.name][key] = result
                 self._changed = True
 
-    def _restore(self, state: Mapping[str, Any]) -> None:
+    def _restore(self, state: Document) -> None:
         for name, results in self._results.items():
             kept = state.get(name)
             for key, one in kept.items() if isinstance(kept, dict) else ():
@@ -285,6 +275,6 @@ class Dispatcher:
                     results[str(key)] = result
 
 
-def key_of(rule: str, issue: Mapping[str, Any]) -> str:
+def key_of(rule: str, issue: Document) -> str:
     """Return the identity of an issue among those of the job."""
     return json.dumps([rule, *(issue.get(name) for name in _ABOUT)])

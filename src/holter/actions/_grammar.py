@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
-from holter.parameters import BadParameter
+from holter.parameters import BadParameter, split_options
 
 _UPSTREAM: dict[str, tuple[str, dict[str, str]]] = {
     "stoptraining": ("stop_training", {"training_job_prefix": "job_prefix"}),
@@ -18,7 +17,7 @@ class BadAction(BadParameter):
     """An unknown action or option, or a value that is not valid; the text names what is valid."""
 
 
-def split(text: str) -> tuple[str, dict[str, Any]]:
+def split(text: str) -> tuple[str, dict[str, str]]:
     """Split `NAME:k=v,k=v` into name and options; a value in brackets or quotes may hold commas.
 
     Raises:
@@ -28,41 +27,15 @@ def split(text: str) -> tuple[str, dict[str, Any]]:
     name = name.strip()
     if not name:
         raise BadAction(f"{text!r} names no action; write NAME or NAME:key=value,key=value")
-    options: dict[str, Any] = {}
-    for piece in _pieces(rest, name):
-        key, equals, value = piece.partition("=")
-        key, value = key.strip(), value.strip()
-        if not equals or not key:
-            raise BadAction(
-                f"action {name}: {piece.strip()!r} is no option; write {name}:key=value,key=value"
-            )
-        if key in options:
-            raise BadAction(f"action {name}: option {key!r} is given twice")
-        quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
-        options[key] = value[1:-1] if quoted else value
-    return name, options
+    return name, split_options(rest, f"action {name}", "option", BadAction, quotes="'\"")
 
 
-def _pieces(text: str, name: str) -> list[str]:
-    pieces, piece, depth, quote = list[str](), "", 0, ""
-    for letter in text:
-        if quote:
-            quote = "" if letter == quote else quote
-        elif letter in "'\"":
-            quote = letter
-        else:
-            depth += (letter in "[(") - (letter in "])")
-        if letter == "," and not quote and depth <= 0:
-            pieces.append(piece)
-            piece = ""
-        else:
-            piece += letter
-    if quote or depth > 0:
-        raise BadAction(f"action {name}: a {'quote' if quote else 'bracket'} does not end in {text!r}")
-    return [one for one in [*pieces, piece] if one.strip()]
+def folded(name: str) -> str:
+    """Return a name in lower case and without separators, for comparison."""
+    return name.replace("_", "").replace("-", "").casefold()
 
 
-def upstream(text: str) -> list[tuple[str, dict[str, Any]]]:
+def upstream(text: str) -> list[tuple[str, dict[str, object]]]:
     """Translate SageMaker's `action_json`, a list of `{"name": …}`, into names and options of actions.
 
     Names may have any case, and values keep their case; SageMaker lowers everything.
@@ -74,7 +47,7 @@ def upstream(text: str) -> list[tuple[str, dict[str, Any]]]:
         given = json.loads(text)
     except ValueError as error:
         raise BadAction(f"action_json is no JSON: {error}") from None
-    found: list[tuple[str, dict[str, Any]]] = []
+    found: list[tuple[str, dict[str, object]]] = []
     for one in given if isinstance(given, list) else [given]:
         if not isinstance(one, dict) or not isinstance(one.get("name"), str):
             raise BadAction(f'action_json: {one!r} is no action; write [{{"name": "stoptraining"}}]')

@@ -5,13 +5,11 @@ from __future__ import annotations
 import http.client
 import urllib.error
 import urllib.request
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
 from holter.actions import ActionFailed, BadAction, TryAgain
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _LATER = (408, 425, 429)
 _ANSWER = 300
@@ -53,8 +51,8 @@ def send(url: str, body: bytes, headers: Mapping[str, str], *, timeout_s: float,
             return f"HTTP {answer.status}"
     except urllib.error.HTTPError as error:
         with error:
-            said = error.read(_ANSWER).decode(errors="replace").strip()
-        text = f"HTTP {error.code}" + (f": {' '.join(said.split())}" if said else "")
+            reply = error.read(_ANSWER).decode(errors="replace").strip()
+        text = f"HTTP {error.code}" + (f": {' '.join(reply.split())}" if reply else "")
         if error.code >= 500 or error.code in _LATER:
             raise TryAgain(text, _seconds(error.headers.get("Retry-After"))) from None
         raise ActionFailed(text) from None

@@ -2,30 +2,45 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, NamedTuple
 
-from holter.actions import Action, BadAction, Limits, find
-from holter.actions._grammar import split, upstream
-from holter.parameters import nearest
+from holter.actions import Action, BadAction, Limits, Secrets, find
+from holter.actions._grammar import folded, split, upstream
+from holter.parameters import BadParameter, checked, nearest, parameter, suggestion
 from holter.schema.severity import SEVERITIES
+from holter.store.documents import Document
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+ActionChoice = str | Mapping[str, Any]
+"""An action as a user writes it, as a TOML table, or as a manifest holds it."""
 
-    from holter.actions import Secrets
+LIMITS = tuple(limit.name for limit in fields(Limits))
 
-LIMITS: Mapping[str, tuple[float, float]] = {
-    "cooldown_s": (0.0, 30 * 86_400.0),
-    "dedupe_s": (0.0, 30 * 86_400.0),
-    "max_per_run": (1, 100_000),
-    "retries": (0, 10),
-}
-"""The lowest and the highest value of each limit."""
-SWITCHES = ("dry_run", "armed")
-OPTIONS = ("on", "severity", *LIMITS, *SWITCHES)
+
+@dataclass(frozen=True, slots=True)
+class _Switches:
+    """Whether an order only reports what it would do."""
+
+    dry_run: bool = parameter(False)
+    armed: bool = parameter(False)
+
+
+OPTIONS = ("on", "severity", *LIMITS, "dry_run", "armed")
 """Options that every action takes besides its own."""
+
+
+class _Entry(NamedTuple):
+    """One action of an order, as it was written."""
+
+    name: str
+    options: dict[str, Any]
+    common: dict[str, Any]
+    """The options that stand outside of the action."""
+    armed: bool
+    """Whether the user has typed it, so that it needs no further permission to act."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +59,7 @@ class Order:
     dry_run: bool = False
     """Whether it only reports what it would do."""
 
-    def wants(self, rule: Mapping[str, Any], issue: Mapping[str, Any]) -> bool:
+    def wants(self, rule: Document, issue: Document) -> bool:
         """Return whether it follows an issue of a rule, both as `evaluations.json` holds them."""
         if self.on and not {rule["name"], rule.get("rule")} & set(self.on):
             return False
@@ -52,7 +67,7 @@ class Order:
         severity = issue["severity"] if issue["severity"] in SEVERITIES else "critical"
         return SEVERITIES.index(severity) >= SEVERITIES.index(self.severity)
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Document:
         """Return it as a job's manifest holds it, without secrets; `choose` reads it."""
         return {
             "name": self.name,
@@ -60,12 +75,12 @@ class Order:
             "options": self.action.values(),
             "on": list(self.on),
             "severity": self.severity,
-            **{limit: getattr(self.limits, limit) for limit in LIMITS},
+            **asdict(self.limits),
             "dry_run": self.dry_run,
         }
 
 
-def choose(given: Iterable[str | Mapping[str, Any]], rules: Sequence[Mapping[str, Any]] = ()) -> list[Order]:
+def choose(given: Iterable[ActionChoice], rules: Sequence[Document] = ()) -> list[Order]:
     """Make orders from all their spellings.
 
     Args:
@@ -77,10 +92,8 @@ def choose(given: Iterable[str | Mapping[str, Any]], rules: Sequence[Mapping[str
         BadAction: An unknown action, option or rule, or a value out of range; names what is valid.
     """
     orders: list[Order] = []
-    for one in given:
-        for name, options, common, by_hand in _read(one):
-            taken = [order.name for order in orders]
-            orders.append(_order(name, options, common, rules, taken, by_hand=by_hand))
+    for entry in itertools.chain.from_iterable(map(_read, given)):
+        orders.append(_order(entry, rules, {order.name for order in orders}))
     return orders
 
 
@@ -90,89 +103,79 @@ def check(orders: Iterable[Order], secrets: Secrets) -> None:
         order.action.check(secrets)
 
 
-def _read(given: Any) -> Iterator[tuple[str, dict[str, Any], dict[str, Any], bool]]:
-    """Yield name, own options, common options, and whether it comes from the command line."""
+def _read(given: ActionChoice) -> Iterator[_Entry]:
     if isinstance(given, str):
-        if given.lstrip().startswith(("[", "{")):
-            for name, options in upstream(given):
-                yield name, options, {}, True
-            return
-        name, options = split(given)
-        yield name, options, {}, True
+        upstream_list = given.lstrip().startswith(("[", "{"))
+        for name, options in upstream(given) if upstream_list else [split(given)]:
+            yield _Entry(name, dict(options), {}, armed=True)
         return
     if "action" in given:  # a document of a manifest
         common = {key: given[key] for key in ("name", "on", "severity", *LIMITS, "dry_run") if key in given}
-        yield given["action"], dict(given.get("options") or {}), common, True
+        yield _Entry(given["action"], dict(given.get("options") or {}), common, armed=True)
         return
     common = {key: value for key, value in given.items() if key != "do"}
     for key in common:
         if key not in OPTIONS:
-            near = nearest(key, [*OPTIONS, "do"])
-            hint = f"did you mean {near!r}? " if near else ""
+            hint = suggestion(key, [*OPTIONS, "do"])
             raise BadAction(f"[[actions]] has no entry {key!r}; {hint}valid: {', '.join([*OPTIONS, 'do'])}")
-    on = common.get("on")
-    if isinstance(on, dict):
+    if isinstance(on := common.get("on"), dict):
         for key in on:
             if key not in ("rule", "rules", "severity"):
                 raise BadAction(f"[[actions]] on has no entry {key!r}; valid: rule, severity")
-        common = {**common, "on": on.get("rule", on.get("rules", [])), **_some(severity=on.get("severity"))}
+        common["on"] = on.get("rule", on.get("rules", []))
+        if on.get("severity") is not None:
+            common["severity"] = on["severity"]
     if "do" not in given:
         raise BadAction(
             '[[actions]] has no `do`; write do = ["stop_training"] or do = [{email = {to = […]}}]'
         )
-    done = given["do"] if isinstance(given["do"], list) else [given["do"]]
-    for one in done:
+    for one in given["do"] if isinstance(given["do"], list) else [given["do"]]:
         if isinstance(one, str):
-            name, options = split(one)
-            yield name, options, common, False
+            name, written = split(one)
+            yield _Entry(name, dict(written), common, armed=False)
         elif isinstance(one, dict) and one and all(isinstance(o, dict) for o in one.values()):
-            for name, options in one.items():
-                yield name, dict(options), common, False
+            for name, table in one.items():
+                yield _Entry(name, dict(table), common, armed=False)
         else:
             raise BadAction(f"[[actions]] do: {one!r} is no action; write {{webhook = {{url_env = …}}}}")
 
 
-def _order(
-    name: str,
-    options: dict[str, Any],
-    common: Mapping[str, Any],
-    rules: Sequence[Mapping[str, Any]],
-    taken: Sequence[str],
-    *,
-    by_hand: bool,
-) -> Order:
+def _order(entry: _Entry, rules: Sequence[Document], taken: Collection[str]) -> Order:
+    name, options, common, armed = entry
     if name == "notify":  # the channel is the action
         name = str(options.pop("channel", "email"))
     kind, preset = find(name)
-    own = {**preset, **{key: value for key, value in options.items() if key not in OPTIONS}}
-    both = {**common, **{key: value for key, value in options.items() if key in OPTIONS}}
-    action = kind.of(own)
-    values = {key: _number(kind.name(), key, both.get(key, getattr(kind.limits, key))) for key in LIMITS}
-    armed = _switch(kind.name(), "armed", both.get("armed", by_hand))
-    dry = _switch(kind.name(), "dry_run", both.get("dry_run", kind.needs_arming and not armed))
+    name = kind.name()
+    common = {**common, **{key: value for key, value in options.items() if key in OPTIONS}}
+    action = kind.of({**preset, **{key: value for key, value in options.items() if key not in OPTIONS}})
+
+    def option(owner: type, key: str, default: object) -> Any:
+        try:
+            return checked(owner, key, common.get(key, default))
+        except BadParameter as error:
+            raise BadAction(f"action {name}: {error}") from None
+
+    limits = {key: option(Limits, key, getattr(kind.limits, key)) for key in LIMITS}
+    armed = option(_Switches, "armed", armed)
+    names = itertools.chain([name], (f"{name}-{n}" for n in itertools.count(2)))
     return Order(
-        name=str(both.get("name") or _free(kind.name(), taken)),
+        name=str(common.get("name") or next(free for free in names if free not in taken)),
         action=action,
-        on=tuple(_rule(kind.name(), one, rules) for one in _listed(both.get("on"))),
-        severity=_severity(kind.name(), str(both.get("severity", "info"))),
-        limits=Limits(
-            cooldown_s=values["cooldown_s"],
-            dedupe_s=values["dedupe_s"],
-            max_per_run=int(values["max_per_run"]),
-            retries=int(values["retries"]),
-        ),
-        dry_run=dry,
+        on=tuple(_rule(name, one, rules) for one in _listed(common.get("on"))),
+        severity=_severity(name, str(common.get("severity", "info"))),
+        limits=Limits(**limits),
+        dry_run=option(_Switches, "dry_run", kind.needs_arming and not armed),
     )
 
 
-def _rule(action: str, wanted: str, rules: Sequence[Mapping[str, Any]]) -> str:
+def _rule(action: str, wanted: str, rules: Sequence[Document]) -> str:
     """Return the full name of a rule of the job."""
     known: dict[str, str] = {}
     for rule in rules:
         for name in (rule["name"], rule.get("rule")):
             if name:
-                known.setdefault(_folded(str(name)), str(name))
-    if (found := known.get(_folded(wanted))) is not None:
+                known.setdefault(folded(str(name)), str(name))
+    if (found := known.get(folded(wanted))) is not None:
         return found
     from holter.rules import BadRule
     from holter.rules import find as find_rule
@@ -181,10 +184,10 @@ def _rule(action: str, wanted: str, rules: Sequence[Mapping[str, Any]]) -> str:
     try:
         full = find_rule(wanted).__name__
     except BadRule as error:
-        near = nearest(_folded(wanted), known)
-        said = f"no rule {wanted!r}; did you mean {known[near]}?" if near else str(error)
-        raise BadAction(f"action {action}: on={wanted}: {said}") from None
-    if (found := known.get(_folded(full))) is not None:
+        near = nearest(folded(wanted), known)
+        reason = f"no rule {wanted!r}; did you mean {known[near]}?" if near else str(error)
+        raise BadAction(f"action {action}: on={wanted}: {reason}") from None
+    if (found := known.get(folded(full))) is not None:
         return found
     raise BadAction(f"action {action}: on={wanted}: this rule is off; running: {valid}")
 
@@ -193,36 +196,11 @@ def _severity(action: str, given: str) -> str:
     wanted = given.removeprefix(">=").strip().lower()
     wanted = {"warn": "warning"}.get(wanted, wanted)
     if wanted not in SEVERITIES:
-        near = nearest(wanted, SEVERITIES)
-        hint = f"did you mean {near!r}? " if near else ""
+        hint = suggestion(wanted, SEVERITIES)
         raise BadAction(
             f"action {action}: severity={given!r} is not valid; {hint}there are: {', '.join(SEVERITIES)}"
         )
     return wanted
-
-
-def _number(action: str, name: str, given: Any) -> float:
-    low, high = LIMITS[name]
-    try:
-        value = float(given)
-    except (TypeError, ValueError):
-        value = float("nan")
-    whole = name in ("max_per_run", "retries")
-    if isinstance(given, bool) or not low <= value <= high or (whole and value != int(value)):
-        kind = "a whole number" if whole else "a number"
-        raise BadAction(
-            f"action {action}: {name}={given!r} is not valid; it takes {kind} from {low:g} to {high:g}"
-        )
-    return value
-
-
-def _switch(action: str, name: str, given: Any) -> bool:
-    value = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}.get(
-        str(given).lower()
-    )
-    if value is None:
-        raise BadAction(f"action {action}: {name}={given!r} is not valid; it takes true or false")
-    return value
 
 
 def _listed(given: Any) -> list[str]:
@@ -233,21 +211,7 @@ def _listed(given: Any) -> list[str]:
     return [str(one) for one in given]
 
 
-def _free(name: str, taken: Sequence[str]) -> str:
-    return next(
-        free for n in range(1, len(taken) + 2) if (free := name if n == 1 else f"{name}-{n}") not in taken
-    )
-
-
-def _some(**given: Any) -> dict[str, Any]:
-    return {key: value for key, value in given.items() if value is not None}
-
-
-def _folded(name: str) -> str:
-    return name.replace("_", "").replace("-", "").casefold()
-
-
-def documents(orders: Iterable[Order]) -> list[dict[str, Any]]:
+def documents(orders: Iterable[Order]) -> list[Document]:
     """Return orders as a job's manifest holds them."""
     made = [order.document() for order in orders]
     json.dumps(made)  # options that JSON cannot hold are refused now, not later

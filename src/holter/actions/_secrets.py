@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import base64
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 from urllib.parse import quote, urlsplit
 
 from holter.actions._grammar import BadAction
-from holter.parameters import nearest
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from holter.parameters import suggestion
 
 HIDDEN = "***"
 _SHORTEST = 4
@@ -55,8 +52,8 @@ class Secrets:
         """Return the secret in variable `name`; raises `BadAction` when it is not set."""
         found = self.get(name)
         if found is None:
-            near = nearest(name, [one for one in self._environment if one != name])
-            hint = f" (did you mean {near}?)" if near else ""
+            others = [one for one in self._environment if one != name]
+            hint = suggestion(name, others, " (did you mean {}?)")
             raise BadAction(
                 f"{who}: {name} is not set{hint}; set it in the environment, or {name}_FILE to a file with it"
             )

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 from datetime import datetime, timezone
-from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from holter.actions import Occasion
+from holter.actions import Occasion
+from holter.store.documents import Document
 
 SMS_LENGTH = 160
 _PLACES = ("node", "rank", "device", "tensor")
@@ -49,7 +48,7 @@ def span(occasion: Occasion) -> str | None:
     return f"step {first}" if first == last else f"steps {first} to {last}"
 
 
-def document(occasion: Occasion) -> dict[str, Any]:
+def document(occasion: Occasion) -> Document:
     """Return the finding for programs: job, rule, issue, and the status of every rule."""
     return {
         "job": occasion.folder.name,

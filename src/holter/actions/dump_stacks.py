@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from holter.actions import Action, ActionFailed, Limits, Occasion, Secrets, TryAgain
+from holter.actions import Action, ActionFailed, Limits, Occasion, Secrets, written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,8 +21,6 @@ class DumpStacks(Action):
             raise ActionFailed("refused: the job has ended")
         if not any("stacks" in (node.get("obeys") or ()) for node in occasion.folder.nodes().values()):
             raise ActionFailed("refused: no agent of this job dumps stacks")
-        try:
+        with written("the request"):
             occasion.folder.order(stacks={"id": occasion.id, "by": {"rule": occasion.rule}})
-        except OSError as error:
-            raise TryAgain(f"the request cannot be written: {error}") from None
         return "asked every rank for its stacks"

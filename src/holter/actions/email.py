@@ -153,6 +153,6 @@ def _kind(codes: list[int]) -> type[ActionFailed]:
 
 def _answer(error: Exception) -> str:
     if isinstance(error, smtplib.SMTPResponseException):
-        said = error.smtp_error
-        return f"{error.smtp_code} {said.decode(errors='replace') if isinstance(said, bytes) else said}"
+        answer = error.smtp_error
+        return f"{error.smtp_code} {answer.decode(errors='replace') if isinstance(answer, bytes) else answer}"
     return str(error)

@@ -66,7 +66,7 @@ class RunCommand(Action):
             raise ActionFailed(f"{self.argv[0]}: {error.strerror}") from None
         given = json.dumps(document(occasion)).encode()
         try:
-            _, said = process.communicate(given, timeout=self.timeout_s)
+            _, errors = process.communicate(given, timeout=self.timeout_s)
         except subprocess.TimeoutExpired:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -77,7 +77,7 @@ class RunCommand(Action):
             if process.stderr is not None:
                 process.stderr.close()
         if process.returncode:
-            lines = said.decode(errors="replace").strip().splitlines()
+            lines = errors.decode(errors="replace").strip().splitlines()
             last = f": {lines[-1][:_SAID]}" if lines else ""
             raise ActionFailed(f"exit code {process.returncode}{last}")
         return "exit code 0"

@@ -53,13 +53,13 @@ class Sms(Action):
         url, token = secrets.need(self.url_env, "sms"), secrets.need(self.token_env, "sms")
         kind = "application/json" if self.format == "json" else "application/x-www-form-urlencoded"
         headers = {"Authorization": f"Bearer {token}", "Content-Type": kind, "Idempotency-Key": occasion.id}
-        said = ""
+        answer = ""
         for i, number in enumerate(self.to):
             fields = {self.to_field: number, self.text_field: short(occasion)}
             body = json.dumps(fields) if self.format == "json" else urlencode(fields)
             headers["Idempotency-Key"] = f"{occasion.id}-{i}"
-            said = send(url, body.encode(), headers, timeout_s=self.timeout_s)
-        return f"texted to {', '.join(self.to)} ({said})"
+            answer = send(url, body.encode(), headers, timeout_s=self.timeout_s)
+        return f"texted to {', '.join(self.to)} ({answer})"
 
 
 def check_number(number: str, who: str) -> None:

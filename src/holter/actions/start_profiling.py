@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from holter.actions import Action, ActionFailed, Limits, Occasion, Secrets, TryAgain, parameter
+from holter.actions import Action, ActionFailed, Limits, Occasion, Secrets, parameter, written
 from holter.analysis.verdict.evidence import counted
 
 
@@ -40,7 +39,7 @@ class StartProfiling(Action):
         rank = (
             self.rank if self.rank is not None else given if isinstance(given, int) and given >= 0 else None
         )
-        request: dict[str, Any] = {
+        request = {
             "id": occasion.id,
             "steps": self.steps,
             "operators": self.operators,
@@ -49,10 +48,8 @@ class StartProfiling(Action):
             "rank": rank,
             "by": {"rule": occasion.rule},
         }
-        try:
+        with written("the request"):
             occasion.folder.order(profile=request)
-        except OSError as error:
-            raise TryAgain(f"the request cannot be written: {error}") from None
         nodes = occasion.folder.nodes()
         deaf = sorted(name for name, facts in nodes.items() if "profile" not in (facts.get("obeys") or ()))
         if len(deaf) == len(nodes):

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from holter.actions import Action, ActionFailed, BadAction, Limits, Occasion, Secrets, TryAgain, parameter
-from holter.store.job import jobs
-
-if TYPE_CHECKING:
-    from holter.store.job import JobFolder
+from holter.actions import Action, ActionFailed, BadAction, Limits, Occasion, Secrets, parameter, written
+from holter.store.job import JobFolder, jobs
 
 _RUNNING = ("InProgress", "Stopping")
 _PREFIX = re.compile(r"[A-Za-z0-9._\-]+")
@@ -50,10 +46,8 @@ class StopTraining(Action):
         by = {"rule": occasion.rule, "step": step, "reason": reason}
         if target.name != occasion.folder.name:
             by["job"] = occasion.folder.name
-        try:
+        with written("the order"):
             target.order(stop={"grace_s": self.grace_s, "by": by})
-        except OSError as error:
-            raise TryAgain(f"the order cannot be written: {error}") from None
         return f"told job {target.name} to stop"
 
     def _target(self, occasion: Occasion) -> JobFolder:

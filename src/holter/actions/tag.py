@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from holter.actions import Action, BadAction, Limits, Occasion, Secrets, TryAgain, parameter
+from holter.actions import Action, BadAction, Limits, Occasion, Secrets, parameter, written
 
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}")
 
@@ -31,8 +31,6 @@ class Tag(Action):
     def act(self, occasion: Occasion, secrets: Secrets) -> str:
         """Write the tag."""
         value = self.value or occasion.rule
-        try:
+        with written("the record"):
             occasion.folder.update(tags={**(occasion.folder.manifest().get("tags") or {}), self.key: value})
-        except OSError as error:
-            raise TryAgain(f"the record cannot be written: {error}") from None
         return f"tagged {self.key}={value}"

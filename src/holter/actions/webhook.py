@@ -7,12 +7,12 @@ import hmac
 import json
 import re
 from dataclasses import dataclass
-from typing import Any
 from urllib.parse import urlsplit
 
 from holter.actions import Action, BadAction, Limits, Occasion, Secrets, parameter
 from holter.actions._http import check_url, send
 from holter.actions._words import document, moment, text
+from holter.store.documents import Document
 
 EVENT = "training.rule.state_change"
 _DISCORD_LENGTH = 2000
@@ -69,8 +69,8 @@ class Webhook(Action):
             # The time is signed too, so that a receiver can refuse repeated messages.
             signature = hmac.new(key, sent.encode() + b"." + body, hashlib.sha256).hexdigest()
             headers |= {"X-Holter-Timestamp": sent, "X-Holter-Signature": f"sha256={signature}"}
-        said = send(self._url(secrets), body, headers, timeout_s=self.timeout_s, method=self.method)
-        return f"sent ({said})"
+        answer = send(self._url(secrets), body, headers, timeout_s=self.timeout_s, method=self.method)
+        return f"sent ({answer})"
 
     def _url(self, secrets: Secrets) -> str:
         return self.url or check_url(secrets.need(self.url_env, "webhook"), f"webhook: {self.url_env}")
@@ -89,12 +89,11 @@ class Webhook(Action):
             secrets.keep(value)
         return found
 
-    def _body(self, occasion: Occasion) -> dict[str, Any]:
+    def _body(self, occasion: Occasion) -> Document:
         if self.format == "slack":
             return {"text": _slack(text(occasion))}
         if self.format == "discord":
-            said = text(occasion)[:_DISCORD_LENGTH]
-            return {"content": said, "allowed_mentions": {"parse": []}}
+            return {"content": text(occasion)[:_DISCORD_LENGTH], "allowed_mentions": {"parse": []}}
         return {
             "specversion": "1.0",
             "id": occasion.id,
@@ -107,9 +106,9 @@ class Webhook(Action):
         }
 
 
-def _slack(said: str) -> str:
+def _slack(message: str) -> str:
     """Escape Slack's markup: a name in a training must not notify a whole channel."""
-    return said.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return message.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _check_public(url: str) -> None:

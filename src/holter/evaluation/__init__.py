@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from holter.actions._orders import ActionChoice
 from holter.evaluation.baselines import baselines as read_baselines
 from holter.evaluation.baselines import compared
 from holter.evaluation.compaction import BackgroundCompaction
@@ -18,21 +21,17 @@ from holter.evaluation.sources import Stream, replay
 from holter.evaluation.status import RuleRun, Status
 from holter.rules.sandbox.executor import ProcessLimits, SandboxExecutor
 from holter.schema.metrics import DEFAULT_INTERVAL_MS
+from holter.schema.table import Table
+from holter.store.documents import Document
 from holter.store.follow import Follow
+from holter.store.job import JobFolder
 from holter.store.trial import Trial
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from concurrent.futures import Executor
-
-    from holter.schema.table import Table
-    from holter.store.job import JobFolder
 
 __all__ = ["EvaluationResult", "RuleRun", "Status", "choose", "documents", "evaluate", "packs", "stored"]
 
 NO_ISSUES, RULE_FAILED, ISSUES_FOUND = 0, 1, 3
 _SAVE_FIRST_S, _SAVE_LAST_S = 5.0, 60.0
-_PATIENCE_S, _HURRY_S = 15.0, 1.0
+_ACTIONS_S, _ACTIONS_LATER_S = 15.0, 1.0
 """Seconds that actions may take once the job has ended; and when another evaluation continues them."""
 
 
@@ -40,11 +39,11 @@ _PATIENCE_S, _HURRY_S = 15.0, 1.0
 class EvaluationResult:
     """The result of evaluating a job's rules."""
 
-    rules: list[dict[str, Any]]
+    rules: list[Document]
     """One document per rule, as in `evaluations.json`."""
     judged_until: int
     """The moment up to which the job was judged, ns since the epoch."""
-    cost: dict[str, Any]
+    cost: Mapping[str, float]
     left_out: list[str] = field(default_factory=list)
     """A sentence for each rule of the manifest that did not run."""
     strict_coverage: bool = False
@@ -62,7 +61,7 @@ def evaluate(
     folder: JobFolder,
     rules: Iterable[Choice] | None = None,
     *,
-    actions: Sequence[Mapping[str, Any]] = (),
+    actions: Sequence[ActionChoice] = (),
     live: bool = False,
     record: bool | None = None,
     stopping: Callable[[], bool] = lambda: False,
@@ -108,7 +107,7 @@ def evaluate(
     if ended and progress.finished and since is not None:
         for run in runs:
             run.phase = "Done"
-        progress.settle(_PATIENCE_S, last=True)
+        progress.finish_actions(_ACTIONS_S, last=True)
         cost = progress.before.get("cost", {})
         return EvaluationResult(shown(runs), evaluator.judged, cost, left_out, strict_coverage)
     try:
@@ -119,7 +118,7 @@ def evaluate(
         for run in runs:
             run.phase = "Done" if finished else "Stopped" if live else "InProgress"
         progress.save(runs, evaluator, finished=finished)
-        progress.settle(_PATIENCE_S if finished else _HURRY_S, last=finished)
+        progress.finish_actions(_ACTIONS_S if finished else _ACTIONS_LATER_S, last=finished)
     finally:
         evaluator.close()
         progress.close()
@@ -128,7 +127,7 @@ def evaluate(
 
 
 def _evaluator(
-    folder: JobFolder, manifest: dict[str, Any], runs: list[RuleRun], progress: Progress, **more: Any
+    folder: JobFolder, manifest: Document, runs: list[RuleRun], progress: Progress, **more: Any
 ) -> tuple[Evaluator, int | None]:
     """Return the evaluator as an earlier run left it, and the time from which it needs rows again."""
     trial = Trial(folder, threads=1)
@@ -167,7 +166,7 @@ def _replay(folder: JobFolder, evaluator: Evaluator, since: int | None, *, ended
     return ended
 
 
-def _all_here(nodes: Mapping[str, Mapping[str, Any]], expected: int) -> bool:
+def _all_here(nodes: Mapping[str, Document], expected: int) -> bool:
     """Return whether every node of the launch has written its facts; nodes may start later."""
     return len(nodes) >= expected and all("cpus" in facts for facts in nodes.values())
 

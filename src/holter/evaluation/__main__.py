@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import Any
 
-from holter.evaluation import EvaluationResult, evaluate
+from holter.evaluation import evaluate
 from holter.schema.companions import stand_by
+from holter.store.documents import Document
 from holter.store.job import JobNotFound, at, find
 
 USAGE, NOT_FOUND = 64, 4
@@ -26,11 +26,9 @@ def main(words: list[str]) -> int:
     stopping, wait = stand_by(10)
     try:
         folder = at(words[0]) if len(words) == 1 else find(*words)
-        given: dict[str, Any] = json.load(sys.stdin) if told else {}
+        given: Document = json.load(sys.stdin) if told else {}
         by, actions = given.get("rules"), given.get("actions") or ()
-        result: EvaluationResult = evaluate(
-            folder, by, actions=actions, live=True, stopping=stopping, wait=wait
-        )
+        result = evaluate(folder, by, actions=actions, live=True, stopping=stopping, wait=wait)
     except JobNotFound as error:
         print(f"holter: {error}", file=sys.stderr)
         return NOT_FOUND

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
 
-from holter.store.job import JobNotFound, at
+from holter.evaluation.status import RuleRun
+from holter.rules import Rule
+from holter.schema.table import Table
+from holter.store.job import JobFolder, JobNotFound, at
 from holter.store.layout import JOB_NAME
 from holter.store.trial import Trial
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from holter.evaluation.status import RuleRun
-    from holter.rules import Rule
-    from holter.schema.table import Table
-    from holter.store.job import JobFolder
 
 PARAMETERS = ("other_trials", "baseline")
 """Parameters of rules that name other jobs."""

@@ -5,13 +5,11 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import time
-from typing import TYPE_CHECKING
+from collections import Counter
 
 from holter.schema.companions import own_command
+from holter.store.job import JobFolder
 from holter.store.layout import parse_part
-
-if TYPE_CHECKING:
-    from holter.store.job import JobFolder
 
 MIN_FILES = 64
 """The least files of one table and node that are worth merging."""
@@ -56,9 +54,6 @@ class BackgroundCompaction:
             self._process.wait()
 
     def _worth_it(self) -> bool:
-        counts: dict[tuple[str, str], int] = {}
-        for entry in self._folder.place.files():
-            part = parse_part(entry.key)
-            if part is not None:
-                counts[part.table, part.node] = counts.get((part.table, part.node), 0) + 1
+        parts = filter(None, (parse_part(entry.key) for entry in self._folder.place.files()))
+        counts = Counter((part.table, part.node) for part in parts)
         return max(counts.values(), default=0) >= self._min_files

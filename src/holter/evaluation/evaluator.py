@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holter.analysis.steps.steps import StepBuilder
+from holter.evaluation.facts import FactsTracker
 from holter.evaluation.schedule import grid
-from holter.evaluation.status import MAX_THINNED
-from holter.rules import Lookback, SampleSeries, Window
-from holter.rules.engine.lookback import RecentData
+from holter.evaluation.status import MAX_THINNED, RuleRun
+from holter.rules import JobFacts, Lookback, SampleSeries, Window
+from holter.rules.engine.lookback import Place, RecentData
+from holter.rules.patterns.collections import tested
 from holter.rules.sandbox.executor import ProcessLimits, SandboxExecutor
 from holter.rules.sandbox.sandboxed_rule import SandboxedRule, runs_in_sandbox
 from holter.schema.phases import BREAKDOWN
 from holter.schema.table import Table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from concurrent.futures import Executor
-
-    from numpy.typing import NDArray
-
-    from holter.evaluation.facts import FactsTracker
-    from holter.evaluation.status import RuleRun
-    from holter.rules import JobFacts
-    from holter.rules.engine.lookback import Place
 
 STEP_PHASES = (*(part for part in BREAKDOWN if part != "other"), "step", "compile")
 _PAST = -(2**62)
@@ -71,7 +65,8 @@ class Evaluator:
         self.judged = facts.start - 1 if judged is None else judged
         self.newest = 0
         """End of the newest row."""
-        self.looks = 0
+        self.evaluated = 0
+        """The number of evaluations of rules."""
         self._resumed = judged
         self._keep_steps = keep_steps
         self._steps_done = dict(steps_done or {})
@@ -146,14 +141,14 @@ class Evaluator:
         until = max(until, self.newest) if ended else until
         self._bring_steps(until)
         for moment in grid(self.facts.start, self.judged, until):
-            self._look(moment)
+            self._judge(moment)
         if ended:
-            self._look(max(until, self.judged), ended=True)
+            self._judge(max(until, self.judged), ended=True)
         starts = [run.judged_until for run in self.runs if run.judged_until is not None and not run.disabled]
         self._recent.forget(self.judged, min([self.judged, *starts]))
         self.facts.forget(self.judged)
 
-    def _look(self, moment: int, *, ended: bool = False) -> None:
+    def _judge(self, moment: int, *, ended: bool = False) -> None:
         elapsed = moment - self.facts.start
         due = [run for run in self.runs if not run.disabled and (ended or run.due(moment, elapsed))]
         if not due:  # the usual case in a long job
@@ -164,14 +159,14 @@ class Evaluator:
         # Sandboxed rules first, so that they run in parallel with the others.
         for run in due:
             if run.name in self._sandboxed:
-                self._sandboxed[run.name].ask(windows[run.name].start, moment, job)
+                self._sandboxed[run.name].start(windows[run.name].start, moment, job)
         for run in due:
             if run.name not in self._sandboxed:
-                run.look(windows[run.name])
+                run.evaluate(windows[run.name])
         for run in due:
             if run.name in self._sandboxed:
                 self._take(run, windows[run.name])
-        self.looks += len(due)
+        self.evaluated += len(due)
         self.judged = moment
 
     def _window(self, run: RuleRun, moment: int, job: JobFacts) -> Window:
@@ -189,7 +184,7 @@ class Evaluator:
     def _take(self, run: RuleRun, window: Window) -> None:
         """Take the result of a sandboxed rule; evaluate a slow rule less often, and stop one that hangs."""
         sandboxed = self._sandboxed[run.name]
-        outcome = sandboxed.answer()
+        outcome = sandboxed.result()
         if outcome.state is not None:
             run.state = outcome.state
         if outcome.seconds > sandboxed.limits.soft_s:
@@ -235,9 +230,7 @@ class Evaluator:
         if table not in self.reads:
             return
         if only is not None:
-            texts = rows[KEYS[table]].tolist()
-            known = {text: text in only for text in set(texts)}
-            chosen = np.fromiter(map(known.__getitem__, texts), bool, rows.rows)
+            chosen = tested(rows[KEYS[table]], only.__contains__)
             rows, ends = rows.where(chosen), ends[chosen]
         if self._resumed is None:
             self._add(table, rows, self.judged)

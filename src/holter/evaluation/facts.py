@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holter.rules import JobFacts
 from holter.rules.engine.job_facts import WARMUP_STEPS
+from holter.schema.table import Table, detail_of
 from holter.schema.tables import TABLES
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from numpy.typing import NDArray
-
-    from holter.schema.table import Table
-    from holter.store.trial import Trial
+from holter.store.documents import Document
+from holter.store.trial import Trial
 
 _DAY_NS = 24 * 3_600_000_000_000
 FAR_NS = _DAY_NS
@@ -29,9 +25,7 @@ LONGEST_NS = 1000 * _DAY_NS
 class FactsTracker:
     """Collects facts from rows; `at` returns the facts that were known at a moment."""
 
-    def __init__(
-        self, *, start: int, interval_ms: int, nodes: Mapping[str, Mapping[str, Any]], url: str = ""
-    ) -> None:
+    def __init__(self, *, start: int, interval_ms: int, nodes: Mapping[str, Document], url: str = "") -> None:
         self.start = start
         self.url = url
         self.interval_ms = interval_ms
@@ -72,7 +66,7 @@ class FactsTracker:
     def events(self, events: Table) -> None:
         """Take new events."""
         for row in events.where(events["kind"] == "process").to_rows():
-            if _detail(row["detail"]).get("role", "trainer") == "trainer":
+            if detail_of(row["detail"]).get("role", "trainer") == "trainer":
                 self.trainer = min(row["time"], self.trainer or row["time"])
 
     def forget(self, until: int) -> None:
@@ -98,7 +92,7 @@ class FactsTracker:
             url=self.url,
         )
 
-    def kept(self, moment: int) -> dict[str, Any]:
+    def kept(self, moment: int) -> Document:
         """Return the data for a restart; keys are texts, as in JSON."""
         return {
             "first": self.first,
@@ -108,7 +102,7 @@ class FactsTracker:
             "active": {str(r): when for r, when in self.at(moment).active.items()},
         }
 
-    def restore(self, kept: Mapping[str, Any]) -> None:
+    def restore(self, kept: Document) -> None:
         """Restore the result of `kept`."""
         first = kept.get("first")
         self.first = (first[0], first[1]) if first else None
@@ -118,30 +112,22 @@ class FactsTracker:
         self._active = {int(r): np.array([when]) for r, when in kept.get("active", {}).items()}
 
 
-def _detail(text: str) -> dict[str, Any]:
-    try:
-        detail = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return detail if isinstance(detail, dict) else {}
-
-
 def began(trial: Trial) -> int:
     """Return when a job began, ns since the epoch: the time in its manifest, unless its rows are far off."""
     manifest = trial.manifest
-    said = manifest.get("start") or manifest.get("created")
+    start = manifest.get("start") or manifest.get("created")
     oldest, newest = _rows(trial)
     if oldest is None:
         end = manifest.get("end")
-        far = said is None or (end is not None and end - said > FAR_NS)
-        return (end or 0) if far else said or 0
+        far = start is None or (end is not None and end - start > FAR_NS)
+        return (end or 0) if far else start or 0
     if newest is not None and newest - oldest > LONGEST_NS:
         days = (newest - oldest) // _DAY_NS
         raise ValueError(
             f"the rows of job {trial.folder.name} lie {days:,} days apart, so its times are damaged; "
             f"rules judge jobs of at most {LONGEST_NS // _DAY_NS:,} days"
         )
-    return oldest if said is None or abs(oldest - said) > FAR_NS else said
+    return oldest if start is None or abs(oldest - start) > FAR_NS else start
 
 
 def until(trial: Trial, newest: int) -> int:
@@ -151,11 +137,11 @@ def until(trial: Trial, newest: int) -> int:
         trial: The job.
         newest: The end of the newest row that was read, or the start of the job.
     """
-    said = trial.manifest.get("end")
-    if said is None:
+    end = trial.manifest.get("end")
+    if end is None:
         return newest
     latest = max(newest, _rows(trial)[1] or 0)
-    return latest if said - latest > FAR_NS else int(said)
+    return latest if end - latest > FAR_NS else int(end)
 
 
 def _rows(trial: Trial) -> tuple[int | None, int | None]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from holter.rules import Issue
 from holter.rules.engine.judging import finite
 from holter.schema.severity import SEVERITIES
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+from holter.store.documents import Document
 
 MAX_ISSUES = 100
 """The most issues of a rule that are kept; later ones are counted."""
@@ -45,7 +44,7 @@ class Finding:
         )
         self.last, self.resolved = moment, None
 
-    def shown(self) -> dict[str, Any]:
+    def shown(self) -> Document:
         """Return the issue with its status, as `evaluations.json` holds it."""
         issue = self.issue
         plain = {f.name: getattr(issue, f.name) for f in dataclasses.fields(issue)}
@@ -71,7 +70,7 @@ class Findings(dict[Key, Finding]):
             else:
                 self.more += issue.count
 
-    def settle(self, held: Iterable[Key], moment: int, window_ns: int, once: Collection[str] = ()) -> None:
+    def resolve(self, held: Iterable[Key], moment: int, window_ns: int, once: Collection[str] = ()) -> None:
         """Resolve issues that were not found for long enough, except codes in `once`."""
         held = set(held)
         for key, finding in self.items():
@@ -82,12 +81,12 @@ class Findings(dict[Key, Finding]):
             elif finding.resolved is None and moment - finding.last >= QUIET_WINDOWS * window_ns:
                 finding.resolved = moment
 
-    def kept(self) -> list[dict[str, Any]]:
-        """Return the data for a restart."""
+    def shown(self) -> list[Document]:
+        """Return the issues with their status, as `evaluations.json` holds them."""
         return [finding.shown() for finding in self.values()]
 
-    def restore(self, kept: Iterable[dict[str, Any]], more: int) -> None:
-        """Restore the result of `kept`."""
+    def restore(self, kept: Iterable[Document], more: int) -> None:
+        """Restore the result of `shown`."""
         names = {f.name for f in dataclasses.fields(Issue)}
         self.clear()
         self.more = more

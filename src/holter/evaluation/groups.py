@@ -6,12 +6,11 @@ no effect. This module groups the issues after all rules have run.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from holter.evaluation.status import RuleRun
+from holter.evaluation.status import RuleRun
+from holter.store.documents import Document
 
 ORDER = (
     "UnusedGPU",
@@ -54,7 +53,17 @@ _THROWS = ("spike", "followed")
 """Codes of gradient jumps that can move a loss; vanishing and clipped gradients cannot."""
 
 
-def shown(runs: Iterable[RuleRun]) -> list[dict[str, Any]]:
+class _Member(NamedTuple):
+    """An issue that may belong to a group; members are ordered by the place of their rule, then by begin."""
+
+    place: int
+    """The place of its rule in the list of rules that may have one cause."""
+    began: int
+    number: int
+    issue: Document
+
+
+def shown(runs: Iterable[RuleRun]) -> list[Document]:
     """Return the documents of rules, with their issues grouped."""
     rules = [run.shown() for run in runs]
     group(rules)
@@ -62,7 +71,7 @@ def shown(runs: Iterable[RuleRun]) -> list[dict[str, Any]]:
     return rules
 
 
-def _gather(rules: Sequence[dict[str, Any]]) -> None:
+def _gather(rules: Sequence[Document]) -> None:
     """Set the status of `ProfilerReport`, once the job has ended, from the rules that it reports on."""
     for report in rules:
         reported = report["details"].get("rules") if report["rule"] == "ProfilerReport" else None
@@ -74,7 +83,7 @@ def _gather(rules: Sequence[dict[str, Any]]) -> None:
             report["status_details"] = f"IssuesFound: by {', '.join(fired)}"
 
 
-def group(rules: Sequence[Mapping[str, Any]]) -> None:
+def group(rules: Sequence[Document]) -> None:
     """Give issues of one cause the same `group_id`, named after the most specific one.
 
     Rules about lost time have one cause when they overlap in time; rules about numbers, when they begin
@@ -86,71 +95,51 @@ def group(rules: Sequence[Mapping[str, Any]]) -> None:
     """
     _group_broken(rules)
     _group_jumps(rules)
-    waiting = sorted(
-        (
-            (ORDER.index(rule["rule"]), issue["time_start"], n, issue)
-            for rule in rules
-            if rule["rule"] in ORDER
-            for n, issue in enumerate(rule["issues"])
-            if issue["time_start"] is not None and issue["time_end"] is not None
-        ),
-        key=lambda one: one[:3],
-    )
+    waiting = [one for one in _members(rules, ORDER, "time") if one.issue["time_end"] is not None]
     while waiting:
-        (head_at, began, _, head), *rest = waiting
-        same = [one for one in rest if _together(head, one[3])]
-        if any(one[0] > head_at for one in same):
-            name = f"{ORDER[head_at]}-{began}"
-            for issue in (head, *(one[3] for one in same)):
-                issue["group_id"] = name
-                issue["caused_by"] = ORDER[head_at]
-        grouped = {id(one[3]) for one in same}
-        waiting = [one for one in rest if id(one[3]) not in grouped]
+        head, *rest = waiting
+        same = [one for one in rest if _together(head.issue, one.issue)]
+        if any(one.place > head.place for one in same):
+            _join(ORDER, head, same)
+        waiting = [one for one in rest if not _together(head.issue, one.issue)]
 
 
-def _group_broken(rules: Sequence[Mapping[str, Any]]) -> None:
-    order = (*BROKEN, *FOLLOW)
-    found = sorted(
-        (
-            (order.index(rule["rule"]), issue["step_start"], n, issue)
-            for rule in rules
-            if rule["rule"] in order
-            for n, issue in enumerate(rule["issues"])
-            if issue["step_start"] is not None
-        ),
-        key=lambda one: one[:3],
-    )
+def _group_broken(rules: Sequence[Document]) -> None:
+    found = _members(rules, (*BROKEN, *FOLLOW), "step")
     # An overflow that a gradient scaler skipped is not the cause of other issues.
-    heads = [one for one in found if one[0] < len(BROKEN) and one[3]["severity"] == "critical"]
-    if not heads:
-        return
-    head_at, began, _, head = heads[0]
-    same = [one[3] for one in found if one[3] is not head and one[1] >= began]
-    for issue in (head, *same) if same else ():
-        issue["group_id"] = f"{order[head_at]}-{began}"
-        issue["caused_by"] = order[head_at]
+    heads = [one for one in found if one.place < len(BROKEN) and one.issue["severity"] == "critical"]
+    for head in heads[:1]:
+        _join(BROKEN, head, [one for one in found if one is not head and one.began >= head.began])
 
 
-def _group_jumps(rules: Sequence[Mapping[str, Any]]) -> None:
-    norms, losses = (
-        [
-            issue
-            for rule in rules
-            if rule["rule"] == name
-            for issue in rule["issues"]
-            if issue["step_start"] is not None and issue["group_id"] is None
-        ]
-        for name in JUMPS
-    )
-    heads = [issue for issue in norms if issue.get("code") in _THROWS]
-    for head in sorted(heads, key=lambda issue: (issue["step_start"], issue["step_end"])):
-        begins, ends = head["step_start"], head["step_end"] + SOON
-        same = [i for i in losses if i["group_id"] is None and begins <= i["step_start"] <= ends]
-        for issue in (head, *same) if same else ():
-            issue["group_id"], issue["caused_by"] = f"{JUMPS[0]}-{begins}", JUMPS[0]
+def _group_jumps(rules: Sequence[Document]) -> None:
+    found = [one for one in _members(rules, JUMPS, "step") if one.issue["group_id"] is None]
+    heads = [one for one in found if one.place == 0 and one.issue.get("code") in _THROWS]
+    for head in sorted(heads, key=lambda one: (one.began, one.issue["step_end"])):
+        last = head.issue["step_end"] + SOON
+        losses = [one for one in found if one.place == 1 and one.issue["group_id"] is None]
+        _join(JUMPS, head, [one for one in losses if head.began <= one.began <= last])
 
 
-def _together(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def _members(rules: Sequence[Document], order: Sequence[str], axis: str) -> list[_Member]:
+    """Return the issues of some rules with a known begin in steps or time, in their order."""
+    found = [
+        _Member(order.index(rule["rule"]), issue[f"{axis}_start"], n, issue)
+        for rule in rules
+        if rule["rule"] in order
+        for n, issue in enumerate(rule["issues"])
+        if issue[f"{axis}_start"] is not None
+    ]
+    return sorted(found, key=lambda one: one[:3])
+
+
+def _join(order: Sequence[str], head: _Member, others: list[_Member]) -> None:
+    """Make a group of a cause and its consequences, if there are any."""
+    for one in (head, *others) if others else ():
+        one.issue["group_id"], one.issue["caused_by"] = f"{order[head.place]}-{head.began}", order[head.place]
+
+
+def _together(one: Document, other: Document) -> bool:
     """Return whether two issues overlap in time and are not on two different nodes."""
     nodes = {one["node"], other["node"]} - {None}
     overlap = one["time_start"] <= other["time_end"] and other["time_start"] <= one["time_end"]

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
 
 from holter.actions._dispatcher import Dispatcher
+from holter.actions._orders import ActionChoice
+from holter.evaluation.evaluator import Evaluator
+from holter.evaluation.facts import FactsTracker
 from holter.evaluation.groups import shown
+from holter.evaluation.status import RuleRun
+from holter.schema.table import Table
+from holter.store.documents import Document
+from holter.store.job import JobFolder
 from holter.store.writer import Writer
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from holter.evaluation.evaluator import Evaluator
-    from holter.evaluation.facts import FactsTracker
-    from holter.evaluation.status import RuleRun
-    from holter.schema.table import Table
-    from holter.store.job import JobFolder
-
 VERSION = 1
-KEPT = 3
+KEPT = 4
 """The version of the data for a restart; another version starts over."""
 _WIDEST_STEP_NS = 3_600_000_000_000
 """A restart does not read rows since the last step of a rank if that step is older than this."""
@@ -38,12 +36,12 @@ class Progress:
         folder: JobFolder,
         *,
         record: bool = True,
-        actions: Sequence[Mapping[str, Any]] = (),
-        rules: Sequence[Mapping[str, Any]] = (),
+        actions: Sequence[ActionChoice] = (),
+        rules: Sequence[Document] = (),
     ) -> None:
         self.folder = folder
         self.record = record
-        self.before: dict[str, Any] = folder.evaluations() if record else {}
+        self.before: Document = folder.evaluations() if record else {}
         kept = self.before.get("actions")
         self.actions = Dispatcher.of(folder, actions if record else (), rules, kept)
         self._writers: dict[str, Writer] = {}
@@ -94,7 +92,7 @@ class Progress:
         others = [
             r for r in self.before.get("rules") or [] if isinstance(r, dict) and r.get("name") not in here
         ]
-        document: dict[str, Any] = {
+        document: Document = {
             "schema": VERSION,
             "updated": time.time_ns(),
             "pid": os.getpid(),
@@ -114,14 +112,14 @@ class Progress:
             # Only now, so that an action's receiver finds the issue in the store.
             self.actions.offer(document["rules"])
 
-    def settle(self, patience_s: float, *, last: bool) -> None:
+    def finish_actions(self, patience_s: float, *, last: bool) -> None:
         """Wait for the running actions and write their results."""
         self.actions.offer(self.before.get("rules") or ())
         self.actions.close(patience_s, last=last)
         if self.actions.changed:
             self._write(self.before)
 
-    def _write(self, document: dict[str, Any]) -> bool:
+    def _write(self, document: Document) -> bool:
         self.actions.annotate(document.get("rules") or ())
         if state := self.actions.state() or self.before.get("actions"):
             document["actions"] = state
@@ -132,11 +130,11 @@ class Progress:
         self.before = document
         return True
 
-    def cost(self, evaluator: Evaluator) -> dict[str, Any]:
+    def cost(self, evaluator: Evaluator) -> dict[str, float]:
         """Return the cost of the evaluation so far, with earlier runs."""
         return {
             "cpu_s": round(self._cost.get("cpu_s", 0.0) + time.process_time() - self._began, 3),
-            "looks": self._cost.get("looks", 0) + evaluator.looks,
+            "looks": self._cost.get("looks", 0) + evaluator.evaluated,
             "late_spans": self._cost.get("late_spans", 0) + evaluator.late_spans,
         }
 

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from holter.rules import Rule
+from holter.rules import Rule
 
 SECOND = 1_000_000_000
-EARLY_S, EARLY_EVERY_S = 60, 2
-"""In the first minute rules are evaluated every two seconds, so that short jobs are judged …"""
-EVERY_S = 10
-"""… afterwards every ten seconds of data …"""
-OLDER = 0.01
-"""… in a long job at intervals of this share of its age …"""
-LONGEST_S = 120
-"""… but at least every two minutes."""
+EARLY_S, EARLY_EVERY_S, EVERY_S = 60, 2, 10
+"""Rules are evaluated every 2 s in the first 60 s, so that short jobs are judged, and then every 10 s."""
+OLDER, LONGEST_S = 0.01, 120
+"""In a long job the interval grows with this share of the job's age, up to this length."""
 LONGEST_CRITICAL_S = 30
 """The longest interval of rules whose issues are critical."""
 

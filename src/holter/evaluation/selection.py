@@ -5,17 +5,27 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from holter.evaluation.status import RuleRun
-from holter.parameters import BOOLEANS, nearest
+from holter.parameters import BadParameter, checked, parameter, split_options, suggestion
 from holter.rules import BadRule, Rule, catalogue, find
 from holter.rules.own.files import split_reference
 from holter.rules.own.when import WHEN
+from holter.store.documents import Document
 
 PACK = "pack:"
 Choice = str | Mapping[str, Any] | Rule
 """A rule as a user writes it, as a manifest holds it, or as an object."""
+
+
+@dataclass
+class _RunOptions:
+    """Options of every rule besides its own parameters."""
+
+    on_first_fire: str = parameter("go_on", choices=("go_on", "stop"))
+    strict_coverage: bool = parameter(False)
 
 
 def packs() -> dict[str, list[str]]:
@@ -75,7 +85,7 @@ def _brought(run: RuleRun) -> list[RuleRun]:
     return [RuleRun(type(rule).__name__, rule, run.defaults) for rule in run.rule.brings()]
 
 
-def documents(runs: Iterable[RuleRun]) -> list[dict[str, Any]]:
+def documents(runs: Iterable[RuleRun]) -> list[Document]:
     """Return rules as a job's manifest holds them; `choose` reads it."""
     return [
         {
@@ -90,7 +100,7 @@ def documents(runs: Iterable[RuleRun]) -> list[dict[str, Any]]:
     ]
 
 
-def stored(rules: Any, own: Sequence[Mapping[str, Any]] = ()) -> tuple[list[RuleRun], list[str]]:
+def stored(rules: Any, own: Sequence[Document] = ()) -> tuple[list[RuleRun], list[str]]:
     """Make the rules in a manifest. A store to which others can write must not run code.
 
     So only rules of the catalogue and expressions are made, and rules of files that this command line names.
@@ -106,7 +116,7 @@ def stored(rules: Any, own: Sequence[Mapping[str, Any]] = ()) -> tuple[list[Rule
         BadRule: An unknown rule or parameter, or a value out of range.
     """
     mine = {str(rule.get("rule")) for rule in own}
-    kept: list[Mapping[str, Any]] = []
+    kept: list[Document] = []
     left_out: list[str] = []
     for rule in rules if isinstance(rules, list) else ():
         if not isinstance(rule, dict) or not isinstance(rule.get("parameters") or {}, dict):
@@ -128,24 +138,7 @@ def stored(rules: Any, own: Sequence[Mapping[str, Any]] = ()) -> tuple[list[Rule
 def split(text: str) -> tuple[str, dict[str, str]]:
     """Split `NAME:k=v,k=v` into the name and the parameters; a value in brackets may hold commas."""
     name, rest = _named(text)
-    given: dict[str, str] = {}
-    depth, piece = 0, ""
-    for letter in [*rest, ","]:
-        depth += (letter in "[(") - (letter in "])")
-        if letter != "," or depth > 0:
-            piece += letter
-            continue
-        if piece.strip():
-            key, equals, value = piece.partition("=")
-            if not equals or not key.strip():
-                raise BadRule(
-                    f"rule {name.strip()}: {piece.strip()!r} is no parameter; write NAME:key=value,key=value"
-                )
-            if key.strip() in given:
-                raise BadRule(f"rule {name.strip()}: parameter {key.strip()!r} is given twice")
-            given[key.strip()] = value.strip()
-        piece = ""
-    return name.strip(), given
+    return name.strip(), split_options(rest, f"rule {name.strip()}", "parameter", BadRule)
 
 
 def _named(text: str) -> tuple[str, str]:
@@ -171,33 +164,22 @@ def _runs(choice: Choice, defaults: str, files: Container[str] | None) -> list[R
     options = {
         key: given.pop(key, choice.get(key)) for key in ("defaults", "on_first_fire", "strict_coverage")
     }
-    own = str(options["defaults"] or defaults)
+    own = str(options.pop("defaults") or defaults)
     # A manifest holds every parameter; then the profile has no effect.
     whole = set(given) == {field.name for field in dataclasses.fields(rule)}
     made = rule(**given) if whole else rule.of(given, defaults=own)
     run = RuleRun(str(choice.get("name") or rule.__name__), made, own)
-    return [_with_options(run, options["on_first_fire"], options["strict_coverage"])]
-
-
-def _with_options(run: RuleRun, on_first_fire: Any, strict_coverage: Any) -> RuleRun:
-    if on_first_fire is not None:
-        if on_first_fire not in ("go_on", "stop"):
-            raise BadRule(f"{run.name}: on_first_fire={on_first_fire!r} is not valid; it takes go_on or stop")
-        run.on_first_fire = on_first_fire
-    if strict_coverage is not None:
-        text = str(strict_coverage).strip().casefold()
-        if text not in BOOLEANS:
-            raise BadRule(
-                f"{run.name}: strict_coverage={strict_coverage!r} is not valid; it takes true or false"
-            )
-        run.strict_coverage = BOOLEANS[text]
-    return run
+    for name, value in options.items():
+        if value is not None:
+            try:
+                setattr(run, name, checked(_RunOptions, name, value))
+            except BadParameter as error:
+                raise BadRule(f"{run.name}: {error}") from None
+    return [run]
 
 
 def _pack(name: str, defaults: str) -> list[RuleRun]:
     known = packs()
     if name not in known:
-        near = nearest(name, known)
-        hint = f"did you mean {near!r}? there are" if near else "there are"
-        raise BadRule(f"no pack {name!r}; {hint}: {', '.join(known)}")
+        raise BadRule(f"no pack {name!r}; {suggestion(name, known)}there are: {', '.join(known)}")
     return [RuleRun(rule, find(rule).of(defaults=defaults), defaults) for rule in known[name]]

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 
-from holter.evaluation.evaluator import KEYS, STEP_PHASES
+from holter.evaluation.evaluator import KEYS, STEP_PHASES, Evaluator
 from holter.evaluation.schedule import EARLY_EVERY_S, SECOND
 from holter.rules import SampleSeries
+from holter.rules.engine.lookback import Place
+from holter.schema.table import Table
 from holter.schema.tables import TABLES
+from holter.store.follow import Follow
+from holter.store.trial import Trial
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.evaluation.evaluator import Evaluator
-    from holter.rules.engine.lookback import Place
-    from holter.schema.table import Table
-    from holter.store.follow import Follow
-    from holter.store.trial import Trial
-
-ROWS = 200_000
-"""The rows of a running job per batch, about …"""
-AT_ONCE = 1_000_000
-"""… and of a finished job, about."""
+ROWS, AT_ONCE = 200_000, 1_000_000
+"""The approximate number of rows per batch, of a running and of a finished job."""
 SHORTEST_NS = 10_000_000_000
 SETTLE_NS = 2_000_000_000
 """The longest delay between the files of two processes for rows of the same time."""

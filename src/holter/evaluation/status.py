@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from holter.evaluation.findings import Findings
 from holter.evaluation.schedule import spacing
+from holter.rules import Issue, Lookback, Reason, Rule, Window
 from holter.rules.engine.judging import Judgement, finite, judge
 from holter.schema.masking import masked_text
 from holter.schema.severity import SEVERITIES
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from holter.rules import Issue, Lookback, Reason, Rule, Window
+from holter.store.documents import Document
 
 Status = Literal["InProgress", "NoIssuesFound", "IssuesFound", "Stopping", "Stopped", "Error"]
 
@@ -24,6 +22,11 @@ MAX_FAILURES = 3
 MAX_DETAILS = 1024
 MAX_THINNED = 32
 """A slow rule skips at most all but every so-many-th evaluation."""
+_KEPT = (
+    *("judged_until", "evaluations", "covered", "triggered", "points", "failures", "faults", "thinned"),
+    *("reason", "lack", "have", "need", "steps", "tensors", "state", "error"),
+)
+"""The fields that a restart takes over as they are."""
 
 
 @dataclass(slots=True)
@@ -48,8 +51,8 @@ class RuleRun:
     need: float | None = None
     findings: Findings = field(default_factory=Findings)
     streaks: dict[tuple[Any, ...], int] = field(default_factory=dict)
-    _details: dict[str, Any] | Callable[[], dict[str, Any]] = field(default_factory=dict)
-    state: dict[str, Any] = field(default_factory=dict)
+    _details: Document | Callable[[], Document] = field(default_factory=dict)
+    state: Document = field(default_factory=dict)
     failures: int = 0
     """The number of exceptions in a row."""
     faults: int = 0
@@ -75,7 +78,7 @@ class RuleRun:
         self.lookback, self._between = self.rule.lookback, spacing(self.rule)
 
     @property
-    def details(self) -> dict[str, Any]:
+    def details(self) -> Document:
         """The last statistics of the rule, as JSON can hold them."""
         given = self._details
         if callable(given):
@@ -84,7 +87,7 @@ class RuleRun:
             except Exception:  # an error of the rule must not stop the evaluation
                 given = self._details = {}
                 self.faults, self.error = self.faults + 1, masked_text(traceback.format_exc())
-        found: dict[str, Any] = finite(given)
+        found: Document = finite(given)
         return found
 
     @property
@@ -133,7 +136,7 @@ class RuleRun:
         since = moment if self.judged_until is None else moment - self.judged_until
         return since >= self._between(elapsed) * self.thinned
 
-    def look(self, window: Window) -> None:
+    def evaluate(self, window: Window) -> None:
         """Let the rule judge one window, in this process; an exception becomes its error."""
         self.take(judge(self.name, self.rule, window), window)
 
@@ -165,9 +168,9 @@ class RuleRun:
         self.triggered += bool(due)
         self.findings.take(due, window.end)
         if self._resolves and (judgement.points or judgement.found or judgement.lack is None):
-            look = max(self._between(window.end - window.job.start), window.end - (before or window.end))
+            interval = max(self._between(window.end - window.job.start), window.end - (before or window.end))
             reach = round((self.lookback.seconds or 0.0) * 1e9)
-            self.findings.settle(held, window.end, max(look, reach), self._reported_once)
+            self.findings.resolve(held, window.end, max(interval, reach), self._reported_once)
 
     @property
     def _resolves(self) -> bool:
@@ -176,9 +179,9 @@ class RuleRun:
         A rule with a lookback judges the same data repeatedly; a rule that sees only new rows may report a
         problem once, so a later evaluation without it proves nothing.
         """
-        look = self.lookback
-        looks_back = (look.seconds or look.steps or look.readings) is not None
-        return looks_back and getattr(type(self.rule), "tells_once", False) is not True
+        reach = self.lookback
+        overlap = (reach.seconds or reach.steps or reach.readings) is not None
+        return overlap and getattr(type(self.rule), "tells_once", False) is not True
 
     @property
     def _reported_once(self) -> tuple[str, ...]:
@@ -197,7 +200,7 @@ class RuleRun:
             self.steps = (min(first, judgement.steps[0]), max(last, judgement.steps[1]))
         self.tensors = max(self.tensors, judgement.tensors)
 
-    def shown(self) -> dict[str, Any]:
+    def shown(self) -> Document:
         """Return the public document of the rule, as `evaluations.json` holds it under `rules`."""
         return {
             "name": self.name,
@@ -221,42 +224,32 @@ class RuleRun:
                 "lacking": self.lack,
                 "every_nth": self.thinned,
             },
-            "issues": [finding.shown() for finding in self.findings.values()],
+            "issues": self.findings.shown(),
             "more_issues": self.findings.more,
             "details": self.details,
             "error": self.error or None,
         }
 
-    def kept(self) -> dict[str, Any]:
+    def kept(self) -> Document:
         """Return the data for a restart, as `evaluations.json` holds it under `progress`."""
         return {
             "rule": type(self.rule).__name__,
             "parameters": self.rule.values(),
-            "judged_until": self.judged_until,
-            "phase": self.phase,
-            "counts": [self.evaluations, self.covered, self.triggered, self.points],
-            "failures": [self.failures, self.faults, self.thinned],
-            "lack": [self.reason, self.lack, self.have, self.need],
-            "read": [self.steps, self.tensors],
-            "issues": self.findings.kept(),
+            "values": {name: getattr(self, name) for name in _KEPT},
+            "issues": self.findings.shown(),
             "more": self.findings.more,
             "streaks": [[list(key), count] for key, count in self.streaks.items()],
             "details": self.details,
-            "state": self.state,
-            "error": self.error,
         }
 
-    def restore(self, kept: dict[str, Any]) -> bool:
+    def restore(self, kept: Document) -> bool:
         """Continue a run of the same rule with the same parameters; returns false if it was another rule."""
         if kept.get("rule") != type(self.rule).__name__ or kept.get("parameters") != self.rule.values():
             return False
-        self.judged_until = kept["judged_until"]
-        self.evaluations, self.covered, self.triggered, self.points = kept["counts"]
-        self.failures, self.faults, self.thinned = kept["failures"]
-        self.reason, self.lack, self.have, self.need = kept["lack"]
-        steps, self.tensors = kept["read"]
-        self.steps = (steps[0], steps[1]) if steps else None
+        for name in _KEPT:
+            setattr(self, name, kept["values"][name])
+        self.steps = (self.steps[0], self.steps[1]) if self.steps else None
         self.findings.restore(kept["issues"], kept["more"])
         self.streaks = {tuple(key): count for key, count in kept["streaks"]}
-        self._details, self.state, self.error = kept["details"], kept["state"], kept["error"]
+        self._details = kept["details"]
         return True

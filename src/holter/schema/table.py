@@ -5,6 +5,7 @@ Imports numpy, so nothing of the recorder may import this module.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,8 @@ _DTYPES: dict[str, Any] = {
     "DOUBLE": np.float64,
     "VARCHAR": object,
 }
+Row = dict[str, Any]
+"""One row of a table as plain values, by the names of the columns."""
 
 
 class Table:
@@ -143,7 +146,7 @@ class Table:
             return self  # as rows in the order of time are
         return self.where(np.lexsort([self[name] for name in reversed(by)]))
 
-    def to_rows(self) -> Iterator[dict[str, Any]]:
+    def to_rows(self) -> Iterator[Row]:
         """Yield the rows as plain Python values."""
         columns = self.columns
         for values in zip(*(column.tolist() for column in columns.values()), strict=True):
@@ -151,6 +154,19 @@ class Table:
 
     def __repr__(self) -> str:
         return f"Table({self.rows} rows: {', '.join(self.names)})"
+
+
+Detail = dict[str, Any]
+"""The detail of an event; its keys depend on the kind of the event."""
+
+
+def detail_of(text: str) -> Detail:
+    """Return the detail of an event from its column; nothing for a text that is no JSON object."""
+    try:
+        found = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def repeated(text: str, rows: int) -> NDArray[Any]:

@@ -142,5 +142,5 @@ def test_parts_of_a_loss_are_not_judged_unless_asked_for():
     fared = run(LossSpike(), scalars=loss)
     assert (fared.issues, fared.reason) == ({}, "no_input")
     assert judged(LossSpike(names="loss_G"), scalars=loss)
-    with pytest.raises(BadRule, match="no pattern"):
+    with pytest.raises(BadRule, match="not a regular expression"):
         LossSpike(names="(")

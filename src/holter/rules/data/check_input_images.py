@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from holter.rules import BadRule, Window, parameter
+from holter.rules import BadRule, Window, parameter, rule_class
+from holter.rules.engine.step_rows import StepRows
 from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensor_values import contents, shape, shaped
 from holter.rules.patterns.tensors import TensorRule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from holter.rules.engine.step_rows import StepRows
+from holter.schema.table import Row
 
 RAW = 50.0
 """A pixel above this is unscaled: its range is 0 to 255."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class CheckInputImages(TensorRule):
     """Channels of the input images have a mean far from 0, or a standard deviation far from 1."""
 
     reads = ("tensors", "tensor_values")
-    description = "input images are not normalised"
     formula = (
         "over all images so far: |mean of a channel| > threshold_mean; modern: or its standard deviation "
         "outside threshold_std, or a pixel above 50"
@@ -80,7 +75,10 @@ class CheckInputImages(TensorRule):
                     window.insufficient("shape_missing", text)
                 continue
             if self.pixel_range_check and row["max"] > RAW:
-                yield self._finding(row, "largest pixel", float(row["max"]), ">", RAW, "raw")
+                largest = float(row["max"])
+                yield TensorFinding(
+                    row["name"], "largest pixel", largest, ">", RAW, code="raw", role=row["role"]
+                )
             tensor = shaped(kinds)
             new = self._channels(row) if tensor is None else self._moments(tensor)
             # Of each channel: elements, sum, sum of squares.
@@ -105,44 +103,23 @@ class CheckInputImages(TensorRule):
             np.float64
         )
 
-    def _channels(self, row: dict[str, Any]) -> NDArray[np.float64]:
+    def _channels(self, row: Row) -> NDArray[np.float64]:
         """Return what is known without the pixels: all channels as one; is its mean off, some one is."""
         count, mean = float(row["finite"]), float(row["mean"])
         return np.array([[count, count * mean, count * (float(row["std"]) ** 2 + mean**2)]])
 
-    def _judged(self, row: dict[str, Any], sums: NDArray[np.float64]) -> Iterator[TensorFinding]:
+    def _judged(self, row: Row, sums: NDArray[np.float64]) -> Iterator[TensorFinding]:
         count = np.maximum(sums[:, 0], 1.0)
         mean = sums[:, 1] / count
         std = np.sqrt(np.maximum(sums[:, 2] / count - mean**2, 0.0))
+        name, role, worst = row["name"], row["role"], float(np.abs(mean).max())
         channels = {"channel_means": mean.tolist(), "channel_stds": std.tolist()}
-        worst = float(np.abs(mean).max())
-        if worst > self.threshold_mean:
-            yield self._finding(
-                row, "largest |mean| of a channel", worst, ">", self.threshold_mean, "mean", channels
-            )
-        if self.threshold_std is None:
-            return
-        low, high = self.threshold_std
-        if std.min() < low:
-            yield self._finding(
-                row, "least deviation of a channel", float(std.min()), "<", low, "std", channels
-            )
-        elif std.max() > high:
-            yield self._finding(
-                row, "largest deviation of a channel", float(std.max()), ">", high, "std", channels
-            )
-
-    def _finding(
-        self,
-        row: dict[str, Any],
-        what: str,
-        value: float,
-        comparator: str,
-        limit: float,
-        code: str,
-        more: dict[str, Any] | None = None,
-    ) -> TensorFinding:
-        return TensorFinding(
-            tensor=row["name"], what=what, value=value, comparator=comparator, threshold=limit, code=code,
-            role=row["role"], more=more or {},
-        )  # fmt: skip
+        found = [("largest |mean|", worst, ">", self.threshold_mean, "mean")]
+        if self.threshold_std is not None:
+            low, high = self.threshold_std
+            found.append(("least deviation", float(std.min()), "<", low, "std"))
+            found += [("largest deviation", float(std.max()), ">", high, "std")] if std.min() >= low else []
+        for what, value, comparator, limit, code in found:
+            if (value > limit) if comparator == ">" else (value < limit):
+                what = f"{what} of a channel"
+                yield TensorFinding(name, what, value, comparator, limit, "", code, role, more=channels)

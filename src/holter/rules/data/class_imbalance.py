@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
 
 import numpy as np
 
-from holter.rules import Window, parameter
-from holter.rules.patterns.labels import MOST_CLASSES, LabelRule
+from holter.rules import Window, parameter, rule_class
+from holter.rules.engine.step_rows import StepRows
+from holter.rules.patterns.labels import MOST_CLASSES, LabelRule, Patterns
 from holter.rules.patterns.tensor_issues import TensorFinding
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.rules.engine.step_rows import StepRows
 
 LEAST_SAMPLES, SAMPLES_A_CLASS = 500, 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class ClassImbalance(LabelRule):
     """Some classes are far rarer than others, or are rarely predicted right."""
 
-    description = "class sizes are uneven, or a class is badly predicted"
     formula = (
         "over all labels so far: labels of the largest class / labels of the smallest > "
         "threshold_imbalance, or wrong predictions / labels of a class > threshold_misprediction"
@@ -54,13 +48,9 @@ class ClassImbalance(LabelRule):
     num_classes: int | None = parameter(None, low=2)
     """Number of classes, so that a class without labels counts; none = the classes that occur."""
 
-    def label_patterns(self) -> tuple[str, ...] | None:
-        """Return the patterns that find labels by name."""
-        return self.tensor_regex if self.labels_regex is None else self.labels_regex
-
-    def prediction_patterns(self) -> tuple[str, ...] | None:
-        """Return the patterns that find predictions by name."""
-        return self.predictions_regex
+    def name_patterns(self) -> tuple[Patterns, Patterns]:
+        """Return the patterns that find labels and predictions by name."""
+        return self.tensor_regex if self.labels_regex is None else self.labels_regex, self.predictions_regex
 
     def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
         """Add to the counts of each class; judge them once there are enough."""
@@ -100,11 +90,9 @@ class ClassImbalance(LabelRule):
         least = min(sorted(sizes), key=lambda label: sizes[label])
         ratio = max(sizes.values()) / sizes[least] if sizes[least] else float("inf")
         if ratio > self.threshold_imbalance:
-            more: dict[str, Any] = {"smallest_class": least, "labels": dict(sorted(sizes.items())[:100])}
-            yield TensorFinding(
-                tensor=tensor, what="largest / smallest class", value=ratio, comparator=">",
-                threshold=self.threshold_imbalance, code="imbalance", role="labels", more=more,
-            )  # fmt: skip
+            more = {"smallest_class": least, "labels": dict(sorted(sizes.items())[:100])}
+            what, limit = "largest / smallest class", self.threshold_imbalance
+            yield TensorFinding(tensor, what, ratio, ">", limit, code="imbalance", role="labels", more=more)
         wrong = {
             label: _least(errors, judged) if self.certain else errors / judged
             for label, (_, judged, errors) in counts.items()
@@ -113,11 +101,11 @@ class ClassImbalance(LabelRule):
         bad = {label: share for label, share in sorted(wrong.items()) if share > self.threshold_misprediction}
         if bad:
             worst = max(bad, key=lambda label: bad[label])
+            what, limit = f"share of class {worst} that is predicted wrong", self.threshold_misprediction
+            classes = {"classes": dict(list(bad.items())[:100])}
             yield TensorFinding(
-                tensor=tensor, what=f"share of class {worst} that is predicted wrong", value=bad[worst],
-                comparator=">", threshold=self.threshold_misprediction, code="misprediction", role="labels",
-                more={"classes": dict(list(bad.items())[:100])},
-            )  # fmt: skip
+                tensor, what, bad[worst], ">", limit, code="misprediction", role="labels", more=classes
+            )
 
 
 def _least(errors: int, judged: int) -> float:

@@ -3,32 +3,25 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
-from holter.rules import Window, parameter
-from holter.rules.patterns.labels import LabelRule
+from holter.rules import Window, parameter, rule_class
+from holter.rules.engine.step_rows import StepRows
+from holter.rules.patterns.labels import LabelRule, Patterns
 from holter.rules.patterns.tensor_issues import TensorFinding
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from holter.rules.engine.step_rows import StepRows
 
 MOST = 1024
 """Largest number of classes of a matrix."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class Confusion(LabelRule):
     """Too few labels of a class are predicted right, or too many of them as another class."""
 
     severity = "info"
-    description = "the model confuses classes more often than allowed"
     formula = (
         "with C[label, prediction]: C[i, i] / sum < min_diag, or C[j, i] / sum > max_off_diag; the sum is "
         "over the column, the row, or each in turn (normalize)"
@@ -58,18 +51,16 @@ class Confusion(LabelRule):
     normalize: str = parameter("both", classic="column", choices=("column", "row", "both"))
     """Shares of each prediction (column), of each label (row), or both."""
 
-    def label_patterns(self) -> tuple[str, ...] | None:
-        """Return the patterns that find labels by name."""
-        if self.labels is None:
-            return self.tensor_regex
-        return self._patterns(self.labels, self.labels_collection)
-
-    def prediction_patterns(self) -> tuple[str, ...] | None:
-        """Return the patterns that find predictions by name."""
-        return self._patterns(self.predictions, self.predictions_collection)
-
-    def _patterns(self, name: str | None, collection: str) -> tuple[str, ...] | None:
-        return None if name is None else (f"^{re.escape(name)}$", f"^{re.escape(collection)}$")
+    def name_patterns(self) -> tuple[Patterns, Patterns]:
+        """Return the patterns that find labels and predictions by name."""
+        labels, predictions = (
+            None if name is None else (f"^{re.escape(name)}$", f"^{re.escape(collection)}$")
+            for name, collection in (
+                (self.labels, self.labels_collection),
+                (self.predictions, self.predictions_collection),
+            )
+        )
+        return labels or self.tensor_regex, predictions
 
     def judge(self, window: Window, at: StepRows) -> Iterator[TensorFinding]:
         """Count pairs of label and prediction; judge them once there are enough of each class."""
@@ -111,6 +102,7 @@ class Confusion(LabelRule):
     def _judged(self, matrix: NDArray[np.float64], tensor: str) -> Iterator[TensorFinding]:
         ways = {"column": (0,), "row": (1,), "both": (0, 1)}[self.normalize]
         for axis in ways:
+            by = "by_label" if axis else "by_prediction"
             sums = matrix.sum(axis=axis)
             shares = matrix / np.maximum(np.expand_dims(sums, axis), 1.0)
             # A class that has labels but is never predicted is never right in either direction.
@@ -119,18 +111,15 @@ class Confusion(LabelRule):
             worst = int(right.argmin())
             if self.min_diag is not None and right[worst] < self.min_diag:
                 what = f"share of class {worst} that is predicted right"
-                yield self._finding(tensor, what, right[worst], "<", self.min_diag, f"diagonal_{axis}")
+                code = f"diagonal_{by}"
+                yield TensorFinding(
+                    tensor, what, float(right[worst]), "<", self.min_diag, code=code, role="labels"
+                )
             off = shares * (1 - np.eye(len(shares)))
             label, guess = (int(i) for i in np.unravel_index(off.argmax(), off.shape))
             if self.max_off_diag is not None and off[label, guess] > self.max_off_diag:
                 what = f"share of class {label} predicted as class {guess}"
-                yield self._finding(tensor, what, off[label, guess], ">", self.max_off_diag, f"off_{axis}")
-
-    def _finding(
-        self, tensor: str, what: str, value: Any, comparator: str, limit: float, code: str
-    ) -> TensorFinding:
-        by = "by_label" if code.endswith("1") else "by_prediction"
-        return TensorFinding(
-            tensor=tensor, what=what, value=float(value), comparator=comparator, threshold=limit,
-            code=f"{code[:-2]}_{by}", role="labels",
-        )  # fmt: skip
+                share = float(off[label, guess])
+                yield TensorFinding(
+                    tensor, what, share, ">", self.max_off_diag, code=f"off_{by}", role="labels"
+                )

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
 from holter.analysis.verdict.evidence import counted
-from holter.rules import Issue, Rule, Severity, Window, parameter
+from holter.rules import Issues, Rule, Window, parameter, rule_class
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.layers import PARAMETERS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.schema.table import Table
+from holter.rules.patterns.logged import trained
+from holter.schema.table import Table
 
 _COLUMNS = ("name", "role", "fingerprint")
 _KEPT = 5000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class DataRepeat(Rule):
     """Data-parallel ranks receive the same batch at one step, or batches repeat in the same order."""
 
     reads = ("tensors",)
-    description = "ranks or epochs see the same batches again"
     formula = (
         "the same fingerprint of a model input on two ranks at `steps` saved steps in a row: warning when "
         "their weights are equal, note when the weights are unknown; `again` saved batches in a row that "
@@ -40,13 +33,13 @@ class DataRepeat(Rule):
     again: int = parameter(5, low=2, unit="saved steps")
     """Number of saved batches in a row that must repeat earlier ones in the same order."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Compare the fingerprints of each saved step."""
         state, new = window.state, window.new("tensors")
         roles = new["role"].astype(str)
         inputs = np.char.startswith(roles, "model_input") | (roles == "token_ids")
-        training = (new["mode"] != "eval") & (new["mode"] != "predict") & (new["fingerprint"] != 0)
-        rows = new.where(training & (inputs | np.isin(roles, PARAMETERS)))
+        printed = trained(new) & (new["fingerprint"] != 0)
+        rows = new.where(printed & (inputs | np.isin(roles, PARAMETERS)))
         for one in complete_steps(rows, state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
             for step, at in one.steps():
                 yield from self._step(window, step, at)
@@ -55,7 +48,7 @@ class DataRepeat(Rule):
                 "no_input", "no fingerprints of model inputs are recorded; use --save inputs@10"
             )
 
-    def _step(self, window: Window, step: int, rows: Table) -> Iterator[Issue]:
+    def _step(self, window: Window, step: int, rows: Table) -> Issues:
         state = window.state
         prints: dict[str, dict[str, int]] = {}
         weights: dict[int, dict[str, int]] = {}
@@ -74,36 +67,36 @@ class DataRepeat(Rule):
             before = last.get(name, {})
             fresh = {r: p for r, p in by_rank.items() if r in before and before[r] != p}
             last[name] = by_rank
-            yield from self._ranks(step, name, fresh, state)
-            yield from self._order(step, name, fresh, state)
+            yield from self._ranks(window, step, name, fresh)
+            yield from self._order(window, step, name, fresh)
 
-    def _ranks(self, step: int, name: str, fresh: dict[str, int], state: dict[str, Any]) -> Iterator[Issue]:
-        streaks: dict[str, int] = state.setdefault("streaks", {})
+    def _ranks(self, window: Window, step: int, name: str, fresh: dict[str, int]) -> Issues:
+        streaks: dict[str, int] = window.state.setdefault("streaks", {})
         by_print: dict[int, list[int]] = {}
         for rank, fingerprint in fresh.items():
             by_print.setdefault(fingerprint, []).append(int(rank))
         same = sorted(rank for ranks in by_print.values() if len(ranks) > 1 for rank in ranks)
         streaks[name] = streaks.get(name, 0) + 1 if same else 0
-        replicas = state.get("replicas")
+        replicas = window.state.get("replicas")
         if streaks[name] < self.steps or replicas is False:
             return
-        severity: Severity = "warning" if replicas else "info"
         yield self.issue(
             f"ranks {', '.join(map(str, same))} trained on the same batch at step {step}",
             code="ranks",
-            severity=severity,
+            severity="warning" if replicas else "info",
             tensor=name,
             step_start=step,
             step_end=step,
             evidence={"ranks": same, "weights_are_the_same": replicas},
         )
 
-    def _order(self, step: int, name: str, fresh: dict[str, int], state: dict[str, Any]) -> Iterator[Issue]:
+    def _order(self, window: Window, step: int, name: str, fresh: dict[str, int]) -> Issues:
         """Check whether the lowest rank's batches repeat an earlier order."""
         if not fresh:
             return
         rank = min(fresh, key=int)
-        one = state.setdefault("orders", {}).setdefault(name, {"rank": rank, "seen": {}, "lag": 0, "run": 0})
+        orders = window.state.setdefault("orders", {})
+        one = orders.setdefault(name, {"rank": rank, "seen": {}, "lag": 0, "run": 0})
         if one["rank"] != rank:
             return
         fingerprint = str(fresh[rank])

@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import numpy as np
 
-from holter.rules import BadRule, Window, parameter
+from holter.rules import BadRule, Window, parameter, rule_class
+from holter.rules.engine.step_rows import StepRows
 from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensor_values import contents
 from holter.rules.patterns.tensors import TensorRule
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
-    from holter.rules.engine.step_rows import StepRows
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class NLPSequenceRatio(TensorRule):
     """A token without information, such as padding, takes up too much of the input."""
 
     reads = ("tensors", "tensor_values")
-    description = "batches contain too many padding or unknown tokens"
     formula = "100 x tokens of a value / all tokens of the last batches > the threshold of that value"
     advice = (
         "Batch sequences of similar length, or pack several into one. For unknown tokens check the "
@@ -78,7 +72,5 @@ class NLPSequenceRatio(TensorRule):
         ):
             share = 100.0 * count / counts[-1]
             if share > limit:
-                yield TensorFinding(
-                    tensor=name, what=f"share of token {value:g}", value=share, comparator=">",
-                    threshold=limit, unit=" %", code=f"{value:g}", role=role,
-                )  # fmt: skip
+                what = f"share of token {value:g}"
+                yield TensorFinding(name, what, share, ">", limit, unit=" %", code=f"{value:g}", role=role)

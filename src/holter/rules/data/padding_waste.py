@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
-from holter.rules import Issue, Rule, Severity, Window, parameter
-from holter.rules.patterns.logged import pattern
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from holter.schema.table import Table
+from holter.rules import Issues, Window, parameter, rule_class
+from holter.rules.engine.levels import grade
+from holter.rules.patterns.logged import PatternRule
+from holter.schema.table import Table
 
 _LENGTHS = 2000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PaddingWaste(Rule):
+@rule_class
+class PaddingWaste(PatternRule):
     """Much of the token batches is padding, which costs as much as text."""
 
     reads = ("tensors", "tensor_values")
-    description = "batches consist mostly of padding"
     formula = (
         "mean share of padding in the last `batches` batches >= info, warn, or critical, at two batches in "
         "a row; padding is pad_id, or a token that ends (or begins) rows in runs of two or more"
@@ -50,17 +45,13 @@ class PaddingWaste(Rule):
     names: str = parameter(r"(?i)(^|[^a-z])(input|token)_?ids?([^a-z]|$)", aliases=("tensor_regex",))
     """Pattern of further tensors with token ids, in addition to those that the recorder marks."""
 
-    def __post_init__(self) -> None:
-        Rule.__post_init__(self)
-        pattern(self, "names")
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Measure each batch, and judge the last ones."""
         state, tensors = window.state, window.new("tensors")
         ids = set(tensors["name"][tensors["role"] == "token_ids"].tolist())
         state["ids"] = sorted({*state.get("ids", []), *ids})
         for name, step, batch in _batches(window.new("tensor_values")):
-            if name in state["ids"] or pattern(self, "names").search(name):
+            if name in state["ids"] or re.search(self.names, name):
                 yield from self._batch(window, name, step, batch)
         if "batches" not in state:
             text = "no token ids are recorded; use --save inputs@10 where their values are small enough"
@@ -69,9 +60,9 @@ class PaddingWaste(Rule):
             most = max(len(one["shares"]) for one in state["batches"].values())
             window.insufficient("too_few_points", "too few batches yet", have=most, need=self.batches)
 
-    def _batch(self, window: Window, name: str, step: int, batch: NDArray[np.int64]) -> Iterator[Issue]:
-        empty: dict[str, Any] = {"shares": [], "lengths": [], "steps": [], "held": 0}
-        one = window.state.setdefault("batches", {}).setdefault(name, empty)
+    def _batch(self, window: Window, name: str, step: int, batch: NDArray[np.int64]) -> Issues:
+        known = window.state.setdefault("batches", {})
+        one = known.setdefault(name, {"shares": [], "lengths": [], "steps": [], "held": 0})
         lengths = _lengths(batch, self.pad_id)
         one["shares"].append(float(1 - lengths.mean() / batch.shape[1]))
         one["steps"].append(step)
@@ -84,9 +75,7 @@ class PaddingWaste(Rule):
         one["held"] = one["held"] + 1 if share >= self.info else 0
         if one["held"] < 2:
             return
-        severity: Severity = (
-            "critical" if share >= self.critical else "warning" if share >= self.warn else "info"
-        )
+        severity = grade(share, info=self.info, warning=self.warn, critical=self.critical)
         left = _bucketed(np.array(one["lengths"]), len(batch))
         yield self.issue(
             f"{share:.0%} of {name} is padding; with samples bucketed by length it would be {left:.0%}",

@@ -9,15 +9,13 @@ import os
 import re
 import sys
 import traceback
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
+from typing import Any
 
-from holter.parameters import nearest
+from holter.parameters import suggestion
 from holter.rules.rule import BadRule, Rule, line_of
 from holter.schema.metrics import METRICS
 from holter.schema.tables import TABLES
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 _REFERENCE = re.compile(
     r"(?P<file>[^:]*(?::[\\/][^:]*)?\.py)(?::(?P<name>[A-Za-z_]\w*)(?![\w=]))?(?::(?P<rest>.*))?"
@@ -67,9 +65,8 @@ def load(reference: str) -> type[Rule]:
     if not name and len(rules) > 1:
         raise BadRule(f"{path} holds {len(rules)} rules; name one: {', '.join(f'{path}:{n}' for n in rules)}")
     if name and name not in rules:
-        near = nearest(name, rules)
-        hint = f"did you mean {near}? it" if near else "it"
-        raise BadRule(f"{path} has no rule {name!r}; {hint} has: {', '.join(rules)}")
+        hint = suggestion(name, rules, "did you mean {}? ")
+        raise BadRule(f"{path} has no rule {name!r}; {hint}it has: {', '.join(rules)}")
     chosen = rules[name] if name else next(iter(rules.values()))
     _check(chosen, path)
     made: Any = chosen
@@ -85,19 +82,24 @@ def _imported(path: str, shown: str) -> ModuleType:
         return sys.modules[name]
     if not os.path.isfile(path):
         raise BadRule(f"{shown}: there is no such file")
-    spec = importlib.util.spec_from_file_location(name, path)
-    if spec is None or spec.loader is None:
-        raise BadRule(f"{shown} is not a Python file")
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
     try:
-        spec.loader.exec_module(module)
+        return module_from(path, name)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
         # SystemExit too: a file that exits when it is imported is not a rule.
-        del sys.modules[name]
+        sys.modules.pop(name, None)
         line = error.lineno if isinstance(error, SyntaxError) else _line(error, path)
         raise BadRule(f"{shown}:{line or 1}: {type(error).__name__}: {error}") from None
+
+
+def module_from(path: str, name: str) -> ModuleType:
+    """Import a Python file under a name."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{path} is not a Python file")
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
     return module
 
 
@@ -118,10 +120,8 @@ def _check(rule: type[Rule], path: str) -> None:
     for text in rule.reads:
         table, _, only = text.partition("/")
         if table not in TABLES:
-            near = nearest(table, TABLES)
-            hint = f"did you mean {near!r}? " if near else ""
+            hint = suggestion(table, TABLES)
             raise BadRule(f"{where} reads {text!r}; {hint}there are: {', '.join(TABLES)}")
         if table == "samples" and only and only not in METRICS:
-            near = nearest(only, METRICS)
-            hint = f"did you mean 'samples/{near}'?" if near else "see holter.schema.metrics"
+            hint = suggestion(only, METRICS, "did you mean 'samples/{}'?") or "see holter.schema.metrics"
             raise BadRule(f"{where} reads {text!r}, but there is no metric {only!r}; {hint}")

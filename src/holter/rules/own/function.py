@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from dataclasses import make_dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from holter.parameters import parameter
-from holter.rules.own.step import TABLES, completed
-from holter.rules.rule import BadRule, Issue, Rule
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from holter.rules.engine.window import Window
-    from holter.rules.own.step import Step
-    from holter.schema.severity import Severity
+from holter.rules.engine.window import Window
+from holter.rules.own.step import TABLES, Step, completed
+from holter.rules.rule import BadRule, Issue, Issues, Rule
+from holter.schema.severity import Severity
 
 
 def rule(
@@ -54,7 +50,7 @@ def rule(
             given.append((one.name, kind, parameter(one.default)))
         names = [one.name for one in arguments[1:]]
 
-        def evaluate(self: Any, window: Window) -> Iterator[Issue]:
+        def evaluate(self: Any, window: Window) -> Issues:
             values = {name: getattr(self, name) for name in names}
             seen = 0
             for step in completed(window, reads):
@@ -92,9 +88,9 @@ def rule(
 def _issue(made: Rule, step: Step, answer: Any) -> Issue:
     if isinstance(answer, Issue):
         return answer
-    said = answer if isinstance(answer, str) else type(made).description
+    summary = answer if isinstance(answer, str) else type(made).description
     return made.issue(
-        f"{said} (step {step.number}, rank {step.rank})",
+        f"{summary} (step {step.number}, rank {step.rank})",
         node=step.node or None,
         rank=step.rank,
         step_start=step.number,

@@ -6,16 +6,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
-from holter.parameters import nearest
+from holter.parameters import suggestion
 from holter.rules.own.expression import COMPARE, FUNCTIONS, Expression, Node
 from holter.rules.own.step import COUNTS, STATISTICS
 from holter.rules.rule import BadRule
 from holter.schema.metrics import METRICS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<time>\d+(?:\.\d+)?(?:min|s|m|h)\b)|(?P<number>\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)"
@@ -146,8 +144,7 @@ class _Parser:
         if name in _OVER:
             _, metric, _ = self._next("a metric")
             if metric not in METRICS:
-                near = nearest(metric, METRICS)
-                self._wrong(f"no metric {metric!r}" + (f"; did you mean {near}?" if near else ""))
+                self._wrong(f"no metric {metric!r}{suggestion(metric, METRICS, '; did you mean {}?')}")
             self._expect(",")
             kind, word, _ = self._next("a time, as in 5m")
             if kind != "time" or not 10 <= _time(word) <= LONGEST_S:
@@ -167,8 +164,7 @@ class _Parser:
             found = Node("tensor", name=f"{name} {prefix}{pattern}")
         else:
             valid = (*_OVER, "scalar", *FUNCTIONS, *_TENSOR_FUNCTIONS)
-            near = nearest(name, valid)
-            hint = f"did you mean {near}? " if near else ""
+            hint = suggestion(name, valid, "did you mean {}? ")
             self._wrong(f"no function {name!r}; {hint}there are: {', '.join(valid)}")
         self._expect(")")
         return found
@@ -180,7 +176,7 @@ class _Parser:
         try:
             re.compile(word[1:-1])
         except re.error as error:
-            self._wrong(f"{word} is no pattern: {error}")
+            self._wrong(f"{word} is not a regular expression: {error}")
         return word[1:-1]
 
     def _next(self, wanted: str) -> tuple[str, str, int]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import NotRequired, TypedDict
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from holter.rules.engine.window import Window
-    from holter.schema.table import Table
+from holter.rules.engine.window import Window
+from holter.schema.table import Table
 
 TABLES = ("scalars", "tensors", "steps")
 _BEHIND = 2
@@ -36,9 +34,19 @@ class Step:
     """Its duration; None unless the rule reads table `steps`."""
 
 
+class _Waiting(TypedDict):
+    """A step that may get further rows; a number that JSON cannot hold is a text."""
+
+    time: int
+    node: str
+    scalars: dict[str, float | str]
+    tensors: dict[str, dict[str, float | str]]
+    seconds: NotRequired[float]
+
+
 def completed(window: Window, reads: tuple[str, ...]) -> Iterator[Step]:
     """Yield the steps that are complete now, each rank's in order; the others wait in the state."""
-    waiting: dict[str, dict[str, Any]] = window.state.setdefault("waiting", {})
+    waiting: dict[str, dict[str, _Waiting]] = window.state.setdefault("waiting", {})
     last: dict[str, int] = window.state.setdefault("last", {})
     for table in (name for name in TABLES if name in reads):
         _take(table, window.new(table), waiting, last)
@@ -51,7 +59,7 @@ def completed(window: Window, reads: tuple[str, ...]) -> Iterator[Step]:
             yield _made(number, int(rank), steps.pop(str(number)))
 
 
-def _take(table: str, rows: Table, waiting: dict[str, dict[str, Any]], last: dict[str, int]) -> None:
+def _take(table: str, rows: Table, waiting: dict[str, dict[str, _Waiting]], last: dict[str, int]) -> None:
     for row in rows.to_rows():
         rank, number = str(row["rank"]), int(row["step"])
         if number < 0 or number <= last.get(rank, -1):
@@ -69,7 +77,7 @@ def _take(table: str, rows: Table, waiting: dict[str, dict[str, Any]], last: dic
             step["tensors"][row["name"]] = {name: _kept(row[name]) for name in (*COUNTS, *STATISTICS)}
 
 
-def _made(number: int, rank: int, kept: dict[str, Any]) -> Step:
+def _made(number: int, rank: int, kept: _Waiting) -> Step:
     return Step(
         number=number,
         rank=rank,
@@ -81,7 +89,7 @@ def _made(number: int, rank: int, kept: dict[str, Any]) -> Step:
     )
 
 
-def _statistics(kept: dict[str, Any]) -> dict[str, float]:
+def _statistics(kept: Mapping[str, float | str]) -> dict[str, float]:
     """Return the stored statistics and those that follow from them, over finite elements."""
     values = {name: float(value) for name, value in kept.items()}
     finite = values["count"] - values["nan"] - values["posinf"] - values["neginf"]

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from holter.parameters import parameter
+from holter.rules.engine.window import Window
 from holter.rules.own.expression import Expression, Node, Value, leaf_of, value_of
 from holter.rules.own.parser import parse
-from holter.rules.own.step import completed
-from holter.rules.rule import Rule
+from holter.rules.own.step import Step, completed
+from holter.rules.rule import Issues, Rule
 from holter.schema.severity import SEVERITIES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.rules.engine.window import Window
-    from holter.rules.rule import Issue
 
 WHEN = "when:"
 _GRID_NS = 10_000_000_000
@@ -45,80 +41,75 @@ def expression(text: str) -> type[Rule]:
         help: str = parameter("", aliases=("advice",))
         """What to do about it."""
 
-        def evaluate(self, window: Window) -> Iterator[Issue]:
+        def evaluate(self, window: Window) -> Issues:
             """Judge the steps that are complete now, or the complete bins of readings."""
-            found = _timed(made, window) if made.timed else _stepped(made, window)
-            for about in found:
-                yield self.issue(
-                    f"{text}{about.pop('where')}", severity=self.level, advice=self.help, **about
-                )
+            judged = 0
+            for moment in _moments(made, window) if made.timed else _steps(made, window):
+                held = value_of(made.condition, moment.look)
+                judged += held is not None
+                for key, since in _lasting(made, window, moment, held):
+                    where, about = moment.place(key, since)
+                    about["evidence"] = _evidence(made.condition, moment.look, key)
+                    yield self.issue(f"{text}: {where}", severity=self.level, advice=self.help, **about)
+            window.judged(judged)
+            known = window.state["known"] = bool(judged or window.state.get("known"))
+            if not known:
+                names = ", ".join(leaf.text() for leaf in made.condition.leaves())
+                lack = "there are not enough readings yet" if made.timed else f"no step has {names} yet"
+                window.insufficient("no_input", lack)
 
     When.__name__ = When.__qualname__ = f"{WHEN}{text}"
     return When
 
 
-def _stepped(made: Expression, window: Window) -> Iterator[dict[str, Any]]:
-    judged = 0
+class _Moment(NamedTuple):
+    """One step of a rank, or one bin of readings of all devices."""
+
+    who: str
+    """What is judged by itself: the rank, or nothing."""
+    number: int
+    """The step or the bin."""
+    time: int
+    look: Callable[[Node], Value]
+    place: Callable[[str, int], tuple[str, dict[str, Any]]]
+    """Returns words and entries of the place, for a tensor or device and the first step."""
+
+
+def _steps(made: Expression, window: Window) -> Iterator[_Moment]:
     for step in completed(window, made.reads):
-        look = leaf_of(step)
-        held = value_of(made.condition, look)
-        judged += held is not None
-        for key, since in _lasting(made, window, f"{step.rank}", held, step.number, step.time):
-            where = f", of {key}" if key else ""
-            yield {
-                "where": f": step {step.number}, rank {step.rank}{where}",
-                "tensor": key or None,
-                "rank": step.rank,
-                "node": step.node or None,
-                "step_start": since,
-                "step_end": step.number,
-                "time_start": step.time,
-                "time_end": step.time,
-                "evidence": _evidence(made.condition, look, key),
-            }
-    window.judged(judged)
-    if not judged and not window.state.get("known"):
-        names = ", ".join(leaf.text() for leaf in made.condition.leaves())
-        window.insufficient("no_input", f"no step has {names} yet")
-    window.state["known"] = bool(judged or window.state.get("known"))
+
+        def place(tensor: str, since: int, step: Step = step) -> tuple[str, dict[str, Any]]:
+            where = f"step {step.number}, rank {step.rank}" + (f", of {tensor}" if tensor else "")
+            about = {"tensor": tensor or None, "rank": step.rank, "node": step.node or None}
+            times = {"time_start": step.time, "time_end": step.time}
+            return where, {**about, **times, "step_start": since, "step_end": step.number}
+
+        yield _Moment(str(step.rank), step.number, step.time, leaf_of(step), place)
 
 
-def _timed(made: Expression, window: Window) -> Iterator[dict[str, Any]]:
+def _moments(made: Expression, window: Window) -> Iterator[_Moment]:
     state, origin = window.state, window.job.start
     bins: dict[str, dict[str, dict[str, list[float]]]] = state.setdefault("bins", {})
     for leaf in made.condition.leaves():
         _gather(bins.setdefault(leaf.name.partition("(")[2], {}), leaf, window)
-    now: int = state.setdefault("next", 0)
-    judged = 0
-    while origin + (now + 1) * _GRID_NS <= window.end:
-        at, index = origin + (now + 1) * _GRID_NS, now
-        now += 1
+    while (end := origin + (state.setdefault("next", 0) + 1) * _GRID_NS) <= window.end:
+        index = state["next"]
+        state["next"] += 1
 
         def look(leaf: Node, index: int = index) -> Value:
             return _over(leaf, bins[leaf.name.partition("(")[2]], index)
 
-        held = value_of(made.condition, look)
-        judged += held is not None
-        for key, _ in _lasting(made, window, "", held, index, at):
+        def place(key: str, _since: int, end: int = end) -> tuple[str, dict[str, Any]]:
             node, _, device = key.partition("|")
-            yield {
-                "where": f": {device or 'node'} of {node}",
-                "node": node or None,
-                "device": device or None,
-                "time_start": at - _GRID_NS,
-                "time_end": at,
-                "evidence": _evidence(made.condition, look, key),
-            }
-    state["next"] = now
+            about = {"node": node or None, "device": device or None}
+            return f"{device or 'node'} of {node}", {**about, "time_start": end - _GRID_NS, "time_end": end}
+
+        yield _Moment("", index, end, look, place)
     longest = max(leaf.value for leaf in made.condition.leaves()) / 10
     for places in bins.values():
         for pieces in places.values():
-            for old in [one for one in pieces if int(one) < now - longest]:
+            for old in [one for one in pieces if int(one) < state["next"] - longest]:
                 del pieces[old]
-    window.judged(judged)
-    if not judged and not state.get("known"):
-        window.insufficient("no_input", "there are not enough readings yet")
-    state["known"] = bool(judged or state.get("known"))
 
 
 def _gather(places: dict[str, dict[str, list[float]]], leaf: Node, window: Window) -> None:
@@ -142,42 +133,32 @@ def _over(leaf: Node, places: dict[str, dict[str, list[float]]], index: int) -> 
     count = math.ceil(leaf.value / 10)
     if index + 1 < count:
         return None  # the job is younger than that
-    found = {}
+    found: dict[str, float] = {}
     for place, pieces in places.items():
-        here = [p for i in range(index - count + 1, index + 1) if (p := pieces.get(str(i))) is not None]
-        if not here:
-            continue
-        kind = leaf.name.partition("_")[0]
-        found[place] = {
-            "avg": lambda bins=here: sum(p[0] for p in bins) / sum(p[1] for p in bins),
-            "min": lambda bins=here: min(p[2] for p in bins),
-            "max": lambda bins=here: max(p[3] for p in bins),
-        }[kind]()
+        if here := [p for i in range(index - count + 1, index + 1) if (p := pieces.get(str(i))) is not None]:
+            sums, counts, least, most = zip(*here, strict=True)
+            values = {"avg": sum(sums) / sum(counts), "min": min(least), "max": max(most)}
+            found[place] = values[leaf.name.partition("_")[0]]
     return found or None
 
 
-def _lasting(
-    made: Expression, window: Window, who: str, held: Value, number: int, time: int
-) -> Iterator[tuple[str, int]]:
+def _lasting(made: Expression, window: Window, moment: _Moment, held: Value) -> Iterator[tuple[str, int]]:
     """Yield the tensors or devices for which the condition has held long enough, and since when."""
-    streaks: dict[str, list[int]] = window.state.setdefault("streaks", {}).setdefault(who, {})
+    streaks: dict[str, list[int]] = window.state.setdefault("streaks", {}).setdefault(moment.who, {})
     if held is None:
         return
     for key, value in (held if isinstance(held, dict) else {"": held}).items():
         if not value:
             streaks.pop(key, None)
             continue
-        streak = streaks.setdefault(key, [0, number, time])
+        streak = streaks.setdefault(key, [0, moment.number, moment.time])
         streak[0] += 1
-        long = time - streak[2] + (_GRID_NS if made.timed else 0)
+        long = moment.time - streak[2] + (_GRID_NS if made.timed else 0)
         if streak[0] >= made.steps and long >= made.seconds * 1e9:
             yield key, streak[1]
 
 
-def _evidence(condition: Node, look: Any, key: str) -> dict[str, Any]:
+def _evidence(condition: Node, look: Callable[[Node], Value], key: str) -> dict[str, Value]:
     """Return the values of the leaves of an expression."""
-    found = {}
-    for leaf in condition.leaves():
-        value = look(leaf)
-        found[leaf.text()] = value.get(key) if isinstance(value, dict) else value
-    return found
+    values = {leaf.text(): look(leaf) for leaf in condition.leaves()}
+    return {name: value.get(key) if isinstance(value, dict) else value for name, value in values.items()}

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from holter.schema.table import Table
+from holter.rules import BadRule, Rule
+from holter.schema.table import Table
 
 COLLECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "all": ("", ("",)),
@@ -63,6 +61,16 @@ def matches(patterns: tuple[str, ...] | None, name: str) -> bool:
     return any(_found(pattern, name) for pattern in patterns or ())
 
 
+def check_patterns(rule: Rule, parameter: str, *patterns: str) -> None:
+    """Raise `BadRule` for an invalid pattern in a rule's parameter."""
+    for pattern in patterns:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            text = f"{parameter}={pattern!r} is not a regular expression: {error}"
+            raise BadRule(f"{type(rule).__name__}: {text}") from None
+
+
 def pairs_of(tensors: Table) -> tuple[list[tuple[str, str]], NDArray[np.int64]]:
     """Return the distinct pairs of name and role, and the index of each row's pair."""
     pairs = list(zip(tensors["name"].tolist(), tensors["role"].tolist(), strict=True))
@@ -70,10 +78,10 @@ def pairs_of(tensors: Table) -> tuple[list[tuple[str, str]], NDArray[np.int64]]:
     return list(codes), np.fromiter(map(codes.__getitem__, pairs), np.int64, tensors.rows)
 
 
-def tested(texts: NDArray[Any], test: Callable[[str], bool]) -> NDArray[np.bool_]:
-    """Return the test of each text; few texts are distinct."""
+def tested(texts: NDArray[Any], test: Callable[[str], object]) -> NDArray[np.bool_]:
+    """Return whether each text passes a test; few texts are distinct."""
     listed = texts.tolist()
-    known = {text: test(text) for text in set(listed)}
+    known = {text: bool(test(text)) for text in set(listed)}
     return np.fromiter(map(known.__getitem__, listed), bool, len(listed))
 
 

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from holter.rules import Window, parameter
+from holter.rules import Window, parameter, rule_class
+from holter.rules.engine.step_rows import StepRows
 from holter.rules.patterns.collections import has_role, matches
 from holter.rules.patterns.tensor_values import contents, shaped
 from holter.rules.patterns.tensors import TensorRule
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from holter.rules.engine.step_rows import StepRows
-
 MOST_CLASSES = 4096
 """More distinct labels are not a classification."""
-_LABELS, _PREDICTIONS = ("labels",), ("predictions", "logits")
+_ROLES = {"labels": ("labels",), "predictions": ("predictions", "logits")}
+Patterns = tuple[str, ...] | None
 
 
 class LabelPairs(NamedTuple):
@@ -30,7 +27,7 @@ class LabelPairs(NamedTuple):
     predictions: NDArray[np.int64] | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class LabelRule(TensorRule):
     """Compares labels with predictions."""
 
@@ -39,27 +36,23 @@ class LabelRule(TensorRule):
     save = "role=labels@10 --save role=logits@10:values"
 
     argmax: bool | None = parameter(None, classic=False)
-    """Whether predictions are scores of classes on their last axis; none = when they look like it."""
+    """Whether predictions are scores of classes on their last axis; none = found from their shape."""
     ignore_index: int = parameter(-100)
     """Labels with this value are left out."""
 
-    def label_patterns(self) -> tuple[str, ...] | None:
-        """Return the patterns of labels' names; None to find labels by role."""
-        raise NotImplementedError
-
-    def prediction_patterns(self) -> tuple[str, ...] | None:
-        """Return the patterns of predictions' names; None to find predictions by role."""
+    def name_patterns(self) -> tuple[Patterns, Patterns]:
+        """Return the patterns of the names of labels and of predictions; None to find them by role."""
         raise NotImplementedError
 
     def wants(self, name: str, role: str) -> bool:
         """Return whether a tensor holds labels or predictions."""
-        return not matches(self.exclude_regex, name) and (
-            self._is(name, role, self.label_patterns(), _LABELS)
-            or self._is(name, role, self.prediction_patterns(), _PREDICTIONS)
-        )
+        return not matches(self.exclude_regex, name) and self._kind(name, role) is not None
 
-    def _is(self, name: str, role: str, patterns: tuple[str, ...] | None, roles: tuple[str, ...]) -> bool:
-        return has_role(role, roles) if patterns is None else matches(patterns, name)
+    def _kind(self, name: str, role: str) -> str | None:
+        for kind, patterns in zip(_ROLES, self.name_patterns(), strict=True):
+            if has_role(role, _ROLES[kind]) if patterns is None else matches(patterns, name):
+                return kind
+        return None
 
     def pairs(self, window: Window, at: StepRows, *, classes: int | None = None) -> LabelPairs | None:
         """Return the labels and predictions of a step; without labels, report the missing data."""
@@ -69,12 +62,8 @@ class LabelRule(TensorRule):
             for name, kinds in contents(at.tables["tensor_values"]).items()
             if name in roles and (tensor := shaped(kinds)) is not None
         }
-        labels = [n for n in found if self._is(n, roles[n], self.label_patterns(), _LABELS)]
-        predictions = [
-            n
-            for n in found
-            if n not in labels and self._is(n, roles[n], self.prediction_patterns(), _PREDICTIONS)
-        ]
+        labels = [n for n in found if self._kind(n, roles[n]) == "labels"]
+        predictions = [n for n in found if self._kind(n, roles[n]) == "predictions"]
         if not labels or found[labels[0]].size == 0:
             self.withdraw(window, at)
             window.insufficient("no_match", f"no values of labels were recorded; run with --save {self.save}")
@@ -103,13 +92,13 @@ class LabelRule(TensorRule):
 
     def _classes(self, scores: NDArray[np.float64], labels: int, classes: int | None) -> NDArray[np.float64]:
         """Return the predicted class of each label, from classes or from scores on the last axis."""
-        looks_like_scores = (
+        are_scores = (
             scores.ndim > 1
             and scores.shape[-1] > 1
             and scores.size == labels * scores.shape[-1]
             and classes in (None, scores.shape[-1])
         )
-        if self.argmax or (self.argmax is None and looks_like_scores):
+        if self.argmax or (self.argmax is None and are_scores):
             # Scores that are not finite never win.
             best = np.argmax(np.nan_to_num(scores, nan=-np.inf), axis=-1)
             return np.asarray(best, dtype=np.float64).ravel()

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from typing import TYPE_CHECKING
+from operator import itemgetter
 
 import numpy as np
+from numpy.typing import NDArray
 
+from holter.rules import Window
 from holter.rules.engine.table_json import column
-from holter.rules.patterns.collections import matches
+from holter.rules.patterns.collections import matches, tested
 from holter.rules.patterns.logged import ANY_LOSS
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from holter.rules import Window
 
 LR = (r"^lr($|[/_.-])", r"(?i)^learning_rate")
 LOSS = (ANY_LOSS,)
@@ -26,34 +23,21 @@ _MOST = 4096
 class Latest:
     """The latest value of one number by rank and step; the largest of several at one step."""
 
-    def __init__(
-        self, window: Window, key: str, patterns: tuple[str, ...], *, evaluation: bool = True
-    ) -> None:
-        """Read the new scalars.
-
-        Args:
-            window: The window; its `state[key]` keeps the values for later windows.
-            key: The key in the state.
-            patterns: Patterns of the names of scalars.
-            evaluation: Whether numbers of mode eval are included.
-        """
-        kept: dict[str, list[list[float]]] = window.state.get(key, {})
+    def __init__(self, window: Window, patterns: tuple[str, ...]) -> None:
+        """Read the new scalars whose names match; `window.state["numbers"]` keeps them for later windows."""
+        kept: dict[str, list[list[float]]] = window.state.get("numbers", {})
         found: dict[int, dict[int, float]] = {
             int(rank): {int(step): value for step, value in pairs} for rank, pairs in kept.items()
         }
         scalars = window.new("scalars")
-        for name in sorted(set(scalars["name"].tolist())):
-            if not matches(patterns, name):
-                continue
-            rows = scalars.where(scalars["name"] == name)
-            columns = (rows[c].tolist() for c in ("rank", "step", "mode", "value"))
-            for rank, step, mode, value in zip(*columns, strict=True):
-                if math.isfinite(value) and (evaluation or mode != "eval"):
-                    mine = found.setdefault(rank, {})
-                    mine[step] = max(mine.get(step, -math.inf), value)
-        self._steps = {rank: sorted(mine) for rank, mine in found.items()}
-        self._found = found
-        window.state[key] = {str(rank): self._needed(window, rank) for rank in found}
+        rows = scalars.where(tested(scalars["name"], lambda name: matches(patterns, name)))
+        columns = (rows[c].tolist() for c in ("rank", "step", "value"))
+        for rank, step, value in zip(*columns, strict=True):
+            if math.isfinite(value):
+                mine = found.setdefault(rank, {})
+                mine[step] = max(mine.get(step, -math.inf), value)
+        self._series = {rank: sorted(mine.items()) for rank, mine in found.items()}
+        window.state["numbers"] = {str(rank): self._needed(window, rank) for rank in found}
 
     def _needed(self, window: Window, rank: int) -> list[list[float]]:
         """Return the values that later windows need: from before the first step that still waits."""
@@ -62,16 +46,15 @@ class Latest:
             for table in window.state.get("waiting", {}).values()
             if (mine := column(table, "step", np.int64)[_of(column(table, "rank", np.int64), rank)]).size
         ]
-        steps = self._steps[rank]
-        low = max(0, (bisect_right(steps, min(waiting)) if waiting else len(steps)) - 2)
-        return [[step, self._found[rank][step]] for step in steps[low:][-_MOST:]]
+        series = self._series[rank]
+        place = bisect_right(series, min(waiting), key=itemgetter(0)) if waiting else len(series)
+        return [list(pair) for pair in series[max(0, place - 2) :][-_MOST:]]
 
     def at(self, rank: int, step: int) -> float | None:
         """Return the number at a step, logged there or before; rank -1 uses the first rank."""
-        rank = rank if rank >= 0 else min(self._steps, default=rank)
-        steps = self._steps.get(rank, [])
-        place = bisect_right(steps, step)
-        return self._found[rank][steps[place - 1]] if place else None
+        series = self._series.get(rank if rank >= 0 else min(self._series, default=rank), [])
+        place = bisect_right(series, step, key=itemgetter(0))
+        return series[place - 1][1] if place else None
 
     def rises(self, rank: int, step: int) -> bool:
         """Return whether it was larger at a step than at the one before."""

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
-from holter.rules.patterns.collections import tested
+import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from holter.rules.engine.window import Window
-    from holter.schema.table import Table
+from holter.rules.engine.window import Window
+from holter.rules.patterns.collections import GRADIENT, tested
+from holter.schema.table import Table
 
 PARAMETERS = ("weight", "bias", "norm_param", "embedding")
 """Roles of parameters in table `tensors`."""
 EXPERT = re.compile(r"(?i)experts?([^a-z]|$)")
 """Names of parameters that only some samples reach, by design."""
 ADAPTER = re.compile(r"(?i)(^|[^a-z])(lora|adapter|ia3|prefix|prompt)")
-"""Names of parameters that are trained beside a frozen base."""
-_GRADIENT = "gradient/"
+"""Names of parameters that are trained next to a frozen base."""
 
 
 def new_kinds(window: Window) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -39,19 +34,13 @@ def new_kinds(window: Window) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
 
 def is_gradient(rows: Table) -> NDArray[np.bool_]:
     """Return which rows of table `tensors` are gradients of parameters."""
-    named = tested(rows["name"], lambda name: name.startswith(_GRADIENT))
+    named = tested(rows["name"], lambda name: name.startswith(GRADIENT))
     return named | tested(rows["role"], "grad".__eq__)
 
 
-def of(name: str) -> str:
-    """Return the name of a gradient's parameter; the name of a parameter stays."""
-    return name.removeprefix(_GRADIENT)
-
-
 def parameters_of(names: Iterable[str]) -> list[str]:
-    """Return the parameter of each of many gradients; few names are distinct."""
-    given = list(names)
-    return list(map({name: of(name) for name in set(given)}.__getitem__, given))
+    """Return the parameter's name of each gradient; the name of a parameter stays."""
+    return [name.removeprefix(GRADIENT) for name in names]
 
 
 def listed(names: Iterable[str], most: int = 3) -> str:

@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holter.analysis.tensors.shards import joined, whole
-from holter.rules import BadRule
+from holter.rules import Rule, Window, rule_class
 from holter.rules.engine.complete_steps import CompleteSteps, complete_steps
+from holter.rules.patterns.collections import check_patterns, tested
 from holter.schema.table import Table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.typing import NDArray
-
-    from holter.rules import Rule, Window
 
 ANY_LOSS = r"(?is)^(?!.*loss[^a-z]?scal(?:e|er|ing)(?:[^a-z]|$)).*(?:^|[^a-z])loss"
 """Names of losses; the loss scale of mixed precision is excluded."""
@@ -36,13 +32,23 @@ class Curve(NamedTuple):
     """The mean number of values per rank."""
 
 
+@rule_class
+class PatternRule(Rule):
+    """The base of rules with patterns among their parameters; it refuses an invalid pattern."""
+
+    patterns: ClassVar[tuple[str, ...]] = ("names",)
+    """The parameters that are patterns."""
+
+    def __post_init__(self) -> None:
+        Rule.__post_init__(self)
+        for name in self.patterns:
+            pattern(self, name)
+
+
 def pattern(rule: Rule, parameter: str) -> re.Pattern[str]:
     """Compile a pattern in a rule's parameter; raises `BadRule` for an invalid pattern."""
-    text = getattr(rule, parameter)
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise BadRule(f"{type(rule).__name__}: {parameter}={text!r} is no pattern: {error}") from None
+    check_patterns(rule, parameter, getattr(rule, parameter))
+    return re.compile(getattr(rule, parameter))
 
 
 def is_rate(name: str) -> bool:
@@ -51,27 +57,47 @@ def is_rate(name: str) -> bool:
 
 
 def numbers(
-    window: Window, state: dict[str, Any], wanted: Callable[[str], bool], *, with_skips: bool = False
+    window: Window, wanted: Callable[[str], object], *, with_skips: bool = False
 ) -> list[tuple[str, Curve]]:
     """Return the wanted scalars of training at complete steps, by attempt and then by name.
 
     Norms of shards are joined: `grad_norm/shard` of all ranks is `grad_norm`.
 
     Args:
-        window: The window with new scalars, and new spans for `with_skips`.
-        state: A dictionary in the rule's state that nothing else uses.
+        window: The window with new scalars, and new spans for `with_skips`; `state["rows"]` keeps the rest.
         wanted: Returns whether a name is wanted.
         with_skips: Add a number `skipped`, 1 at each optimizer step that a gradient scaler skipped.
     """
     new = window.new("scalars")
     if with_skips and (skipped := skips(window)).rows:
         new = Table.concat([Table({name: new[name] for name in skipped.columns}), skipped])
-    names = {name for name in set(new["name"].tolist()) if name == "skipped" or wanted(whole(name))}
-    training = (new["mode"] != "eval") & (new["mode"] != "predict")
-    mine = np.fromiter((name in names for name in new["name"].tolist()), dtype=bool, count=new.rows)
-    found = complete_steps(new.where(mine & training), state, ("name", "value"), ended=window.job.ended)
+    mine = tested(new["name"], lambda name: name == "skipped" or wanted(whole(name)))
+    state = window.state.setdefault("rows", {})
+    found = complete_steps(new.where(mine & trained(new)), state, ("name", "value"), ended=window.job.ended)
     found = [CompleteSteps(one.attempt, joined(one.rows)) for one in found]
     return [(name, by_step(one, name)) for one in found for name in sorted(set(one.rows["name"].tolist()))]
+
+
+def trained(rows: Table) -> NDArray[np.bool_]:
+    """Return which rows come from training, and not from evaluation or prediction."""
+    return np.asarray((rows["mode"] != "eval") & (rows["mode"] != "predict"))
+
+
+def stacked(parts: Iterable[tuple[str, Table, Mapping[str, NDArray[Any]]]], **types: Any) -> Table:
+    """Put rows of several kinds into one table with time, rank, step, name and kind.
+
+    Args:
+        parts: The kind, the rows, and the further columns of the kind.
+        types: The types of all further columns; 0 where a kind has no such column.
+    """
+    made = []
+    for kind, rows, more in parts:
+        columns = {name: rows[name] for name in ("time", "rank", "step", "name")}
+        columns["kind"] = np.full(rows.rows, kind, dtype=object)
+        for name, dtype in types.items():
+            columns[name] = more[name].astype(dtype) if name in more else np.zeros(rows.rows, dtype)
+        made.append(Table(columns))
+    return Table.concat([one for one in made if one.rows] or made[:1])
 
 
 def by_step(given: CompleteSteps, name: str) -> Curve:
@@ -88,7 +114,7 @@ def by_step(given: CompleteSteps, name: str) -> Curve:
     return Curve(given.attempt, step[first].tolist(), mean.tolist(), (count / ranks).tolist())
 
 
-def restarts(rates: Curve, state: dict[str, Any], factor: float = 2.0) -> list[int]:
+def restarts(rates: Curve, state: dict[str, float | None], factor: float = 2.0) -> list[int]:
     """Return the steps at which a learning rate rose more than `factor`-fold: a schedule restarted."""
     before = state.get("rate")
     found = []

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from holter.rules import Window, parameter
-from holter.rules.patterns.collections import matches
+from holter.rules import Issue, Issues, State, Window, parameter, rule_class
+from holter.rules.patterns.collections import matches, tested
 from holter.rules.patterns.logged import ANY_LOSS
 from holter.rules.patterns.tensors import MODES, TensorRule
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from holter.rules import Issue
 
 _METRIC = r"^(train|valid|validation|val|eval|test)-[a-zA-Z0-9@._-]+$"
 """The names of XGBoost's evaluation metrics."""
@@ -47,7 +42,7 @@ class Points(NamedTuple):
         return self._replace(time=self.time[:end], step=self.step[:end], value=self.value[:end])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class LossRule(TensorRule):
     """Judges logged losses, each rank by itself, point by point."""
 
@@ -70,14 +65,11 @@ class LossRule(TensorRule):
         if self.ranks != "all":
             wanted = {-1, 0} if self.ranks == "one" else {int(r) for r in self.ranks.split(",")}
             rows = rows.where(np.isin(rows["rank"], sorted(wanted)))
-        names = rows["name"].tolist()
-        known = {name: self.wants(name, "loss") for name in set(names)}
-        rows = rows.where(np.fromiter((known[name] for name in names), dtype=bool, count=len(names)))
+        rows = rows.where(tested(rows["name"], lambda name: self.wants(name, "loss")))
         finite = np.isfinite(rows["value"])
         if not finite.all():
-            window.state["skipped_nonfinite"] = window.state.get("skipped_nonfinite", 0) + int(
-                (~finite).sum()
-            )
+            skipped = int((~finite).sum())
+            window.state["skipped_nonfinite"] = window.state.get("skipped_nonfinite", 0) + skipped
             rows = rows.where(finite)
         if window.state.get("skipped_nonfinite"):
             window.details["skipped_nonfinite"] = window.state["skipped_nonfinite"]
@@ -96,7 +88,26 @@ class LossRule(TensorRule):
             found.append(Points(rank, name, _mode(name, mode), node, mine["time"], step, mine["value"]))
         return found
 
-    def told(self, points: Points, at: int, summary: str, **about: Any) -> Issue:
+    def evaluate(self, window: Window) -> Issues:
+        """Judge the new points of each loss; points of training and evaluation of one loss come together."""
+        known: dict[str, State] = window.state.setdefault("series", {})
+        new = self.points(window)
+        if not new and known and not window.job.ended:
+            window.idle = True
+            return
+        groups: dict[str, list[Points]] = {key: [] for key in known} if window.job.ended else {}
+        for points in new:
+            groups.setdefault(f"{points.rank}/{points.about}", []).append(points)
+        for key, group in sorted(groups.items()):
+            yield from self.judge_group(window, group, known.setdefault(key, {}))
+        if not window.points and window.lack is None:
+            self.lacking(window, known=bool(known))
+
+    def judge_group(self, window: Window, group: list[Points], state: State) -> Issues:
+        """Judge new points of one loss, none at the end of the job; `state` is kept for this loss."""
+        raise NotImplementedError
+
+    def point_issue(self, points: Points, at: int, summary: str, **about: Any) -> Issue:
         """Make an issue about one point of a series."""
         return self.issue(
             summary,
@@ -125,6 +136,6 @@ class LossRule(TensorRule):
 def _mode(name: str, mode: str) -> str:
     if mode == "eval" or re.search(_OF_EVALUATION, name):
         return "eval"
-    return (
-        mode if mode in MODES and mode != "global" else "train" if re.search(_OF_TRAINING, name) else "global"
-    )
+    if mode in MODES and mode != "global":
+        return mode
+    return "train" if re.search(_OF_TRAINING, name) else "global"

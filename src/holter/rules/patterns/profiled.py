@@ -5,20 +5,17 @@ A profiling window comes once, often for a second: what its steps show is report
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holter.analysis.intervals import Gaps, Intervals, gaps, measure, union
 from holter.analysis.steps.loop_thread import by_loop
+from holter.rules import Window
+from holter.schema.table import Table
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from holter.rules import Window
-    from holter.schema.table import Table
-
-    Ints = NDArray[np.int64]
+Ints = NDArray[np.int64]
 
 LOOKBACK_S = 300.0
 """How far back profiled work is judged."""
@@ -108,11 +105,11 @@ def elsewhere(window: Window, rank: int) -> Intervals:
     """
     spans = window.spans
     own = (spans["rank"] == rank) & by_loop(spans)
-    told = spans.where(own & np.isin(spans["phase"], _ELSEWHERE))
+    marked = spans.where(own & np.isin(spans["phase"], _ELSEWHERE))
     operators = window.operators.where(window.operators["rank"] == rank)
     loads = operators.where(np.char.startswith(operators["name"].astype(str), _LOADER))
-    begin = np.concatenate([told["time"], loads["time"]])
-    return union(begin, begin + np.concatenate([told["duration"], loads["duration"]]))
+    begin = np.concatenate([marked["time"], loads["time"]])
+    return union(begin, begin + np.concatenate([marked["duration"], loads["duration"]]))
 
 
 def _steps(steps: Table, kernels: Table) -> tuple[Ints, Ints]:

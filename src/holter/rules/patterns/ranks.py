@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from holter.schema.table import Table
+from holter.rules.patterns.logged import trained
+from holter.schema.table import Table
 
 
 class Scalars(NamedTuple):
@@ -29,16 +28,8 @@ class Scalars(NamedTuple):
 
 def by_rank(scalars: Table, name: str) -> dict[int, Scalars]:
     """Return a scalar of training steps for each rank; of several values at one step the largest."""
-    keep = scalars["name"] == name
-    if not keep.any():
-        return {}
-    keep &= (
-        np.isfinite(scalars["value"])
-        & (scalars["mode"] != "eval")
-        & (scalars["mode"] != "predict")
-        & (scalars["step"] >= 0)
-    )
-    rows = scalars.where(keep)
+    known = (scalars["name"] == name) & np.isfinite(scalars["value"]) & (scalars["step"] >= 0)
+    rows = scalars.where(known & trained(scalars))
     found = {}
     for rank in np.unique(rows["rank"]).tolist():
         one = rows.where(rows["rank"] == rank)

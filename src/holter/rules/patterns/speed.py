@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from holter.rules import State
 from holter.schema.phases import BREAKDOWN
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from holter.schema.table import Table
+from holter.schema.table import Table
 
 POINTS = 200
 """The number of points in a block."""
@@ -23,7 +21,7 @@ Block = dict[str, Any]
 """`points`: units per second; `parts`: ns of each part of the step; `units`; `first`, `last` step; `end`."""
 
 
-def add(state: dict[str, Any], steps: Table, units: NDArray[np.float64]) -> list[Block]:
+def add(state: State, steps: Table, units: NDArray[np.float64]) -> list[Block]:
     """Add steps of one rank and return the blocks that are complete now.
 
     A point is complete when a step of the next point begins, independent of where windows are cut.
@@ -57,7 +55,7 @@ def add(state: dict[str, Any], steps: Table, units: NDArray[np.float64]) -> list
     return _blocks(state, points[:-1], sums[:-1])
 
 
-def _blocks(state: dict[str, Any], points: NDArray[np.int64], units: NDArray[np.float64]) -> list[Block]:
+def _blocks(state: State, points: NDArray[np.int64], units: NDArray[np.float64]) -> list[Block]:
     done: list[Block] = []
     at = 0
     while at < len(points):
@@ -78,6 +76,12 @@ def _blocks(state: dict[str, Any], points: NDArray[np.int64], units: NDArray[np.
     return done
 
 
+def tied_ranks(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the rank of each value, from 1; equal values share their mean rank."""
+    _, where, counts = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[where])
+
+
 def mann_whitney(low: NDArray[np.float64], high: NDArray[np.float64]) -> float:
     """Return the one-sided p-value of the rank-sum test that `low` is below `high`, for 20 values and more.
 
@@ -86,10 +90,10 @@ def mann_whitney(low: NDArray[np.float64], high: NDArray[np.float64]) -> float:
     n, m = len(low), len(high)
     if not n or not m:
         return 1.0
-    _, where, counts = np.unique(np.concatenate([low, high]), return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[where]
-    score = float(ranks[:n].sum()) - n * (n + 1) / 2
-    ties = float((counts.astype(np.float64) ** 3 - counts).sum())
+    both = np.concatenate([low, high])
+    score = float(tied_ranks(both)[:n].sum()) - n * (n + 1) / 2
+    counts = np.unique(both, return_counts=True)[1].astype(np.float64)
+    ties = float((counts**3 - counts).sum())
     total = n + m
     variance = n * m / 12 * (total + 1 - ties / (total * (total - 1)))
     if variance <= 0:

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.rules import Lookback
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.rules import Issue, Rule, Window
+from holter.rules import Issue, Issues, Lookback, Rule, Window
+from holter.schema.table import Detail, Row, detail_of
 
 READS = (
     "steps",
@@ -39,13 +33,13 @@ class Stalls:
     min_s: float = 120.0
     max_s: float = 1800.0
 
-    def judge(self, window: Window) -> Iterator[Issue]:
+    def judge(self, window: Window) -> Issues:
         """Judge what the agent saw of the processes, then the silence of ranks that no agent watches."""
         state = window.state
-        hangs: dict[str, Any] = state.setdefault("hangs", {})
+        hangs: dict[str, Detail] = state.setdefault("hangs", {})
         gone: list[int] = state.setdefault("gone", [])
         for row in window.new("events").to_rows():
-            detail = _detail(row["detail"])
+            detail = detail_of(row["detail"])
             if row["kind"] == "lost":
                 gone.append(row["rank"])
                 window.judged(1)
@@ -53,21 +47,17 @@ class Stalls:
             elif row["kind"] == "exit" and detail.get("role", "trainer") == "trainer":
                 gone.append(row["rank"])
             elif row["kind"] == "hang" and detail.get("recovered"):
-                _recover(hangs, detail.get("rank", row["rank"]))
+                _recover(hangs, {**row, **detail}["rank"])
             elif row["kind"] == "hang":
-                hangs[f"{row['rank']} {row['time']}"] = {
-                    **detail,
-                    "at": row["time"],
-                    "reported": "",
-                    "rank": row["rank"],
-                }
+                about = {"at": row["time"], "reported": "", "rank": row["rank"]}
+                hangs[f"{row['rank']} {row['time']}"] = {**detail, **about}
         for hang in hangs.values():
             yield from self._hang(window, hang)
         yield from self._silent(window, gone)
         if not window.points and window.lack is None:
             window.insufficient("no_input", "no step has ended, and no agent watched a process")
 
-    def _lost(self, row: dict[str, Any], detail: dict[str, Any]) -> Issue:
+    def _lost(self, row: Row, detail: Detail) -> Issue:
         step = detail.get("step")
         return self.rule.issue(
             f"rank {row['rank']} is lost" + (f" since step {step}" if step is not None else ""),
@@ -81,7 +71,7 @@ class Stalls:
             evidence={key: detail.get(key) for key in ("step", "phase", "exception", "living")},
         )
 
-    def _hang(self, window: Window, hang: dict[str, Any]) -> Iterator[Issue]:
+    def _hang(self, window: Window, hang: Detail) -> Issues:
         """Report a hang when it is first seen, and again when it becomes critical."""
         window.judged(1)
         limit = float(hang.get("limit_s") or self.min_s)
@@ -113,7 +103,7 @@ class Stalls:
             },
         )
 
-    def _silent(self, window: Window, gone: list[int]) -> Iterator[Issue]:
+    def _silent(self, window: Window, gone: list[int]) -> Issues:
         steps, reported = window.steps, window.state.setdefault("silent", {})
         for rank in np.unique(steps["rank"]).tolist():
             mine = steps.where(steps["rank"] == rank)
@@ -148,7 +138,7 @@ class Stalls:
                 )
 
 
-def _recover(hangs: dict[str, Any], rank: int) -> None:
+def _recover(hangs: dict[str, Detail], rank: int) -> None:
     """Remove a rank from the hangs; a hang ends when its last rank recovers."""
     for key, hang in list(hangs.items()):
         ranks = [one for one in hang.get("ranks") or [hang["rank"]] if one not in (rank, -1)]
@@ -168,11 +158,3 @@ def _spinning(window: Window) -> list[str]:
             if share < 0.4:
                 found.append("/".join(place))
     return found
-
-
-def _detail(text: str) -> dict[str, Any]:
-    try:
-        detail = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return detail if isinstance(detail, dict) else {}

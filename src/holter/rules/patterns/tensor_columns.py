@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from numpy.typing import NDArray
+from holter.rules import State
 
 
 class ByName:
     """Columns of numbers by name; `keep` writes changes to the state."""
 
-    def __init__(self, kept: dict[str, Any], dtypes: Mapping[str, Any]) -> None:
+    def __init__(self, kept: State, dtypes: Mapping[str, Any]) -> None:
         """Read the columns.
 
         Args:
@@ -56,7 +55,7 @@ class ByName:
 
 
 def swapped(
-    kept: dict[str, Any], names: list[str], now: Mapping[str, NDArray[Any]], *, first: bool = False
+    kept: State, names: list[str], now: Mapping[str, NDArray[Any]], *, first: bool = False
 ) -> tuple[NDArray[np.bool_], dict[str, NDArray[Any]]]:
     """Store the present numbers of tensors, and return the previous ones.
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from holter.rules import Issue, Rule, Window
-    from holter.rules.engine.step_rows import StepRows
+from holter.rules import Issue, Issues, Rule, Window
+from holter.rules.engine.step_rows import StepRows
 
 LISTED = 50
 """The most tensors that one issue lists, the worst first."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class TensorFinding:
     """One tensor that meets a rule's condition at one step."""
 
@@ -41,7 +39,7 @@ def issues_of(
     successive: int,
     max_findings: int,
     say: Callable[[list[TensorFinding], int], str],
-) -> Iterator[Issue]:
+) -> Issues:
     """Yield one issue for each code, with the tensors that have met the condition often enough.
 
     Args:
@@ -54,7 +52,7 @@ def issues_of(
         say: Returns the summary of findings of one code at a step.
     """
     groups: dict[str, list[TensorFinding]] = {}
-    for finding in _lasting(successive, window.state, at, findings):
+    for finding in _lasting(successive, window, at, findings):
         groups.setdefault(finding.code, []).append(finding)
     about: dict[str, str] = window.state.setdefault("about", {}) if groups else {}
     for code, group in sorted(groups.items()):
@@ -69,12 +67,12 @@ def issues_of(
 
 
 def _lasting(
-    successive: int, state: dict[str, Any], at: StepRows, findings: list[TensorFinding]
+    successive: int, window: Window, at: StepRows, findings: list[TensorFinding]
 ) -> list[TensorFinding]:
     if successive == 1:
         return findings
     # Judged tensors without a finding start over; tensors that were not judged keep their count.
-    here, streaks = f"{at.rank}/", state.setdefault("streaks", {})
+    here, streaks = f"{at.rank}/", window.state.setdefault("streaks", {})
     held = {f"{here}{f.code}/{f.tensor}" for f in findings}
     for key in [k for k in streaks if k.startswith(here) and k not in held]:
         if key.split("/", 2)[2] in at.judged:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from holter.schema.table import Table
+from holter.rules import State
+from holter.schema.table import Table
 
 
 class UnitCounts(NamedTuple):
@@ -80,7 +79,7 @@ def units_counted(kinds: dict[str, NDArray[np.float64]]) -> UnitCounts | None:
     return UnitCounts(active, int(count)) if math.isfinite(count) and 1 <= count < 2**53 else None
 
 
-def gathered(kept: dict[str, Any], key: str, new: UnitCounts, least: int) -> UnitCounts | None:
+def gathered(kept: State, key: str, new: UnitCounts, least: int) -> UnitCounts | None:
     """Add counts to the previous ones; return the sum and start over once there are `least` samples."""
     before = kept.get(key)
     if before is not None and len(before["active"]) == len(new.active):

@@ -3,33 +3,30 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, replace
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holter.analysis.verdict.evidence import counted
-from holter.parameters import nearest
-from holter.rules import BadRule, Issue, Rule, Window, parameter
+from holter.parameters import suggestion
+from holter.rules import BadRule, Issues, Rule, Window, parameter, rule_class
 from holter.rules.engine.step_rows import RankSteps, StepRows, rank_steps
 from holter.rules.engine.tensor_parts import join_parts, of_rank_zero
-from holter.rules.patterns.collections import belongs, has_role, matches, pairs_of, tested
+from holter.rules.patterns.collections import belongs, check_patterns, has_role, matches, pairs_of, tested
 from holter.rules.patterns.latest import Latest
 from holter.rules.patterns.tensor_issues import TensorFinding, issues_of
-from holter.schema.table import Table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    from numpy.typing import NDArray
+from holter.schema.table import Row, Table
 
 MODES = ("train", "eval", "predict", "global")
 _KEYS = ("time", "rank", "step", "mode", "name", "node")
 _COUNTS = ("role", "state", "count", "nan", "posinf", "neginf")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class TensorRule(Rule):
     """Judges tensors step by step, each rank by itself; the parts of a sharded tensor are joined first.
 
@@ -52,11 +49,11 @@ class TensorRule(Rule):
     """The option of `--save` that records its tensors."""
 
     tensor_regex: tuple[str, ...] | None = parameter(None)
-    """Patterns that find tensors anywhere in their names, instead of those it would look at by itself."""
+    """Patterns of the tensors to judge, anywhere in their names; none = chosen by role."""
     collection_names: tuple[str, ...] | None = parameter(None)
-    """Collections whose tensors it looks at, together with those that the patterns find."""
+    """Collections whose tensors are judged in addition to those of the patterns."""
     exclude_regex: tuple[str, ...] | None = parameter(None)
-    """Patterns of tensors that are never looked at."""
+    """Patterns of tensors that are never judged."""
     start_step: int = parameter(0, low=0, unit="steps")
     """The first step that is judged."""
     end_step: int | None = parameter(None, low=0, unit="steps")
@@ -70,24 +67,19 @@ class TensorRule(Rule):
     ranks: str = parameter("all", classic="one")
     """Whose tensors: all, one (rank 0), or ranks separated by commas."""
     max_findings: int = parameter(100, low=1)
-    """How many different findings are told; beyond them they are counted."""
+    """Number of different findings that are reported; further ones are counted."""
 
     def __post_init__(self) -> None:
         Rule.__post_init__(self)
         object.__setattr__(self, "mode", tuple(m.casefold() for m in self.mode) if self.mode else None)
         for mode in self.mode or ():
             if mode not in MODES:
-                near = nearest(mode, MODES)
-                self._refuse("mode", mode, " or ".join(MODES) + (f"; did you mean {near!r}?" if near else ""))
+                near = suggestion(mode, MODES, "; did you mean {!r}?")
+                self._refuse("mode", mode, " or ".join(MODES) + near)
         if self.ranks not in ("all", "one") and not re.fullmatch(r"\d+(\s*,\s*\d+)*", self.ranks):
             self._refuse("ranks", self.ranks, "all, one, or whole numbers separated by commas")
         for name in (f.name for f in fields(self) if f.name.endswith("regex")):
-            for pattern in getattr(self, name) or ():
-                try:
-                    re.compile(pattern)
-                except re.error as error:
-                    text = f"{type(self).__name__}: {name}={pattern!r} is no pattern: {error}"
-                    raise BadRule(text) from None
+            check_patterns(self, name, *(getattr(self, name) or ()))
 
     def _refuse(self, name: str, value: object, valid: str) -> None:
         raise BadRule(f"{type(self).__name__}: {name}={value!r} is not valid; it takes {valid}")
@@ -134,9 +126,9 @@ class TensorRule(Rule):
         numbers = f"{worst.value:.4g}{worst.unit} {worst.comparator} {worst.threshold:.4g}{worst.unit}"
         return f"{worst.what} of {worst.tensor} at step {step}: {numbers}{others}"
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each step that is complete now."""
-        logged = Latest(window, "numbers", self.scalars) if self.scalars else None
+        logged = Latest(window, self.scalars) if self.scalars else None
         new = self.fresh(window)
         if not window.job.ended and not any(table.rows for table in new.values()):
             window.idle = True
@@ -214,12 +206,9 @@ class TensorRule(Rule):
                 if not (self.nonfinite or self.kinds) and self.ranks in ("all", "one"):
                     table = join_parts(table, window.state, (*_KEYS, *_COUNTS, *self.statistics))
             else:
-                table, names = narrow, narrow["name"].tolist()
                 # Elements have no role, so those of unselected tensors are removed by name.
-                kinds = table["kind"].tolist()
-                table = _filtered(
-                    table, (k in self.kinds and n not in others for n, k in zip(names, kinds, strict=True))
-                )
+                wanted = ~tested(narrow["name"], others.__contains__)
+                table = narrow.where(wanted & tested(narrow["kind"], self.kinds.__contains__))
             rest = ("kind", "position", "value") if name == "tensor_values" else (*_COUNTS, *self.statistics)
             chosen[name] = Table({column: table[column] for column in (*_KEYS, *rest)})
         return chosen
@@ -248,11 +237,11 @@ class TensorRule(Rule):
         window.judged(at.judges.rows)
         return at.judges
 
-    def rows(self, window: Window, at: StepRows) -> list[dict[str, Any]]:
+    def rows(self, window: Window, at: StepRows) -> list[Row]:
         """Return the tensors of a step that can be judged, by name, as plain values."""
         return self.listed(self.judgeable(window, at))
 
-    def listed(self, table: Table, **more: NDArray[Any]) -> list[dict[str, Any]]:
+    def listed(self, table: Table, **more: NDArray[Any]) -> list[Row]:
         """Return rows of a step as plain values, by name, with further columns."""
         if not table.rows:
             return []
@@ -282,7 +271,3 @@ class TensorRule(Rule):
 def _wanted(rule: TensorRule, pairs: tuple[tuple[str, str], ...]) -> NDArray[np.bool_]:
     """Return which names and roles a rule judges; cached, because they repeat in every window."""
     return np.array([rule.wants(*pair) for pair in pairs], dtype=bool)
-
-
-def _filtered(table: Table, keep: Iterable[bool]) -> Table:
-    return table.where(np.fromiter(keep, dtype=bool, count=table.rows))

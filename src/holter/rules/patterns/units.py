@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
-from holter.rules import Window, parameter
+import numpy as np
+from numpy.typing import NDArray
+
+from holter.rules import Window, parameter, rule_class
+from holter.rules.engine.step_rows import StepRows
 from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensor_values import (
     UnitCounts,
@@ -17,16 +20,8 @@ from holter.rules.patterns.tensor_values import (
 )
 from holter.rules.patterns.tensors import TensorRule
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from holter.rules.engine.step_rows import StepRows
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class UnitRule(TensorRule):
     """Judges layers by how often their units are active."""
 
@@ -35,7 +30,7 @@ class UnitRule(TensorRule):
     threshold_inactivity: float = parameter(1.0, low=0, high=100, unit="%")
     """A unit that is active in a smaller share of the samples counts."""
     threshold_layer: float = parameter(30.0, classic=50.0, low=0, high=100, unit="%")
-    """A layer is told when a larger share of its units counts."""
+    """Share of such units above which a layer is reported."""
     min_samples: int = parameter(256, classic=0, low=0)
     """Samples of each unit that are gathered, over saved steps, before a layer is judged; 0 = each step
     alone."""
@@ -84,13 +79,6 @@ class UnitRule(TensorRule):
         seldom = 100.0 * units.active / units.samples < self.threshold_inactivity
         share = 100.0 * float(seldom.sum()) / len(seldom)
         if share > self.threshold_layer:
-            yield TensorFinding(
-                tensor=name,
-                what="share of units that are hardly ever active",
-                value=share,
-                comparator=">",
-                threshold=self.threshold_layer,
-                unit=" %",
-                role=role,
-                more={"units": len(seldom), "inactive_units": int(seldom.sum()), "samples": units.samples},
-            )
+            more = {"units": len(seldom), "inactive_units": int(seldom.sum()), "samples": units.samples}
+            what, limit = "share of units that are hardly ever active", self.threshold_layer
+            yield TensorFinding(name, what, share, ">", limit, unit=" %", role=role, more=more)

@@ -13,21 +13,17 @@ import pickle
 import queue
 import resource
 import signal
-import struct
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any
+from typing import Any
 
 from holter.schema.companions import own_command
 from holter.schema.signals import signal_name
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-_LENGTH = struct.Struct("<Q")
 _GRACE_S = 5.0
 """Without its parent, the process ends by itself so long after its time limit."""
 
@@ -83,8 +79,9 @@ class SandboxExecutor(Executor):
         while (call := self._calls.get()) is not None:
             future, frame = call
             try:
-                _write(process.stdin, frame)
-                fine, value = pickle.loads(_read(process.stdout))  # noqa: S301 - from our own process
+                pickle.dump(frame, process.stdin, protocol=5)
+                process.stdin.flush()
+                fine, value = pickle.load(process.stdout)  # noqa: S301 - from our own process
             except Exception:
                 process.kill()
                 future.set_exception(Died(_ending(process.wait())))
@@ -119,24 +116,6 @@ def _ending(code: int) -> str:
     return f"its process was ended by {signal_name(-code)}"
 
 
-def _write(stream: IO[bytes], frame: bytes) -> None:
-    stream.write(_LENGTH.pack(len(frame)))
-    stream.write(frame)
-    stream.flush()
-
-
-def _read(stream: IO[bytes]) -> bytes:
-    (length,) = _LENGTH.unpack(_exactly(stream, _LENGTH.size))
-    return _exactly(stream, length)
-
-
-def _exactly(stream: IO[bytes], count: int) -> bytes:
-    found = stream.read(count)
-    if len(found) < count:
-        raise EOFError("the other end is gone")
-    return found
-
-
 def serve(hard_s: float, start_s: float, memory_bytes: int) -> None:
     """Make the calls that come on stdin, until it is closed."""
     answers = os.fdopen(os.dup(1), "wb")
@@ -152,7 +131,8 @@ def serve(hard_s: float, start_s: float, memory_bytes: int) -> None:
     allowed = start_s + hard_s
     while True:
         try:
-            frame = _read(calls)
+            # Pickled data within pickled data, so that a call that does not load ends where it ends.
+            frame = pickle.load(calls)  # noqa: S301 - from our own parent
         except EOFError:
             return
         # Without a parent to end this process, the timer does.
@@ -164,7 +144,8 @@ def serve(hard_s: float, start_s: float, memory_bytes: int) -> None:
         except (Exception, SystemExit) as error:
             answer = (False, RuntimeError(f"{type(error).__name__}: {error}"))
         signal.setitimer(signal.ITIMER_REAL, 0)
-        _write(answers, pickle.dumps(answer, protocol=5))
+        answers.write(pickle.dumps(answer, protocol=5))
+        answers.flush()
         allowed = hard_s
 
 

@@ -5,24 +5,20 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, Future
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from holter.rules.engine.job_facts import JobFacts
 from holter.rules.engine.judging import Judgement, finite, judge
-from holter.rules.engine.lookback import RecentData, SampleSeries
+from holter.rules.engine.lookback import Lookback, Place, RecentData, SampleSeries
+from holter.rules.engine.table_json import State
 from holter.rules.engine.window import Window
-from holter.rules.rule import PACKAGE
+from holter.rules.rule import PACKAGE, Rule
 from holter.rules.sandbox.executor import Died, ProcessLimits, SandboxExecutor
 from holter.rules.sandbox.source import RuleSource
 from holter.schema.table import Table
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from concurrent.futures import Executor, Future
-
-    from holter.rules.engine.job_facts import JobFacts
-    from holter.rules.engine.lookback import Lookback, Place
-    from holter.rules.rule import Rule
 
 MAX_STATE = 16 * 2**20
 """The most bytes of a rule's state as JSON; a restart has to read it."""
@@ -50,7 +46,7 @@ class SandboxedRule:
         name: str,
         rule: Rule,
         keep: Mapping[str, Lookback],
-        state: dict[str, Any],
+        state: State,
         *,
         limits: ProcessLimits | None = None,
         executor: Callable[[ProcessLimits], Executor] = SandboxExecutor,
@@ -61,32 +57,32 @@ class SandboxedRule:
         self._keep = keep
         self._executor = executor(self.limits)
         self._rows: list[tuple[Any, ...]] = []
-        self._asked: Future[Judgement] | None = None
+        self._pending: Future[Judgement] | None = None
         self._deadline = 0.0
 
     def add(self, table: str, rows: Table, judged: int) -> None:
         """Keep rows for the next evaluation if the rule reads the table."""
         if rows.rows and any(name.partition("/")[0] == table for name in self._keep):
-            self._rows.append(("rows", table, rows.columns, judged))
+            self._rows.append(("add", table, Table(rows.columns), judged))
 
     def add_series(self, metric: str, place: Place, series: SampleSeries, judged: int) -> None:
         """Keep the readings of one series for the next evaluation if the rule reads it."""
         if len(series.time) and (f"samples/{metric}" in self._keep or "samples" in self._keep):
-            self._rows.append(("series", metric, place, tuple(series), judged))
+            self._rows.append(("add_series", metric, place, series, judged))
 
-    def ask(self, start: int, end: int, job: JobFacts) -> None:
-        """Start an evaluation; other rules may be asked meanwhile."""
+    def start(self, start: int, end: int, job: JobFacts) -> None:
+        """Start an evaluation; other rules may be evaluated meanwhile."""
         first = self._opening is not None
         self._deadline = time.monotonic() + self.limits.hard_s + (self.limits.start_s if first else 0.0)
         rows, self._rows = self._rows, []
-        self._asked = self._executor.submit(_look, self._opening, rows, start, end, job)
+        self._pending = self._executor.submit(_evaluate, self._opening, rows, start, end, job)
         self._opening = None
 
-    def answer(self) -> Judgement:
+    def result(self) -> Judgement:
         """Wait for the result, as long as the limits allow."""
-        assert self._asked is not None  # noqa: S101
+        assert self._pending is not None  # noqa: S101
         try:
-            return self._asked.result(timeout=max(0.0, self._deadline - time.monotonic()))
+            return self._pending.result(timeout=max(0.0, self._deadline - time.monotonic()))
         except TimeoutError:
             self.close()
             why = f"it took longer than {self.limits.hard_s:g} s to judge one window"
@@ -106,7 +102,12 @@ class _RuleHost:
     """The sandbox's side: the rule, its state and the rows of its lookback."""
 
     def __init__(
-        self, name: str, source: RuleSource, keep: Any, state: dict[str, Any], baselines: Any
+        self,
+        name: str,
+        source: RuleSource,
+        keep: Mapping[str, Lookback],
+        state: State,
+        baselines: Mapping[str, Mapping[str, Table]] | None,
     ) -> None:
         self.name = name
         self.rule = source.made()
@@ -114,14 +115,9 @@ class _RuleHost:
         self.state = state
         self.baselines = baselines
 
-    def look(self, rows: list[tuple[Any, ...]], start: int, end: int, job: JobFacts) -> Judgement:
-        for kind, what, *rest in rows:
-            if kind == "rows":
-                columns, judged = rest
-                self.recent.add(what, Table(columns), judged)
-            else:
-                place, series, judged = rest
-                self.recent.add_series(what, place, SampleSeries(*series), judged)
+    def evaluate(self, rows: list[tuple[Any, ...]], start: int, end: int, job: JobFacts) -> Judgement:
+        for method, *given in rows:
+            getattr(self.recent, method)(*given)
         window = Window(
             self.recent,
             lookback=self.rule.lookback,
@@ -145,8 +141,10 @@ class _RuleHost:
 _hosts: list[_RuleHost] = []
 
 
-def _look(opening: tuple[Any, ...] | None, rows: list[Any], start: int, end: int, job: JobFacts) -> Judgement:
+def _evaluate(
+    opening: tuple[Any, ...] | None, rows: list[Any], start: int, end: int, job: JobFacts
+) -> Judgement:
     """Evaluate a window in the sandbox process; the first call describes the rule."""
     if opening is not None:
         _hosts[:] = [_RuleHost(*opening)]
-    return _hosts[0].look(rows, start, end, job)
+    return _hosts[0].evaluate(rows, start, end, job)

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from holter.rules.own import files
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from holter.rules.rule import Rule
+from holter.rules.rule import Rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +43,6 @@ class RuleSource:
             except ImportError:
                 module = None
             if self.file is not None and getattr(module, "__file__", None) != self.file:
-                spec = importlib.util.spec_from_file_location(self.module, self.file)
-                if spec is None or spec.loader is None:
-                    raise ImportError(f"{self.file} is not a Python file")
-                module = sys.modules[self.module] = importlib.util.module_from_spec(spec)
-                spec.loader.exec_module(module)
+                module = files.module_from(self.file, self.module)
         found: Rule = getattr(module, self.name)(**self.values)
         return found

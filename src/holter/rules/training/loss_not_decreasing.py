@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
-from holter.rules import Issue, Window, parameter
+from holter.rules import Issues, State, Window, parameter, rule_class
 from holter.rules.patterns.losses import LossRule, Points
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
-    from numpy.typing import NDArray
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class LossNotDecreasing(LossRule):
     """A loss has not decreased enough within num_steps steps."""
 
-    description = "the loss does not decrease"
     formula = (
         "every num_steps, with change = 100 x (before - now) / |before|: modern: change < diff_percent; "
         "classic: 0 <= change < diff_percent, or -change > increase_threshold_percent"
@@ -49,24 +43,25 @@ class LossNotDecreasing(LossRule):
     successive: int = parameter(2, classic=1, low=1, aliases=("consecutive",))
     """At how many comparisons of the same loss in a row it must hold; noise alone looks flat now and then."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def points(self, window: Window) -> list[Points]:
+        """Return the new points of each loss, if it judges any."""
+        return LossRule.points(self, window) if self.use_losses_collection or self.tensor_regex else []
+
+    def judge_group(self, window: Window, group: list[Points], state: State) -> Issues:
         """Compare each loss num_steps apart, in the requested mode or in the mode with data."""
-        new = self.points(window) if self.use_losses_collection or self.tensor_regex else []
-        known: dict[str, dict[str, Any]] = window.state.setdefault("series", {})
-        if not new and known and not window.job.ended:
-            window.idle = True
-            return
-        since: dict[str, int] = window.state.setdefault("evaluated_since", {})
-        for points in new:
+        since: dict[str, int] = state.setdefault("evaluated_since", {})
+        for points in group:
             if points.mode == "eval":
-                since.setdefault(f"{points.rank}/{points.name}", int(points.time[0]))
-        for points in new:
-            state = known.setdefault(f"{points.rank}/{points.name}/{points.mode}", {"step": [], "value": []})
+                since.setdefault(points.name, int(points.time[0]))
+        for points in group:
+            kept = state.setdefault(f"{points.name}/{points.mode}", {"step": [], "value": []})
             if (chosen := self._in_mode(points, since)) is not None:
-                yield from self._series_judged(window, chosen, state)
-        if not window.points and window.lack is None:
-            text = f"a loss needs values {self.num_steps} steps apart"
-            self.lacking(window, known=bool(known), text=text)
+                yield from self._series_judged(window, chosen, kept)
+
+    def lacking(self, window: Window, *, known: bool, text: str = "") -> None:
+        """Report why no values were compared."""
+        text = f"a loss needs values {self.num_steps} steps apart"
+        LossRule.lacking(self, window, known=known, text=text)
 
     def _in_mode(self, points: Points, since: dict[str, int]) -> Points | None:
         """Return the points of the requested modes; `since` is the start of a loss's evaluation."""
@@ -74,14 +69,14 @@ class LossNotDecreasing(LossRule):
             return points if "global" in self.mode or points.mode in self.mode else None
         if points.mode == "eval":
             return None if self.smooth > 1 else points
-        began = since.get(f"{points.rank}/{points.name}")
+        began = since.get(points.name)
         if self.smooth > 1 or began is None:
             return points
         # Classic: evaluation if this loss has evaluations, otherwise training.
         before = int(np.searchsorted(points.time, began))
         return points.until(before) if before else None
 
-    def _series_judged(self, window: Window, points: Points, state: dict[str, Any]) -> Iterator[Issue]:
+    def _series_judged(self, window: Window, points: Points, state: State) -> Issues:
         kept = len(state["step"])
         step = np.concatenate([np.array(state["step"], dtype=np.int64), points.step])
         value = np.concatenate([np.array(state["value"], dtype=np.float64), points.value])
@@ -102,7 +97,7 @@ class LossNotDecreasing(LossRule):
         first = max(first, first + reach - self.smooth)
         state["step"], state["value"] = step[first:].tolist(), value[first:].tolist()
 
-    def _pairs(self, step: NDArray[np.int64], new: int, state: dict[str, Any]) -> Iterator[tuple[int, int]]:
+    def _pairs(self, step: NDArray[np.int64], new: int, state: State) -> Iterator[tuple[int, int]]:
         """Yield the indices of the values to compare, every num_steps."""
         place = new
         while place < len(step):
@@ -124,13 +119,13 @@ class LossNotDecreasing(LossRule):
     def _compared(
         self,
         points: Points,
-        state: dict[str, Any],
+        state: State,
         value: NDArray[np.float64],
         step: NDArray[np.int64],
         now: int,
         before: int,
         offset: int,
-    ) -> Iterator[Issue]:
+    ) -> Issues:
         new = float(np.median(value[max(0, now + 1 - self.smooth) : now + 1]))
         old = float(np.median(value[max(0, before + 1 - self.smooth) : before + 1]))
         change = 100.0 * (old - new) / max(abs(old), 1e-12)
@@ -143,7 +138,7 @@ class LossNotDecreasing(LossRule):
             return
         limit = -self.increase_threshold_percent if rose else self.diff_percent
         how = "rose by" if change < 0 else "fell by only"
-        yield self.told(
+        yield self.point_issue(
             points,
             now - offset,
             f"{points.name} {how} {abs(change):.3g} % from step {step[before]} to step {step[now]}: "

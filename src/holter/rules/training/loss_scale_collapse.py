@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
 
-from holter.rules import Issue, Rule, Severity, Window, parameter
+from holter.rules import Issues, Rule, Severity, Window, parameter, rule_class
 from holter.rules.patterns.logged import numbers
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _EVERY, _SKIPS_OVER, _HALVINGS_OVER = 50, 500, 100
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class LossScaleCollapse(Rule):
     """A gradient scaler skips too many steps, or its scale has become very small."""
 
     reads = ("scalars", "spans/skipped")
-    description = "too many half-precision steps overflow and are skipped"
     formula = (
         "after start_steps: share of skipped steps among the last 500 > 0.01 (note), 0.05 (warning), or "
         "0.20 (critical); 4 halvings of the scale in 100 steps: warning; scale < 1: critical; at two "
@@ -36,11 +31,10 @@ class LossScaleCollapse(Rule):
     min_steps: int = parameter(200, low=1, unit="steps")
     """Number of later steps that the share of skipped steps needs."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge every 50 steps."""
         state = window.state
-        rows = state.setdefault("rows", {})
-        found = numbers(window, rows, lambda name: name == "loss_scale", with_skips=True)
+        found = numbers(window, "loss_scale".__eq__, with_skips=True)
         for attempt in sorted({one.attempt for _, one in found}):
             mine = {name: one for name, one in found if one.attempt == attempt}
             skipped = set(mine["skipped"].steps) if "skipped" in mine else set()
@@ -54,7 +48,7 @@ class LossScaleCollapse(Rule):
         if "count" not in state:
             window.insufficient("no_input", "no loss scale is recorded: the training uses no gradient scaler")
 
-    def _step(self, window: Window, step: int, skipped: bool, scale: float | None) -> Iterator[Issue]:
+    def _step(self, window: Window, step: int, skipped: bool, scale: float | None) -> Issues:
         state = window.state
         before, count = state.get("scale"), state["count"] - self.start_steps
         state["scale"] = before if scale is None else scale
@@ -71,7 +65,10 @@ class LossScaleCollapse(Rule):
         state["halved"] = [c for c in state["halved"] if c > count - _HALVINGS_OVER]
         held = state["held"]
         state["held"] = {}
-        for code, severity, text, evidence in self._wrong(count, state):
+        over = min(count, _SKIPS_OVER)
+        share, halvings, least = len(state["skipped"]) / over, len(state["halved"]), state["scale"]
+        evidence = {"skipped_share": share, "steps": over, "halvings": halvings, "loss_scale": least}
+        for code, severity, text in self._wrong(over, share, halvings, least):
             state["held"][code] = held.get(code, 0) + 1
             if state["held"][code] >= 2:
                 yield self.issue(
@@ -80,20 +77,12 @@ class LossScaleCollapse(Rule):
                 )  # fmt: skip
 
     def _wrong(
-        self, count: int, state: dict[str, Any]
-    ) -> Iterator[tuple[str, Severity, str, dict[str, Any]]]:
-        over = min(count, _SKIPS_OVER)
-        share, halved, scale = len(state["skipped"]) / over, len(state["halved"]), state["scale"]
-        evidence = {"skipped_share": share, "steps": over, "halvings": halved, "loss_scale": scale}
+        self, over: int, share: float, halvings: int, scale: float | None
+    ) -> Iterator[tuple[str, Severity, str]]:
         if over >= self.min_steps and share > 0.01:
             severity: Severity = "critical" if share > 0.20 else "warning" if share > 0.05 else "info"
-            yield "skips", severity, f"{100 * share:.3g} % of the last {over} steps were skipped", evidence
-        if halved >= 4:
-            yield (
-                "halvings",
-                "warning",
-                f"the loss scale fell {halved} times in {_HALVINGS_OVER} steps",
-                evidence,
-            )
+            yield "skips", severity, f"{100 * share:.3g} % of the last {over} steps were skipped"
+        if halvings >= 4:
+            yield "halvings", "warning", f"the loss scale fell {halvings} times in {_HALVINGS_OVER} steps"
         if scale is not None and scale < 1:
-            yield "scale", "critical", f"the loss scale is {scale:.3g}", evidence
+            yield "scale", "critical", f"the loss scale is {scale:.3g}"

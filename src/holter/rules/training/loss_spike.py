@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import re
 
-from holter.rules import Issue, Rule, Severity, Window, parameter
-from holter.rules.patterns.logged import MAIN_LOSS, is_rate, numbers, pattern, restarts
+from holter.rules import Issue, Issues, Severity, Window, parameter, rule_class
+from holter.rules.patterns.logged import MAIN_LOSS, PatternRule, is_rate, numbers, restarts
 from holter.rules.patterns.loss_watch import Jump, LossWatch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _SEVERITIES: dict[str, Severity] = {"spike": "warning"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LossSpike(Rule):
+@rule_class
+class LossSpike(PatternRule):
     """The mean loss of the ranks jumps far above its recent median; without recovery it is critical."""
 
     reads = ("scalars",)
-    description = "the training loss jumps"
     formula = (
         "loss more than z MADs above the median of the last 128 losses (also in logarithms when all are > "
         "0) and more than rise x |median| above it, at two steps in a row; or z + 4 MADs and |median| above"
@@ -43,20 +38,11 @@ class LossSpike(Rule):
     history: int = parameter(30, low=5, high=128, unit="losses")
     """Number of losses that the median needs."""
 
-    def __post_init__(self) -> None:
-        Rule.__post_init__(self)
-        pattern(self, "names")
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each loss by itself, step by step."""
-        search = pattern(self, "names").search
-        watch = LossWatch(z=self.z, rise=self.rise, start_steps=self.start_steps, history=self.history)
+        search = re.compile(self.names).search
         again: dict[int, list[int]] = {}
-        found = numbers(
-            window,
-            window.state.setdefault("rows", {}),
-            lambda name: is_rate(name) or search(name) is not None,
-        )
+        found = numbers(window, lambda name: is_rate(name) or search(name))
         for name, one in found:
             if is_rate(name):
                 before = window.state.setdefault("rates", {}).setdefault(name, {})
@@ -65,12 +51,15 @@ class LossSpike(Rule):
         for name, one in found:
             if search(name) is not None:
                 window.judged(len(one.steps))
-                for jump in watch.jumps(one, sorted(again.get(one.attempt, [])), losses.setdefault(name, {})):
-                    yield self._told(name, jump)
+                watch = LossWatch(
+                    losses.setdefault(name, {}), self.z, self.rise, self.start_steps, self.history
+                )
+                for jump in watch.jumps(one, sorted(again.get(one.attempt, []))):
+                    yield self._issue(name, jump)
         if not losses:
             window.insufficient("no_input", "no loss is logged; log it with holter.log(loss=...)")
 
-    def _told(self, name: str, jump: Jump) -> Issue:
+    def _issue(self, name: str, jump: Jump) -> Issue:
         e = jump.evidence
         texts = {
             "spike": "{n} jumped to {value:.4g} at step {step}; usual was {median:.4g}",

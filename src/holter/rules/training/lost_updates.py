@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holter.analysis.tensors.shards import SUFFIX, joined
-from holter.rules import Issue, Rule, Severity, Window, parameter
+from holter.rules import Issues, Rule, Window, parameter, rule_class
 from holter.rules.engine.complete_steps import complete_steps
-from holter.rules.patterns.layers import listed, new_kinds, of
-from holter.rules.patterns.logged import is_rate, skips
+from holter.rules.engine.levels import grade
+from holter.rules.patterns.collections import GRADIENT, tested
+from holter.rules.patterns.layers import listed, new_kinds
+from holter.rules.patterns.logged import is_rate, skips, stacked
 from holter.schema.table import Table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
 
 _COLUMNS = ("kind", "name", "value", "count", "half", "size")
 _SIGN, _ADAPTIVE = re.compile("(?i)lion|sign"), re.compile("(?i)adam|lamb|adafactor|rmsprop|nadam")
@@ -31,7 +28,7 @@ _NOISE = 1e-6
 """Gradients below it drown in an adaptive optimizer's epsilon."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class LostUpdates(Rule):
     """Weights in bfloat16 or float16 change by far less than the optimizer's updates.
 
@@ -42,7 +39,6 @@ class LostUpdates(Rule):
     """
 
     reads = ("tensors", "scalars", "spans/optimizer", "spans/skipped")
-    description = "rounding of the weights loses the optimizer's updates"
     formula = (
         "for weights whose extremes are all bfloat16 or float16 numbers: 1 - mean change / smallest "
         "expected mean update, over the last `steps` pairs of consecutive saved steps, >= info, warn, or "
@@ -65,7 +61,7 @@ class LostUpdates(Rule):
     optimizer: str | None = parameter(None)
     """Class name of the optimizer, for example AdamW; none = the one that the recorder saw."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Compare changes with updates at consecutive saved steps."""
         state = window.state
         for one in complete_steps(
@@ -73,7 +69,7 @@ class LostUpdates(Rule):
         ):
             if state.setdefault("attempt", one.attempt) != one.attempt:
                 state.update(attempt=one.attempt, last={}, began=int(one.rows["step"][0]))
-            yield from self._walk(window, one.rows)
+            yield from self._judge_steps(window, one.rows)
         if window.points or state.get("judged"):
             state["judged"] = True
             return
@@ -82,17 +78,17 @@ class LostUpdates(Rule):
         )
         window.insufficient("no_input", text)
 
-    def _walk(self, window: Window, rows: Table) -> Iterator[Issue]:
+    def _judge_steps(self, window: Window, rows: Table) -> Issues:
         """Iterate over the steps with weights, and learn everything between two of them at once."""
         steps, done = rows["step"], 0
         for step in np.unique(steps[rows["kind"] == "weight"]).tolist():
             low, high = np.searchsorted(steps, [step, step + 1]).tolist()
-            _learn(rows.where(slice(done, low)), window.state)
+            _learn(rows.where(slice(done, low)), window)
             yield from self._step(window, step, rows.where(slice(low, high)))
             done = high
-        _learn(rows.where(slice(done, rows.rows)), window.state)
+        _learn(rows.where(slice(done, rows.rows)), window)
 
-    def _step(self, window: Window, step: int, rows: Table) -> Iterator[Issue]:
+    def _step(self, window: Window, step: int, rows: Table) -> Issues:
         state, parts = window.state, dict[str, dict[str, float]]()
         rows = joined(rows)
         began = state.setdefault("began", step)
@@ -127,7 +123,7 @@ class LostUpdates(Rule):
                 if row["half"] and step - began >= wandered:
                     changed[row["name"]] = [row["value"] / size, row["count"]]
         if changed:
-            yield from self._judge(step, changed, state)
+            yield from self._judge(window, step, changed)
 
     def _update(
         self, lr: float | None, seen: list[str], parts: dict[str, dict[str, float]]
@@ -139,26 +135,25 @@ class LostUpdates(Rule):
         numbers = parts.get("norm", {})
         norm, clipped = numbers.get("grad_norm", 0.0), numbers.get("grad_norm_clipped", math.inf)
         clip = min(1.0, clipped / norm) if norm > 0 else 1.0
-        gradients = {of(n): size for n, size in parts.get("gradient", {}).items() if size > 0}
+        gradients = {
+            n.removeprefix(GRADIENT): size for n, size in parts.get("gradient", {}).items() if size > 0
+        }
         if _SIGN.search(name):
             return dict.fromkeys(gradients, lr)
         if _ADAPTIVE.search(name):
             return {n: _LEAST_ADAPTIVE * lr for n, size in gradients.items() if size * clip > _NOISE}
         return {n: lr * size * clip for n, size in gradients.items()} if "SGD" in name.upper() else {}
 
-    def _judge(self, step: int, changed: dict[str, list[float]], state: dict[str, Any]) -> Iterator[Issue]:
+    def _judge(self, window: Window, step: int, changed: dict[str, list[float]]) -> Issues:
+        state = window.state
         total = sum(count for _, count in changed.values())
         kept = sum(min(1.0, ratio) * count for ratio, count in changed.values()) / total if total else 1.0
-        last: list[list[float]] = state.setdefault("kept", [])
-        last.append([step, kept])
-        del last[: -self.steps]
+        last = state["kept"] = [*state.get("kept", []), [step, kept]][-self.steps :]
         lost = 1 - float(np.mean([share for _, share in last]))
         state["held"] = state.get("held", 0) + 1 if len(last) == self.steps and lost >= self.info else 0
         if state["held"] < 2:
             return
-        severity: Severity = (
-            "critical" if lost >= self.critical else "warning" if lost >= self.warn else "info"
-        )
+        severity = grade(lost, info=self.info, warning=self.warn, critical=self.critical)
         worst = [name for name, (ratio, _) in changed.items() if ratio < 1 - self.info]
         yield self.issue(
             f"rounding to half precision loses at least {lost:.0%} of the updates of {len(worst)} parameters"
@@ -170,10 +165,11 @@ class LostUpdates(Rule):
         )
 
 
-def _learn(rows: Table, state: dict[str, Any]) -> None:
+def _learn(rows: Table, window: Window) -> None:
     """Read the optimizer and its learning rate from steps without saved weights."""
     if not rows.rows:
         return
+    state = window.state
     kind, step = rows["kind"], rows["step"]
     state.setdefault("began", int(step[0]))
     if names := set(rows["name"][kind == "optimizer"].tolist()):
@@ -186,33 +182,24 @@ def _learn(rows: Table, state: dict[str, Any]) -> None:
 def _rows(window: Window) -> Table:
     """Collect the rows with changes and updates."""
     tensors, scalars = window.new("tensors"), window.new("scalars")
-    names = scalars["name"].tolist()
-    _, graded = new_kinds(window)
-    lr = scalars.where(np.fromiter(map(is_rate, names), bool, scalars.rows))
-    norms = scalars.where(np.isin(scalars["name"].astype(str), _NORMS))
+    graded = new_kinds(window)[1]
+    lr = scalars.where(tested(scalars["name"], is_rate))
+    norms = scalars.where(tested(scalars["name"], _NORMS.__contains__))
     # Of a sharded tensor the first part is enough: its change is compared with its own gradient.
     mine = (tensors["state"] == "") & (tensors["part"] == 0)
     weights = tensors.where((tensors["role"] == "weight") & mine & ~graded)
     gradients = tensors.where(graded & mine)
     skipped, optimizers = skips(window), window.spans_of("optimizer", new=True)
-    parts: list[tuple[str, Table, NDArray[Any]]] = [
-        ("weight", weights, weights["delta_abs_mean"]),
-        ("gradient", gradients, gradients["abs_mean"]),
-        ("lr", lr, lr["value"]),
-        ("norm", norms, norms["value"]),
-        ("skipped", skipped, skipped["value"]),
-        ("optimizer", optimizers, np.zeros(optimizers.rows)),
+    change = {"value": weights["delta_abs_mean"], "size": weights["abs_mean"], "half": _half(weights)}
+    parts: list[tuple[str, Table, dict[str, NDArray[Any]]]] = [
+        ("weight", weights, {**change, "count": weights["count"]}),
+        ("gradient", gradients, {"value": gradients["abs_mean"]}),
+        ("lr", lr, {"value": lr["value"]}),
+        ("norm", norms, {"value": norms["value"]}),
+        ("skipped", skipped, {}),
+        ("optimizer", optimizers, {}),
     ]
-    made = []
-    for kind, table, value in parts:
-        columns = {name: table[name] for name in ("time", "rank", "step", "name")}
-        columns["kind"] = np.full(table.rows, kind, dtype=object)
-        columns["value"] = value.astype(np.float64)
-        columns["count"] = table.columns.get("count", np.zeros(table.rows, dtype=np.int64))
-        columns["size"] = table.columns.get("abs_mean", np.zeros(table.rows)).astype(np.float64)
-        columns["half"] = _half(table) if kind == "weight" else np.zeros(table.rows, dtype=bool)
-        made.append(Table(columns))
-    return Table.concat([one for one in made if one.rows] or made)
+    return stacked(parts, value=np.float64, count=np.int64, size=np.float64, half=np.bool_)
 
 
 def _half(weights: Table) -> NDArray[np.bool_]:

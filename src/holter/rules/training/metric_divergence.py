@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TypedDict
 
 import numpy as np
 
 from holter.analysis.steps.spread import spread
-from holter.rules import Issue, Rule, Window, parameter
+from holter.rules import Issues, Window, parameter, rule_class
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.engine.trend import theil_sen
-from holter.rules.patterns.logged import MAIN_LOSS, by_step, pattern
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.rules.patterns.logged import Curve
+from holter.rules.patterns.collections import tested
+from holter.rules.patterns.logged import MAIN_LOSS, Curve, PatternRule, by_step, trained
 
 _VALIDATION = r"(^|[^a-z])(val|valid|validation|eval|dev|test)[^a-z]"
 _HIGH = (
@@ -28,18 +23,26 @@ _LOW = r"err|error|wer|cer|mse|mae|rmse|ppl|perplexity|fid"
 _BASE, _KEPT = 10, 60
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricDivergence(Rule):
+class _Metric(TypedDict):
+    """The last evaluations of a metric, each with the training loss before it."""
+
+    steps: list[int]
+    values: list[float]
+    losses: list[float | None]
+
+
+@rule_class
+class MetricDivergence(PatternRule):
     """A validation metric gets worse while the training loss falls."""
 
     reads = ("scalars",)
-    description = "a validation metric worsens while the training loss falls"
     formula = (
         "each of the last `evaluations` values of the metric is worse than the median of the ten before by "
         "more than mads x MAD, while the Theil-Sen slope of the training loss over them is < 0"
     )
     advice = "Stop or restart from the best checkpoint, regularise, and check that the loss matches the goal."
     packs = ("convergence",)
+    patterns = ("metrics", "lower_is_better", "losses")
 
     metrics: str = parameter(rf"(?i){_VALIDATION}(.*[^a-z])?({_HIGH}|{_LOW})([^a-z]|$)", aliases=("metric",))
     """Pattern of the validation metrics, anywhere in their names; Overfit judges losses."""
@@ -52,26 +55,17 @@ class MetricDivergence(Rule):
     mads: float = parameter(2.0, above=0)
     """By how many MADs an evaluation must be worse."""
 
-    def __post_init__(self) -> None:
-        Rule.__post_init__(self)
-        for name in ("metrics", "lower_is_better", "losses"):
-            pattern(self, name)
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each metric at each of its evaluations."""
         state, new = window.state, window.new("scalars")
-        kinds = {name: self._kind(name) for name in set(new["name"].tolist())}
-        kind = np.array([kinds[name] for name in new["name"].tolist()], dtype="U6")
-        training = (kind == "loss") & (new["mode"] != "eval") & (new["mode"] != "predict")
-        mine = new.where(training | (kind == "metric"))
-        for one in complete_steps(
-            mine, state.setdefault("rows", {}), ("name", "value"), ended=window.job.ended
-        ):
-            names = sorted(set(one.rows["name"].tolist()))
-            series = {name: by_step(one, name) for name in names}
-            losses = [series[name] for name in names if self._kind(name) == "loss"]
-            metrics = {name: series[name] for name in names if self._kind(name) == "metric"}
-            yield from self._walk(window, losses[:1], metrics)
+        loss = tested(new["name"], lambda name: self._kind(name) == "loss") & trained(new)
+        mine = new.where(loss | tested(new["name"], lambda name: self._kind(name) == "metric"))
+        rows = state.setdefault("rows", {})
+        for one in complete_steps(mine, rows, ("name", "value"), ended=window.job.ended):
+            series = {name: by_step(one, name) for name in sorted(set(one.rows["name"].tolist()))}
+            losses = [series[name] for name in series if self._kind(name) == "loss"]
+            metrics = {name: series[name] for name in series if self._kind(name) == "metric"}
+            yield from self._judge_steps(window, losses[:1], metrics)
         if not state.get("metrics"):
             window.insufficient("no_input", "no validation metric is logged, for example val_accuracy")
         elif not window.points:
@@ -80,18 +74,16 @@ class MetricDivergence(Rule):
             window.insufficient("too_few_points", "too few evaluations", have=most, need=need)
 
     def _kind(self, name: str) -> str:
-        if pattern(self, "losses").search(name):
+        if re.search(self.losses, name):
             return "loss"
-        return "metric" if pattern(self, "metrics").search(name) and not re.search("(?i)loss", name) else ""
+        return "metric" if re.search(self.metrics, name) and not re.search("(?i)loss", name) else ""
 
-    def _walk(self, window: Window, losses: list[Curve], metrics: dict[str, Curve]) -> Iterator[Issue]:
-        """Iterate over the steps and collect losses; an evaluation takes their median."""
-        known: dict[str, dict[str, Any]] = window.state.setdefault("metrics", {})
+    def _judge_steps(self, window: Window, losses: list[Curve], metrics: dict[str, Curve]) -> Issues:
+        """Collect losses step by step; each evaluation takes their median."""
+        known: dict[str, _Metric] = window.state.setdefault("metrics", {})
         since: list[float] = window.state.setdefault("since", [])
-        moments = [(s, 0, "", v) for one in losses for s, v in zip(one.steps, one.values, strict=True)]
-        moments += [
-            (s, 1, n, v) for n, one in metrics.items() for s, v in zip(one.steps, one.values, strict=True)
-        ]
+        curves = [(0, "", one) for one in losses] + [(1, name, one) for name, one in metrics.items()]
+        moments = [(s, n, name, v) for n, name, c in curves for s, v in zip(c.steps, c.values, strict=True)]
         done = None
         for step, is_metric, name, value in sorted(moments):
             if not np.isfinite(value):
@@ -104,17 +96,17 @@ class MetricDivergence(Rule):
                 window.state["loss"], done = float(np.median(since)), step
                 since.clear()
             one = known.setdefault(name, {"steps": [], "values": [], "losses": []})
-            for key, item in (("steps", step), ("values", value), ("losses", window.state.get("loss"))):
-                one[key].append(item)
-                del one[key][:-_KEPT]
+            one["steps"] = [*one["steps"], step][-_KEPT:]
+            one["values"] = [*one["values"], value][-_KEPT:]
+            one["losses"] = [*one["losses"], window.state.get("loss")][-_KEPT:]
             yield from self._judge(window, name, one)
 
-    def _judge(self, window: Window, name: str, one: dict[str, Any]) -> Iterator[Issue]:
+    def _judge(self, window: Window, name: str, one: _Metric) -> Issues:
         last = self.evaluations
         if len(one["values"]) < _BASE + last:
             return
         window.judged(1)
-        sign = 1.0 if pattern(self, "lower_is_better").search(name) else -1.0
+        sign = 1.0 if re.search(self.lower_is_better, name) else -1.0
         worse = sign * np.array(one["values"])
         base = float(np.median(worse[-_BASE - last : -last]))
         steps = np.diff(worse)

@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
-from holter.rules import Issue, Rule, Window, parameter
+from holter.rules import Issues, Rule, Window, parameter, rule_class
 from holter.rules.engine.complete_steps import complete_steps
-from holter.rules.patterns.layers import ADAPTER, EXPERT, listed, new_kinds, of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.schema.table import Table
+from holter.rules.patterns.layers import ADAPTER, EXPERT, listed, new_kinds, parameters_of
+from holter.schema.table import Table
 
 _COLUMNS = ("name", "state", "count", "zeros")
 _LISTED = 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class MissingGradient(Rule):
     """Trainable parameters whose gradient is absent or exactly zero, step after step, on every rank."""
 
     reads = ("tensors",)
-    description = "trainable parameters receive no gradient"
     formula = (
         "gradient None or all zero at `steps` saved optimizer steps in a row; experts are ignored; a note "
         "for the base model under adapters"
@@ -37,24 +29,24 @@ class MissingGradient(Rule):
     steps: int = parameter(20, low=1, unit="saved steps")
     """Number of saved steps in a row without a gradient; large enough for randomly dropped branches."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Count each parameter's steps without a gradient; report each parameter that reaches the limit."""
         state, new = window.state, window.new("tensors")
         rows = new.where(new_kinds(window)[1] & (new["state"] != "skipped"))
         for one in complete_steps(rows, state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
             for step, at in one.steps():
                 window.judged(1)
-                yield from self._step(step, at, state)
+                yield from self._step(window, step, at)
         if "without" not in state:
             window.insufficient("no_input", "no gradient is recorded; use --save gradients@100")
 
-    def _step(self, step: int, rows: Table, state: dict[str, Any]) -> Iterator[Issue]:
-        without: dict[str, list[int]] = state.setdefault("without", {})
-        known: dict[str, bool] = state.setdefault("adapters", {"any": False})
+    def _step(self, window: Window, step: int, rows: Table) -> Issues:
+        without: dict[str, list[int]] = window.state.setdefault("without", {})
+        known: dict[str, bool] = window.state.setdefault("adapters", {"any": False})
         absent = (rows["state"] == "unused") | ((rows["count"] > 0) & (rows["zeros"] == rows["count"]))
         trainable = rows["state"] != "frozen"
-        got = {of(name) for name in set(rows["name"][trainable & ~absent].tolist())}
-        missing = {of(name) for name in set(rows["name"][trainable & absent].tolist())} - got
+        got = set(parameters_of(rows["name"][trainable & ~absent].tolist()))
+        missing = set(parameters_of(rows["name"][trainable & absent].tolist())) - got
         known["any"] = known["any"] or any(ADAPTER.search(name) for name in got | missing)
         for name in got:
             without.pop(name, None)

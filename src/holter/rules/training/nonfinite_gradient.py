@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import re
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from holter.analysis.tensors.shards import joined, whole
 from holter.analysis.verdict.evidence import counted
-from holter.rules import Issue, Rule, Window, parameter
+from holter.rules import Issues, Window, parameter, rule_class
 from holter.rules.engine.complete_steps import complete_steps
-from holter.rules.patterns.logged import MAIN_LOSS, pattern, skips
-from holter.schema.table import Table
-
-if TYPE_CHECKING:
-    import re
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
+from holter.rules.patterns.collections import GRADIENT
+from holter.rules.patterns.layers import PARAMETERS
+from holter.rules.patterns.logged import MAIN_LOSS, PatternRule, skips, trained
+from holter.schema.table import Detail, Table, detail_of
 
 _COLUMNS = ("time", "rank", "step", "name", "value")
 _LISTED = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NonFiniteGradient(Rule):
+@rule_class
+class NonFiniteGradient(PatternRule):
     """A gradient, or the loss, is NaN or infinite at a step that no gradient scaler skipped."""
 
     reads = ("scalars", "spans/skipped", "events/nonfinite", "tensors")
     severity = "critical"
-    description = "gradients are NaN or infinite"
     formula = (
         "a gradient element, a gradient norm, or the loss is not finite: critical; a note when a gradient "
         "scaler skipped the step"
@@ -41,35 +37,31 @@ class NonFiniteGradient(Rule):
         "rate, clip gradients, or use bfloat16 instead of float16."
     )
     packs = ("default", "essentials", "convergence")
+    patterns = ("losses",)
 
     losses: str = parameter(MAIN_LOSS)
     """Pattern of the loss among the scalars, anywhere in its name."""
 
-    def __post_init__(self) -> None:
-        Rule.__post_init__(self)
-        pattern(self, "losses")
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge the complete steps, and report the first bad one."""
         state = window.state
         for row in window.new("events").to_rows():
             if row["kind"] == "nonfinite" and (at := [row["time"], row["rank"], row["name"], row["detail"]]):
                 state["origin"] = min([*([state["origin"]] if "origin" in state else []), at])
         known = state.setdefault("ranks", [])
-        rows = _rows(window, pattern(self, "losses"))
+        rows = _rows(window, self.losses)
         state["ranks"] = sorted({*known, *rows["rank"].tolist()})
-        for one in complete_steps(
-            rows, state.setdefault("rows", {}), ("name", "value"), ended=window.job.ended
-        ):
+        waiting = state.setdefault("rows", {})
+        for one in complete_steps(rows, waiting, ("name", "value"), ended=window.job.ended):
             if state.setdefault("attempt", one.attempt) != one.attempt:
                 state.update(attempt=one.attempt, skips=[])
             window.judged(len(np.unique(one.rows["step"])))
-            yield from self._judge(one.rows, state)
+            yield from self._judge(window, one.rows)
         if not state["ranks"]:
             window.insufficient("no_input", "no loss and no gradient is recorded; use --save gradients@100")
 
-    def _judge(self, rows: Table, state: dict[str, Any]) -> Iterator[Issue]:
-        told = joined(rows)  # `rows` holds the ranks with non-finite parts, this the norm of the whole
+    def _judge(self, window: Window, rows: Table) -> Issues:
+        state, norms = window.state, joined(rows)  # `rows` holds ranks, `norms` those of the whole gradient
         rows = Table({**rows.columns, "name": np.array(list(map(whole, rows["name"])), dtype=object)})
         names, steps = rows["name"].astype(str), rows["step"]
         skipped = sorted({*state.get("skips", []), *steps[names == "skipped"].tolist()})
@@ -81,15 +73,15 @@ class NonFiniteGradient(Rule):
         bad = flagged | wild | np.char.startswith(names, "gradient/")
         weights = np.char.startswith(names, "weight/")
         first = int(steps[bad & ~excused].min()) if (bad & ~excused).any() else None
-        sound = (told["name"] == "grad_norm") & np.isfinite(told["value"])
+        sound = (norms["name"] == "grad_norm") & np.isfinite(norms["value"])
         if first is not None and "first" not in state:
-            sound &= told["step"] < first
+            sound &= norms["step"] < first
             state["weights_were_bad"] = state.get("weights_were_bad", False) or bool(
                 (steps[weights] < first).any()
             )
         if "first" not in state and sound.any():
             last = np.flatnonzero(sound)[-1]
-            state["sound"] = {"step": int(told["step"][last]), "grad_norm": float(told["value"][last])}
+            state["sound"] = {"step": int(norms["step"][last]), "grad_norm": float(norms["value"][last])}
         if (bad & excused).any():
             at = np.unique(steps[bad & excused])
             yield self.issue(
@@ -102,10 +94,10 @@ class NonFiniteGradient(Rule):
                 advice="No action while it is rare; LossScaleCollapse reports when it is frequent.",
             )
         if first is not None:
-            yield from self._critical(rows.where(bad & ~excused), state)
+            yield from self._critical(window, rows.where(bad & ~excused))
 
-    def _critical(self, rows: Table, state: dict[str, Any]) -> Iterator[Issue]:
-        names, steps = rows["name"].astype(str), rows["step"]
+    def _critical(self, window: Window, rows: Table) -> Issues:
+        state, names, steps = window.state, rows["name"].astype(str), rows["step"]
         if "first" not in state:
             step = int(steps.min())
             here = set(names[steps == step].tolist())
@@ -113,7 +105,7 @@ class NonFiniteGradient(Rule):
             state.update(first=step, what=sorted(here - set(gradients)), gradients=gradients, bad_ranks=[])
             state["first_ranks"] = sorted(set(rows["rank"][steps == step].tolist()))
         state["bad_ranks"] = sorted({*state["bad_ranks"], *rows["rank"].tolist()})
-        origin = _origin(state)
+        origin = _origin(window)
         alone = len(state["first_ranks"]) == 1 and len(state["ranks"]) > 1
         what = "gradients are" if state["gradients"] or "loss" not in state["what"] else "the loss is"
         yield self.issue(
@@ -136,55 +128,49 @@ class NonFiniteGradient(Rule):
         )
 
 
-def _rows(window: Window, loss: re.Pattern[str]) -> Table:
-    """Collect the rows of each step; a step without findings has an empty row."""
+def _rows(window: Window, losses: str) -> Table:
+    """Collect the rows of each step, with their meaning as the kind; a step without findings has one too."""
     scalars, tensors = window.new("scalars"), window.new("tensors")
-    scalars = scalars.where((scalars["mode"] != "eval") & (scalars["mode"] != "predict"))
-    known = {
-        name: "loss"
-        if loss.search(name)
-        else name
-        if whole(name) in ("grad_norm", "nonfinite_gradients")
-        else ""
-        for name in set(scalars["name"].tolist())
-    }
-    told = np.array([known[name] for name in scalars["name"].tolist()], dtype=object)
-    parts = [_named(scalars, told, scalars["value"])]
-    nonfinite = (tensors["nan"] + tensors["posinf"] + tensors["neginf"]).astype(np.float64)
-    sick = tensors.where(nonfinite > 0)
-    kinds = [_tensor(row["name"], row["role"]) for row in sick.to_rows()]
-    parts.append(_named(sick, np.array(kinds, dtype=object), nonfinite[nonfinite > 0]))
-    by_scaler = tensors.where(tensors["state"] == "skipped")
-    for table, name in ((tensors, ""), (by_scaler, "skipped")):
+    scalars = scalars.where(trained(scalars))
+    bad = (tensors["nan"] + tensors["posinf"] + tensors["neginf"]).astype(np.float64)
+    parts = [_named(scalars, [_scalar(name, losses) for name in scalars["name"].tolist()], scalars["value"])]
+    broken = tensors.where(bad > 0)
+    parts.append(
+        _named(broken, [_tensor(row["name"], row["role"]) for row in broken.to_rows()], bad[bad > 0])
+    )
+    for table, name in ((tensors, ""), (tensors.where(tensors["state"] == "skipped"), "skipped")):
         at = table["rank"].astype(np.int64) * 2**32 + table["step"]
-        some = np.unique(at, return_index=True)[1]
-        one = table.where(some)
-        parts.append(_named(one, np.full(one.rows, name, dtype=object), np.ones(one.rows)))
+        one = table.where(np.unique(at, return_index=True)[1])
+        parts.append(_named(one, [name] * one.rows, np.ones(one.rows)))
     skipped = skips(window)
-    parts.append(_named(skipped, skipped["name"], skipped["value"]))
+    parts.append(_named(skipped, skipped["name"].tolist(), skipped["value"]))
     return Table.concat(parts)
 
 
-def _named(table: Table, names: NDArray[Any], values: NDArray[Any]) -> Table:
+def _named(table: Table, names: list[str], values: NDArray[Any]) -> Table:
     columns = {name: table[name] for name in ("time", "rank", "step")}
-    return Table({**columns, "name": names.astype(object), "value": values.astype(np.float64)})
+    return Table({**columns, "name": np.array(names, dtype=object), "value": values.astype(np.float64)})
+
+
+@lru_cache(maxsize=4096)
+def _scalar(name: str, losses: str) -> str:
+    if re.search(losses, name):
+        return "loss"
+    return name if whole(name) in ("grad_norm", "nonfinite_gradients") else ""
 
 
 def _tensor(name: str, role: str) -> str:
-    if role == "grad" or name.startswith("gradient/"):
-        return name if name.startswith("gradient/") else f"gradient/{name}"
-    return f"weight/{name}" if role in ("weight", "bias", "norm_param", "embedding") else ""
+    if role == "grad" or name.startswith(GRADIENT):
+        return f"{GRADIENT}{name.removeprefix(GRADIENT)}"
+    return f"weight/{name}" if role in PARAMETERS else ""
 
 
-def _origin(state: dict[str, Any]) -> dict[str, Any]:
+def _origin(window: Window) -> Detail:
     """Return the origin: the recorder's first observation, else the parameters, else the loss or the norm."""
+    state = window.state
     if "origin" in state:
         _, rank, name, text = state["origin"]
-        try:
-            detail = json.loads(text or "{}")
-        except ValueError:
-            detail = {}
-        detail = detail if isinstance(detail, dict) else {}
+        detail = detail_of(text)
         way = {"forward": "the forward pass", "backward": "the backward pass"}.get(
             str(detail.get("direction")), ""
         )
@@ -195,5 +181,5 @@ def _origin(state: dict[str, Any]) -> dict[str, Any]:
     if state["gradients"]:
         names = state["gradients"]
         more = f" and {counted(len(names) - 1, 'more parameter')}" if len(names) > 1 else ""
-        return {"where": names[0].removeprefix("gradient/") + more, "seen": "gradients"}
+        return {"where": names[0].removeprefix(GRADIENT) + more, "seen": "gradients"}
     return {"where": "the loss" if "loss" in state["what"] else "some gradient", "seen": "numbers"}

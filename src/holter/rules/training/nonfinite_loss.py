@@ -4,27 +4,20 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.rules import BadRule, Issue, Rule, Window, parameter
-from holter.rules.patterns.logged import ANY_LOSS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.schema.table import Table
+from holter.rules import Issues, Window, parameter, rule_class
+from holter.rules.patterns.logged import ANY_LOSS, PatternRule
+from holter.schema.table import Table
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NonFiniteLoss(Rule):
+@rule_class
+class NonFiniteLoss(PatternRule):
     """A loss is NaN or infinite; training after this step is useless."""
 
     reads = ("scalars",)
     severity = "critical"
-    description = "the loss is NaN or infinite"
     formula = "any value of a loss is not finite"
     advice = (
         "Restart from an earlier checkpoint. Lower the learning rate, clip gradients, and look at the batch"
@@ -35,30 +28,19 @@ class NonFiniteLoss(Rule):
     names: str = parameter(ANY_LOSS, aliases=("tensor_regex",))
     """Pattern of the losses among the scalars, anywhere in their names."""
 
-    def __post_init__(self) -> None:
-        Rule.__post_init__(self)
-        try:
-            re.compile(self.names)
-        except re.error as error:
-            raise BadRule(
-                f"NonFiniteLoss: names={self.names!r} is not a regular expression: {error}"
-            ) from None
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Check every new value; report the first bad value of a loss, and the ranks that follow."""
         new = window.new("scalars")
-        known: dict[str, Any] = window.state.setdefault("losses", {})
-        for name in sorted(set(new["name"].tolist())):
-            if re.search(self.names, name) is not None:
-                values = new.where(new["name"] == name)
-                window.judged(values.rows)
-                yield from self._judge(
-                    values, name, known.setdefault(name, {"last": {}, "first": None, "ranks": []})
-                )
-        if not known:
+        for name in sorted(filter(re.compile(self.names).search, set(new["name"].tolist()))):
+            values = new.where(new["name"] == name)
+            window.judged(values.rows)
+            yield from self._judge(window, values, name)
+        if not window.state.get("losses"):
             window.insufficient("no_input", f"no scalar matches names={self.names!r}")
 
-    def _judge(self, values: Table, name: str, known: dict[str, Any]) -> Iterator[Issue]:
+    def _judge(self, window: Window, values: Table, name: str) -> Issues:
+        new = {"last": dict[str, list[float]](), "first": None, "ranks": list[int]()}
+        known = window.state.setdefault("losses", {}).setdefault(name, new)
         bad = ~np.isfinite(values["value"])
         if not known["ranks"]:
             # Sorted by time, then by rank, so that the first value does not depend on the order of arrival.

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import re
+from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
-from holter.rules import Issue, Rule, Severity, Window, parameter
+from holter.rules import Issue, Issues, Severity, Window, parameter, rule_class
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.collections import tested
-from holter.rules.patterns.layers import PARAMETERS, listed, new_kinds
-from holter.rules.patterns.logged import pattern
+from holter.rules.patterns.layers import listed, new_kinds
+from holter.rules.patterns.logged import PatternRule, stacked
 from holter.schema.table import Table
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-_COLUMNS = ("name", "role", "min", "max", "nonzero", "tiny")
+_COLUMNS = ("name", "kind", "min", "max", "nonzero", "tiny")
 _FLOAT16 = 65504.0
 _MASKS = (-_FLOAT16, -10000.0)
 """What attention masks are filled with; a smallest element that is one of them is no activation."""
@@ -42,8 +38,8 @@ _TEXTS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NumericHeadroom(Rule):
+@rule_class
+class NumericHeadroom(PatternRule):
     """Activations near the largest number of their type, gradients below the smallest, or high logits."""
 
     reads = ("tensors", "scalars")
@@ -59,6 +55,7 @@ class NumericHeadroom(Rule):
         "lower the learning rate."
     )
     packs = ("convergence",)
+    patterns = ("logits",)
 
     dtype: str | None = parameter(None, choices=("float16", "bfloat16", "float32"))
     """Type of the activations; none = float16 if a loss scale above 1 is logged."""
@@ -67,20 +64,16 @@ class NumericHeadroom(Rule):
     start_steps: int = parameter(1000, low=0, unit="steps")
     """First steps, in which activations may grow."""
 
-    def __post_init__(self) -> None:
-        Rule.__post_init__(self)
-        pattern(self, "logits")
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each saved step, and report the worst tensor of each kind."""
         state = window.state
         for one in complete_steps(
             self._rows(window), state.setdefault("rows", {}), _COLUMNS, ended=window.job.ended
         ):
             for step, rows in one.steps():
-                if (rows["role"] == "scale").any():
+                if (rows["kind"] == "scale").any():
                     state["scaled"] = state.get("scaled", False) or bool((rows["max"] > 1).any())
-                yield from self._step(window, step, rows.where(rows["role"] != "scale"))
+                yield from self._step(window, step, rows.where(rows["kind"] != "scale"))
         if not state.get("seen"):
             text = (
                 "no activation and no gradient is recorded; use --save gradients@100 --save activations@100"
@@ -89,44 +82,20 @@ class NumericHeadroom(Rule):
 
     def _rows(self, window: Window) -> Table:
         tensors, scalars = window.new("tensors"), window.new("scalars")
-        roles = tensors["role"].astype(str)
-        search = pattern(self, "logits").search
-        high = {name for name in set(tensors["name"].tolist()) if search(name)}
-        logits = tested(tensors["name"], high.__contains__)
-        gradient = new_kinds(window)[1] & (tensors["state"] == "")
-        kind = np.where(np.char.startswith(roles, _LOOKED_AT[0]), "activation", "").astype("U10")
-        for role in _LOOKED_AT[1:]:
-            kind[np.char.startswith(roles, role)] = "activation"
-        kind[np.isin(roles, PARAMETERS)] = ""
-        kind[gradient], kind[logits] = "gradient", "logits"
-        mine = tensors.where((kind != "") & (tensors["count"] > 0))
-        finite = mine["count"] - mine["nan"] - mine["posinf"] - mine["neginf"] - mine["zeros"]
+        activation = tested(tensors["role"], lambda role: role.startswith(_LOOKED_AT))
+        kind = np.where(activation, "activation", "").astype(object)
+        kind[new_kinds(window)[1] & (tensors["state"] == "")] = "gradient"
+        kind[tested(tensors["name"], re.compile(self.logits).search)] = "logits"
         scales = scalars.where(scalars["name"] == "loss_scale")
-        same = ("time", "rank", "step", "name")
-        return Table.concat(
-            [
-                Table(
-                    {
-                        **{name: mine[name] for name in (*same, "min", "max")},
-                        "role": kind[(kind != "") & (tensors["count"] > 0)].astype(object),
-                        "nonzero": finite,
-                        "tiny": mine["tiny"],
-                    }
-                ),
-                Table(
-                    {
-                        **{name: scales[name] for name in same},
-                        "min": scales["value"].astype(np.float32),
-                        "max": scales["value"].astype(np.float32),
-                        "role": np.full(scales.rows, "scale", dtype=object),
-                        "nonzero": np.zeros(scales.rows, dtype=np.int64),
-                        "tiny": np.zeros(scales.rows, dtype=np.int64),
-                    }
-                ),
-            ]
-        )
+        parts = [("scale", scales, {"min": scales["value"], "max": scales["value"]})]
+        for one in ("activation", "gradient", "logits"):
+            mine = tensors.where((kind == one) & (tensors["count"] > 0))
+            nonzero = mine["count"] - mine["nan"] - mine["posinf"] - mine["neginf"] - mine["zeros"]
+            columns = {"min": mine["min"], "max": mine["max"], "nonzero": nonzero, "tiny": mine["tiny"]}
+            parts.append((one, mine, columns))
+        return stacked(parts, min=np.float32, max=np.float32, nonzero=np.int64, tiny=np.int64)
 
-    def _step(self, window: Window, step: int, rows: Table) -> Iterator[Issue]:
+    def _step(self, window: Window, step: int, rows: Table) -> Issues:
         state = window.state
         if not rows.rows:
             return
@@ -143,31 +112,24 @@ class NumericHeadroom(Rule):
             for name, value in pairs if which.any() else ():
                 found[code][name] = max(value, found[code].get(name, 0.0))
         if step - start >= self.start_steps:
-            grows = rows.where((rows["role"] != "gradient") & np.isfinite(rows["max"]))
+            grows = rows.where((rows["kind"] != "gradient") & np.isfinite(rows["max"]))
             sizes = state.setdefault("sizes", {}) if grows.rows else {}
             for name, most in zip(grows["name"].tolist(), grows["max"].tolist(), strict=True):
                 grown = _growth(step, most, sizes.setdefault(name, []))
                 found["growth"][name] = max(grown, found["growth"].get(name, 0.0))
         for code, levels in _LEVELS.items():
             over = {name: value for name, value in found[code].items() if value >= min(levels)}
-            state["held"][code] = {
-                **{n: v for n, v in held.get(code, {}).items() if n not in found[code]},
-                **over,
-            }
-            reported = {
-                name: min(value, held[code][name])
-                for name, value in over.items()
-                if name in held.get(code, {})
-            }
-            if reported:
-                yield self._told(code, step, reported)
+            before = held.get(code, {})
+            state["held"][code] = {n: v for n, v in before.items() if n not in found[code]} | over
+            if reported := {n: min(value, before[n]) for n, value in over.items() if n in before}:
+                yield self._issue(code, step, reported)
 
     def _values(
         self, rows: Table, half: bool
     ) -> Iterator[tuple[str, NDArray[np.bool_], NDArray[np.float64]]]:
         """Yield the comparisons: code, rows and values."""
         low, high = (rows[name].astype(np.float64) for name in ("min", "max"))
-        kinds, finite = rows["role"], np.isfinite(low) & np.isfinite(high)
+        kinds, finite = rows["kind"], np.isfinite(low) & np.isfinite(high)
         gradient, logits = kinds == "gradient", kinds == "logits"
         tiny = rows["tiny"] / np.maximum(rows["nonzero"], 1)
         yield "under", gradient & (rows["nonzero"] >= _SOME), tiny
@@ -176,7 +138,7 @@ class NumericHeadroom(Rule):
         over = np.maximum(high, np.where(mask, 0.0, -low)) / _FLOAT16
         yield "over", ~gradient & ~logits & finite & half, over
 
-    def _told(self, code: str, step: int, reported: dict[str, float]) -> Issue:
+    def _issue(self, code: str, step: int, reported: dict[str, float]) -> Issue:
         worst = max(sorted(reported), key=lambda name: reported[name])
         value = reported[worst]
         severity = _SEVERITIES[sum(value >= level for level in sorted(_LEVELS[code])) - 1]

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from holter.rules import Issue, Rule, Severity, Window, parameter
+from holter.rules import Issues, Rule, Severity, Window, parameter, rule_class
 from holter.rules.engine.complete_steps import complete_steps
+from holter.rules.patterns.collections import tested
 from holter.rules.patterns.layers import EXPERT, listed, new_kinds, parameters_of
-from holter.rules.patterns.logged import is_rate, skips
+from holter.rules.patterns.logged import is_rate, skips, stacked
 from holter.rules.patterns.tensor_columns import ByName, swapped
 from holter.schema.table import Table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
 
 _COLUMNS = ("kind", "name", "value", "fingerprint")
 _ZERO_STEPS, _JUMP, _LISTED = 100, 5.0, 50
@@ -28,12 +24,11 @@ _KNOWN = {"since": np.int64, "still": np.int64, "changed": np.bool_, "gradient":
 gradient was zero: -1, or not: 1, or not seen: 0."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class OptimizerNotStepping(Rule):
     """Parameters do not change although the learning rate is not zero, or the learning rate is wrong."""
 
     reads = ("tensors", "scalars", "spans/skipped")
-    description = "optimizer steps do not change the parameters"
     formula = (
         "every parameter unchanged while lr > 0 and the step is not skipped, at two or more saved steps: "
         "for `warn` steps: warning, for `critical` steps: critical. Parameters with a gradient unchanged at"
@@ -52,7 +47,7 @@ class OptimizerNotStepping(Rule):
     start_steps: int = parameter(100, low=0, unit="steps")
     """First steps, in which the learning rate is not judged."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Judge each saved step, and each logged learning rate."""
         state = window.state
         for one in complete_steps(
@@ -65,14 +60,15 @@ class OptimizerNotStepping(Rule):
                 kinds = rows["kind"]
                 rates = rows["value"][kinds == "lr"]
                 if (rates := rates[np.isfinite(rates)]).size:
-                    yield from self._rate(step, float(rates.max()), state)
+                    yield from self._rate(window, step, float(rates.max()))
                 if (kinds == "parameter").any() and not (kinds == "skipped").any():
-                    yield from self._change(step, rows, state)
+                    yield from self._change(window, step, rows)
         if "first_rate" not in state and "known" not in state:
             text = "no learning rate and no change of parameters is recorded; use --save weights@100"
             window.insufficient("no_input", text)
 
-    def _change(self, step: int, rows: Table, state: dict[str, Any]) -> Iterator[Issue]:
+    def _change(self, window: Window, step: int, rows: Table) -> Issues:
+        state = window.state
         known = ByName(state.setdefault("known", {}), _KNOWN)
         gradients = rows["kind"] == "gradient"
         where = self._places(known, step, parameters_of(rows["name"][gradients].tolist()))
@@ -92,7 +88,7 @@ class OptimizerNotStepping(Rule):
         judged = np.unique(places[seen])
         last, state["last"] = state.get("last"), step
         if len(judged) and not moved.any():
-            yield from self._nothing(step, last, len(judged), state)
+            yield from self._nothing(window, step, last, len(judged))
         elif len(judged):
             state["still"] = None
             yield from self._some(step, judged, moved, known)
@@ -103,12 +99,13 @@ class OptimizerNotStepping(Rule):
         known.columns["since"][places[~old]] = step
         return places
 
-    def _nothing(self, step: int, last: int | None, count: int, state: dict[str, Any]) -> Iterator[Issue]:
+    def _nothing(self, window: Window, step: int, last: int | None, count: int) -> Issues:
+        state = window.state
         if state.get("rate") == 0:
             state["still"] = None
             return
-        still = state.get("still") or {"since": step - 1 if last is None else last, "rows": 0}
-        state["still"] = still
+        began = step - 1 if last is None else last
+        still = state["still"] = state.get("still") or {"since": began, "rows": 0}
         still["rows"] += 1
         steps = step - still["since"]
         severity: Severity | None = None
@@ -125,9 +122,7 @@ class OptimizerNotStepping(Rule):
                 evidence={"steps": steps, "saved_steps": still["rows"], "lr": state.get("rate")},
             )
 
-    def _some(
-        self, step: int, judged: NDArray[np.int64], moved: NDArray[np.bool_], known: ByName
-    ) -> Iterator[Issue]:
+    def _some(self, step: int, judged: NDArray[np.int64], moved: NDArray[np.bool_], known: ByName) -> Issues:
         changed, still, gradient = (known.columns[name] for name in ("changed", "still", "gradient"))
         changed |= moved
         rests = judged[~moved[judged]]
@@ -149,7 +144,8 @@ class OptimizerNotStepping(Rule):
             evidence={"parameters": names[:_LISTED], "count": len(names), "gradients_seen": sure},
         )
 
-    def _rate(self, step: int, rate: float, state: dict[str, Any]) -> Iterator[Issue]:
+    def _rate(self, window: Window, step: int, rate: float) -> Issues:
+        state = window.state
         first = state.setdefault("first_rate", step)
         highest, state["rate"] = state.get("highest", 0.0), rate
         state["highest"] = max(highest, rate)
@@ -162,10 +158,10 @@ class OptimizerNotStepping(Rule):
                 step_end=step,
                 evidence={"lr": rate, "highest_before": highest},
             )
-        zero: dict[str, Any] | None = (state.get("zero") or {"since": step, "rows": 0}) if rate == 0 else None
-        state["zero"] = zero
-        if zero is None:
+        if rate != 0:
+            state["zero"] = None
             return
+        zero = state["zero"] = state.get("zero") or {"since": step, "rows": 0}
         zero["rows"] += 1
         if zero["rows"] >= 3 and step - zero["since"] >= _ZERO_STEPS and not zero.get("reported"):
             zero["reported"] = True
@@ -185,20 +181,12 @@ def _rows(window: Window) -> Table:
     gradients = tensors.where(graded & (tensors["state"] == ""))
     own = tensors.where(parameters & (tensors["state"] == ""))
     by_scaler = tensors.where(tensors["state"] == "skipped")
-    rates = {name for name in set(scalars["name"].tolist()) if is_rate(name)}
-    lr = scalars.where(np.fromiter((n in rates for n in scalars["name"].tolist()), bool, scalars.rows))
-    parts = [
-        ("parameter", own, own["delta_l2"], own["fingerprint"]),
-        ("gradient", gradients, gradients["abs_mean"], None),
-        ("lr", lr, lr["value"], None),
-        ("skipped", skipped, skipped["value"], None),
-        ("skipped", by_scaler, np.ones(by_scaler.rows), None),
+    lr = scalars.where(tested(scalars["name"], is_rate))
+    parts: list[tuple[str, Table, dict[str, NDArray[Any]]]] = [
+        ("parameter", own, {"value": own["delta_l2"], "fingerprint": own["fingerprint"]}),
+        ("gradient", gradients, {"value": gradients["abs_mean"]}),
+        ("lr", lr, {"value": lr["value"]}),
+        ("skipped", skipped, {}),
+        ("skipped", by_scaler, {}),
     ]
-    made = []
-    for kind, table, value, prints in parts:
-        columns = {name: table[name] for name in ("time", "rank", "step", "name")}
-        columns["kind"] = np.full(table.rows, kind, dtype=object)
-        columns["value"] = value.astype(np.float64)
-        columns["fingerprint"] = np.zeros(table.rows, dtype=np.int64) if prints is None else prints
-        made.append(Table(columns))
-    return Table.concat(made)
+    return stacked(parts, value=np.float64, fingerprint=np.int64)

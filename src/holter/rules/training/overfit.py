@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
-
 import numpy as np
 
 from holter.analysis.steps.spread import spread
-from holter.rules import Issue, Window, parameter
+from holter.rules import Issues, State, Window, parameter, rule_class
 from holter.rules.patterns.losses import LossRule, Points
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 NOISE_VALUES = 5
 """Number of last values from which the noise of evaluation is estimated."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class Overfit(LossRule):
     """The mean loss of an evaluation is far above that of the training since the evaluation before."""
 
-    description = "the validation loss is clearly above the training loss"
     formula = (
         "(V - T) / |T| > ratio_threshold at `patience` evaluations in a row; V and T are the mean losses of"
         " an evaluation and of the training since the previous one; modern: also V > best V + 2 x MAD of "
@@ -43,27 +36,10 @@ class Overfit(LossRule):
     must_rise: bool = parameter(True, classic=False)
     """Report only when validation is worse than its best: a constant gap may be intended."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Match training and evaluation of each loss; judge an evaluation when it has ended."""
-        known: dict[str, dict[str, Any]] = window.state.setdefault("series", {})
-        new = self.points(window)
-        if not new and known and not window.job.ended:
-            window.idle = True
-            return
-        pieces: dict[str, list[Points]] = {}
-        for points in new:
-            pieces.setdefault(f"{points.rank}/{points.about}", []).append(points)
-        for key in sorted({*pieces, *(known if window.job.ended else ())}):
-            state = known.setdefault(key, {"train": [0.0, 0], "eval": [0.0, 0], "past": [], "best": None})
-            yield from self._judged(window, pieces.get(key, []), state)
-        if not window.points and window.lack is None:
-            trained = {mode for state in known.values() for mode in state.get("modes", [])}
-            if known and len(trained) < 2:
-                window.insufficient("mode_missing", "losses of both training and evaluation must be logged")
-            else:
-                self.lacking(window, known=bool(known), text="no evaluation has ended yet")
-
-    def _judged(self, window: Window, group: list[Points], state: dict[str, Any]) -> Iterator[Issue]:
+    def judge_group(self, window: Window, group: list[Points], state: State) -> Issues:
+        """Match training and evaluation; judge an evaluation when it has ended."""
+        if not state:
+            state.update(train=[0.0, 0], eval=[0.0, 0], past=[], best=None, modes=[])
         rows = sorted(
             (int(t), p.mode == "eval", int(s), float(v), p.name, p.rank, p.node)
             for p in group
@@ -73,9 +49,7 @@ class Overfit(LossRule):
             if not evaluation and state["eval"][1]:
                 yield from self._ended(window, state)
             side = "eval" if evaluation else "train"
-            modes: list[str] = state.setdefault("modes", [])
-            if side not in modes:
-                modes.append(side)
+            state["modes"] = sorted({*state["modes"], side})
             total, count = state[side]
             state[side] = [total + value, count + 1]
             if evaluation:
@@ -85,7 +59,15 @@ class Overfit(LossRule):
         if window.job.ended and state["eval"][1]:
             yield from self._ended(window, state)
 
-    def _ended(self, window: Window, state: dict[str, Any]) -> Iterator[Issue]:
+    def lacking(self, window: Window, *, known: bool, text: str = "") -> None:
+        """Report why no evaluation was judged."""
+        modes = {mode for state in window.state["series"].values() for mode in state["modes"]}
+        if known and len(modes) < 2:
+            window.insufficient("mode_missing", "losses of both training and evaluation must be logged")
+        else:
+            LossRule.lacking(self, window, known=known, text="no evaluation has ended yet")
+
+    def _ended(self, window: Window, state: State) -> Issues:
         """Judge the evaluation that has just ended, and start over."""
         (trained, steps), (evaluated, values), at = state["train"], state["eval"], state["at"]
         state["train"], state["eval"] = [0.0, 0], [0.0, 0]

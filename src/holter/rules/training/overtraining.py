@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import math
+import statistics
+from typing import TypedDict
 
-import numpy as np
-
-from holter.rules import Issue, Window, parameter
+from holter.rules import Issue, Issues, Window, parameter, rule_class
 from holter.rules.patterns.losses import LossRule, Points
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+
+class _Values(TypedDict):
+    """The last values of a loss in training or evaluation."""
+
+    last: list[float]
+    best: float
+    step: int
+    """The step of the best value."""
+    bad: int
+    """The number of values since then."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class Overtraining(LossRule):
     """The validation loss (or the training loss without one) has had no new best for long."""
 
     severity = "info"
-    description = "the validation loss does not improve any more"
     formula = (
         "no value below best - delta (modern: best - delta x |best|, medians of `smooth` values) for "
         "`patience` values in a row"
@@ -43,32 +49,14 @@ class Overtraining(LossRule):
     require: str = parameter("validation", choices=("validation", "any", "both"))
     """Whose patience must run out: validation (training without evaluations), either, or both."""
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
-        """Count for each loss the values without a new best."""
-        known: dict[str, dict[str, Any]] = window.state.setdefault("series", {})
-        new = self.points(window)
-        if not new and known and not window.job.ended:
-            window.idle = True
-            return
-        pieces: dict[tuple[int, str], list[Points]] = {}
-        for points in new:
-            pieces.setdefault((points.rank, points.about), []).append(points)
-        for (rank, about), group in sorted(pieces.items()):
-            yield from self._judged(window, group, known.setdefault(f"{rank}/{about}", {}))
-        if not window.points and window.lack is None:
-            self.lacking(window, known=bool(known))
-
-    def _judged(self, window: Window, group: list[Points], state: dict[str, Any]) -> Iterator[Issue]:
+    def judge_group(self, window: Window, group: list[Points], state: dict[str, _Values]) -> Issues:
         """Process the points of training and evaluation in their order."""
-        time = np.concatenate([p.time for p in group])
-        which = np.concatenate([np.full(len(p.time), i) for i, p in enumerate(group)])
-        place = np.concatenate([np.arange(len(p.time)) for p in group])
-        order = np.lexsort((place, which, time))
-        for i, j in zip(which[order].tolist(), place[order].tolist(), strict=True):
+        places = [(int(time), i, j) for i, one in enumerate(group) for j, time in enumerate(one.time)]
+        for _, i, j in sorted(places):
             points = group[i]
             window.judged(1)
             side = "validation" if points.mode == "eval" else "train"
-            mine = state.setdefault(side, {"last": [], "best": None, "step": None, "bad": 0})
+            mine = state.setdefault(side, {"last": [], "best": math.inf, "step": -1, "bad": 0})
             self._count(mine, float(points.value[j]), int(points.step[j]))
             # Reported again only when the patience has run out again, not at every value.
             patience = self.patience_validation if side == "validation" else self.patience_train
@@ -76,28 +64,27 @@ class Overtraining(LossRule):
             if again and self._over(state, side) and self.due(int(points.step[j])):
                 yield self._issue_of(points, j, mine, state)
 
-    def _count(self, mine: dict[str, Any], value: float, step: int) -> None:
+    def _count(self, mine: _Values, value: float, step: int) -> None:
         mine["last"] = [*mine["last"], value][-self.smooth :]
-        now, best = _median(mine["last"]), mine["best"]
-        if best is None or now < best - self.delta * (abs(best) if self.relative else 1.0):
+        now, best = statistics.median(mine["last"]), mine["best"]
+        if best == math.inf or now < best - self.delta * (abs(best) if self.relative else 1.0):
             mine["best"], mine["step"], mine["bad"] = now, step, 0
         else:
             mine["bad"] += 1
 
-    def _over(self, state: dict[str, Any], side: str) -> bool:
+    def _over(self, state: dict[str, _Values], side: str) -> bool:
         limits = {"train": self.patience_train, "validation": self.patience_validation}
-        flat = {name: bool(state.get(name, {}).get("bad", 0) >= limit) for name, limit in limits.items()}
+        flat = {name: name in state and state[name]["bad"] >= limit for name, limit in limits.items()}
         if self.require == "both":
             return all(flat.values())
         if self.require == "any":
             return flat[side]
         return flat[side] and (side == "validation" or "validation" not in state)
 
-    def _issue_of(self, points: Points, j: int, mine: dict[str, Any], state: dict[str, Any]) -> Issue:
-        train = state.get("train", {})
-        improving = points.mode == "eval" and "bad" in train and train["bad"] < self.patience_train
+    def _issue_of(self, points: Points, j: int, mine: _Values, state: dict[str, _Values]) -> Issue:
+        improving = points.mode == "eval" and "train" in state and state["train"]["bad"] < self.patience_train
         patience = self.patience_validation if points.mode == "eval" else self.patience_train
-        return self.told(
+        return self.point_issue(
             points,
             j,
             f"{points.name} has had no new best for {mine['bad']} values since {mine['best']:.5g} at step "
@@ -109,8 +96,3 @@ class Overtraining(LossRule):
                 "training_still_improves": improving,
             },
         )  # fmt: skip
-
-
-def _median(values: list[float]) -> float:
-    ordered, half = sorted(values), len(values) // 2
-    return ordered[half] if len(values) % 2 else (ordered[half - 1] + ordered[half]) / 2

@@ -3,33 +3,27 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
 
 import numpy as np
 
-from holter.rules import Window, parameter
+from holter.rules import Window, parameter, rule_class
+from holter.rules.engine.step_rows import StepRows
 from holter.rules.engine.table_json import column
 from holter.rules.patterns.collections import belongs, has_role, matches
 from holter.rules.patterns.latest import LOSS
 from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensors import TensorRule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from holter.rules.engine.step_rows import StepRows
-    from holter.schema.table import Table
+from holter.schema.table import Row, Table
 
 _INPUTS = ("act_in:",)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class PoorWeightInitialization(TensorRule):
     """At the start, layer scales differ much, gradients are nearly equal, or the loss does not fall."""
 
     reads = ("tensors", "scalars")
-    description = "layers start at very different scales, or the loss does not start to fall"
     formula = (
         "(a) largest / smallest variance of activation inputs > threshold; (b) q95 - q05 of a gradient < "
         "distribution_range; (c) no new best loss for `patience` saved steps; modern: c and (a or b), "
@@ -62,7 +56,7 @@ class PoorWeightInitialization(TensorRule):
     """Whether both the loss and the scales must be bad, or any one of them."""
 
     def wants(self, name: str, role: str) -> bool:
-        """Tell whether a tensor is an activation's input, a weight, a gradient or a loss."""
+        """Return whether a tensor is an activation's input, a weight, a gradient or a loss."""
         if matches(self.exclude_regex, name):
             return False
         return self._input(name, role) or any(
@@ -98,7 +92,7 @@ class PoorWeightInitialization(TensorRule):
         elif stuck and scales:
             yield from scales
 
-    def _variances(self, rows: list[dict[str, Any]]) -> list[TensorFinding]:
+    def _variances(self, rows: list[Row]) -> list[TensorFinding]:
         inputs = [r for r in rows if self._input(r["name"], r["role"])]
         inputs = inputs or [
             r for r in rows if belongs("weights", r["name"], r["role"]) and r["role"] != "grad"
@@ -112,27 +106,18 @@ class PoorWeightInitialization(TensorRule):
             return []
         more = {"smallest_in": small, "smallest": least, "largest": most}
         what = f"variance, as a multiple of that of {small},"
-        return [
-            TensorFinding(
-                tensor=large, what=what, value=ratio, comparator=">", threshold=self.threshold, code="scales",
-                more=more,
-            )
-        ]  # fmt: skip
+        return [TensorFinding(large, what, ratio, ">", self.threshold, code="scales", more=more)]
 
-    def _spreads(self, rows: list[dict[str, Any]]) -> list[TensorFinding]:
-        limit = self.distribution_range
-        gradients = [r for r in rows if limit is not None and belongs("gradients", r["name"], r["role"])]
+    def _spreads(self, rows: list[Row]) -> list[TensorFinding]:
+        what, limit = "spread of 90 % of the elements", self.distribution_range or 0.0
         return [
-            TensorFinding(
-                tensor=row["name"], what="spread of 90 % of the elements",
-                value=float(row["q95"] - row["q05"]), comparator="<", threshold=limit or 0.0,
-                code="gradients", role=row["role"],
-            )
-            for row in gradients
-            if row["q95"] - row["q05"] < (limit or 0.0)
-        ]  # fmt: skip
+            TensorFinding(row["name"], what, spread, "<", limit, code="gradients", role=row["role"])
+            for row in rows
+            if belongs("gradients", row["name"], row["role"])
+            and (spread := float(row["q95"] - row["q05"])) < limit
+        ]
 
-    def _stuck(self, rows: list[dict[str, Any]], at: StepRows, state: dict[str, Any]) -> list[TensorFinding]:
+    def _stuck(self, rows: list[Row], at: StepRows, state: dict[str, float]) -> list[TensorFinding]:
         losses = [float(r["mean"]) for r in rows if belongs("losses", r["name"], r["role"])]
         loss = next((value for value in losses if math.isfinite(value)), at.number())
         if loss is None:
@@ -143,10 +128,6 @@ class PoorWeightInitialization(TensorRule):
         state["bad"] += 1
         if state["bad"] < self.patience:
             return []
-        return [
-            TensorFinding(
-                tensor="loss", what="saved steps without a new best",
-                value=float(state["bad"]), comparator=">=", threshold=float(self.patience),
-                code="loss", role="loss", more={"best": state["best"]},
-            )
-        ]  # fmt: skip
+        what, limit, more = "saved steps without a new best", float(self.patience), {"best": state["best"]}
+        bad = float(state["bad"])
+        return [TensorFinding("loss", what, bad, ">=", limit, code="loss", role="loss", more=more)]

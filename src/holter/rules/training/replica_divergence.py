@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from holter.rules import Issue, Rule, Window
+from holter.rules import Issue, Issues, Rule, Window, rule_class
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.layers import listed, new_kinds
+from holter.rules.patterns.logged import stacked
 from holter.schema.table import Table
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
 
 _COLUMNS = ("name", "fingerprint", "value")
 _SCALARS = ("lr", "loss_scale")
@@ -26,13 +21,12 @@ _PROOF = {"tensor": 1, "scalar": 10}
 _LISTED = 50
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class ReplicaDivergence(Rule):
     """Parameters, learning rate or loss scale that were the same on all ranks differ between them."""
 
     reads = ("tensors", "scalars")
     severity = "critical"
-    description = "replicas of the model differ between ranks"
     formula = (
         "a parameter's fingerprint, lr or loss_scale that was equal on all ranks differs at two saved steps"
         " in a row; sharded parameters, and values that were never equal, are ignored"
@@ -43,26 +37,27 @@ class ReplicaDivergence(Rule):
     )
     packs = ("distributed",)
 
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Compare what the ranks saved at one step."""
         state, tensors, scalars = window.state, window.new("tensors"), window.new("scalars")
         # Shards may be equal at first, like biases of zeros, but they are not replicas.
         alike = (tensors["fingerprint"] != 0) & (tensors["parts"] <= 1)
         own = tensors.where(new_kinds(window)[0] & alike)
         named = scalars.where(np.isin(scalars["name"].astype(str), _SCALARS))
-        for kind, rows in (("tensor", _rows(own)), ("scalar", _rows(named))):
-            mine = state.setdefault(kind, {})
-            for one in complete_steps(rows, mine.setdefault("rows", {}), _COLUMNS, ended=window.job.ended):
+        values = {"value": np.nan_to_num(named["value"], nan=-1.0)}
+        for part in (("tensor", own, {"fingerprint": own["fingerprint"]}), ("scalar", named, values)):
+            waiting = state.setdefault(part[0], {}).setdefault("rows", {})
+            rows = stacked([part], fingerprint=np.int64, value=np.float64)
+            for one in complete_steps(rows, waiting, _COLUMNS, ended=window.job.ended):
                 for step, at in one.steps():
-                    yield from self._step(window, kind, step, at, mine)
+                    yield from self._step(window, part[0], step, at)
         if not window.points and not state.get("compared"):
             text = "no parameters with fingerprints of two ranks; use --save weights@500 on all ranks"
             window.insufficient("no_input", text)
         state["compared"] = state.get("compared", False) or window.points > 0
 
-    def _step(
-        self, window: Window, kind: str, step: int, rows: Table, state: dict[str, Any]
-    ) -> Iterator[Issue]:
+    def _step(self, window: Window, kind: str, step: int, rows: Table) -> Issues:
+        state = window.state[kind]
         same: dict[str, int] = state.setdefault("same", {})
         before, differ = set(state.get("differ", [])), dict[str, dict[int, tuple[int, float]]]()
         names, compared, unlike = _compared(rows)
@@ -78,9 +73,9 @@ class ReplicaDivergence(Rule):
         # Parameters may be saved at different steps: those not compared now keep their verdict.
         state["differ"] = sorted(differ.keys() | (before - set(names)))
         if reported := {name: by_rank for name, by_rank in differ.items() if name in before}:
-            yield self._told(kind, step, reported)
+            yield self._issue(kind, step, reported)
 
-    def _told(self, kind: str, step: int, differ: dict[str, dict[int, tuple[int, float]]]) -> Issue:
+    def _issue(self, kind: str, step: int, differ: dict[str, dict[int, tuple[int, float]]]) -> Issue:
         odd = Counter[int]()
         for by_rank in differ.values():
             ((most, count), *others) = Counter(by_rank.values()).most_common()
@@ -124,11 +119,3 @@ def _compared(rows: Table) -> tuple[list[str], NDArray[np.bool_], NDArray[np.boo
     for column in (rows["fingerprint"][order], rows["value"][order]):
         unlike[name[column != column[first[name]]]] = True
     return list(places), np.bincount(name, minlength=len(places)) > 1, unlike
-
-
-def _rows(table: Table) -> Table:
-    columns = {name: table[name] for name in ("time", "rank", "step", "name")}
-    nothing = np.zeros(table.rows)
-    columns["fingerprint"] = table.columns.get("fingerprint", nothing.astype(np.int64))
-    columns["value"] = np.nan_to_num(table.columns.get("value", nothing), nan=-1.0)
-    return Table(columns)

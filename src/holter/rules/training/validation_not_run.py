@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import re
 
 import numpy as np
 
 from holter.analysis.verdict.evidence import counted
-from holter.rules import Issue, Rule, Window, parameter
-from holter.rules.patterns.logged import pattern
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from holter.rules import Issues, Window, parameter, rule_class
+from holter.rules.patterns.collections import tested
+from holter.rules.patterns.logged import PatternRule
 
 _ONE_EVALUATION = 5
 """Signs of evaluation within this number of steps belong to one evaluation."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValidationNotRun(Rule):
+@rule_class
+class ValidationNotRun(PatternRule):
     """No evaluation runs in the first part of the planned steps, or evaluations stop."""
 
     reads = ("steps", "scalars")
     severity = "info"
-    description = "validation does not run"
     formula = (
         "no evaluation within `share` of planned_steps; or, after three evaluations, none for `times` x the"
         " longest interval so far"
@@ -41,16 +37,10 @@ class ValidationNotRun(Rule):
     names: str = parameter(r"(?i)^(val|valid|validation|eval|dev|test)([^a-z]|$)")
     """Pattern of the scalars that an evaluation logs, anywhere in their names."""
 
-    def __post_init__(self) -> None:
-        Rule.__post_init__(self)
-        pattern(self, "names")
-
-    def evaluate(self, window: Window) -> Iterator[Issue]:
+    def evaluate(self, window: Window) -> Issues:
         """Iterate over the evaluations, then compare the last one with the current step."""
         state, steps, scalars = window.state, window.new("steps"), window.new("scalars")
-        search = pattern(self, "names").search
-        named = {name for name in set(scalars["name"].tolist()) if search(name)}
-        by_name = np.fromiter((n in named for n in scalars["name"].tolist()), dtype=bool, count=scalars.rows)
+        by_name = tested(scalars["name"], re.compile(self.names).search)
         marks = np.concatenate(
             [
                 steps["step"][(steps["eval"] > 0) | (steps["mode"] == "eval")],
@@ -68,17 +58,17 @@ class ValidationNotRun(Rule):
             window.insufficient("no_input", "no evaluation ran, and planned_steps is not set")
             window.points = 0
         for mark in np.unique(marks).tolist():
-            yield from self._gap(int(mark), state)
+            yield from self._gap(int(mark), window)
             last = state.get("last")
             if last is None or mark - last > _ONE_EVALUATION:
                 if last is not None:
                     state["longest"] = max(mark - last, state.get("longest", 0))
                 state["count"] = state.get("count", 0) + 1
             state["last"] = max(mark, last or 0)
-        yield from self._gap(state["newest"], state)
+        yield from self._gap(state["newest"], window)
 
-    def _gap(self, step: int, state: dict[str, Any]) -> Iterator[Issue]:
-        last = state.get("last")
+    def _gap(self, step: int, window: Window) -> Issues:
+        state, last = window.state, window.state.get("last")
         if last is None:
             due = state["first"] + int(self.share * self.planned_steps) if self.planned_steps else None
             if due is not None and step > due and not state.get("told_none"):

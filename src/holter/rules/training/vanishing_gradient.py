@@ -4,35 +4,27 @@ from __future__ import annotations
 
 import math
 import statistics
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 
-from holter.rules import Window, parameter
-from holter.rules.engine.step_rows import by_step
+from holter.rules import Window, parameter, rule_class
+from holter.rules.engine.step_rows import StepRows, by_step
 from holter.rules.patterns.collections import GRADIENT
 from holter.rules.patterns.layers import is_gradient
 from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensors import TensorRule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from holter.rules.engine.step_rows import StepRows
-    from holter.schema.table import Table
+from holter.schema.table import Row, Table
 
 LEAST_UPDATE = 1e-7
 """A gradient below this share of its weights changes nothing in single precision."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class VanishingGradient(TensorRule):
     """Gradients of some layers are so small that these layers do not learn."""
 
-    description = "gradients are too small to train some layers"
     formula = (
         "modern: rms(g) < relative_threshold x median rms(g) of all parameters, or rms(g) < threshold and <"
         " 1e-7 x the rms of the weights; classic: mean(|g|) < threshold"
@@ -85,14 +77,14 @@ class VanishingGradient(TensorRule):
         if small and len(small) / len(gradients) >= self.min_fraction_layers:
             yield from small
 
-    def _absolute(self, gradients: list[dict[str, Any]]) -> list[TensorFinding]:
+    def _absolute(self, gradients: list[Row]) -> list[TensorFinding]:
         return [
-            self._finding(row, "mean absolute value", row["abs_mean"], self.threshold)
+            _finding(row, "mean absolute value", row["abs_mean"], self.threshold)
             for row in gradients
             if row["abs_mean"] < self.threshold
         ]
 
-    def _relative(self, gradients: list[dict[str, Any]], rows: list[dict[str, Any]]) -> list[TensorFinding]:
+    def _relative(self, gradients: list[Row], rows: list[Row]) -> list[TensorFinding]:
         sizes = {row["name"]: (row["role"], _rms(row)) for row in rows}
         judged = []
         for row in gradients:
@@ -107,16 +99,15 @@ class VanishingGradient(TensorRule):
         found = []
         for row, size, weight in judged:
             if size < self.threshold and size / max(weight, 1e-8) < LEAST_UPDATE:
-                found.append(self._finding(row, "root mean square", size, self.threshold))
+                found.append(_finding(row, "root mean square", size, self.threshold))
             elif size < limit:
-                found.append(self._finding(row, "root mean square", size, limit))
+                found.append(_finding(row, "root mean square", size, limit))
         return found
 
-    def _finding(self, row: dict[str, Any], what: str, value: float, limit: float) -> TensorFinding:
-        return TensorFinding(
-            tensor=row["name"], what=what, value=value, comparator="<", threshold=limit, role=row["role"]
-        )
+
+def _finding(row: Row, what: str, value: float, limit: float) -> TensorFinding:
+    return TensorFinding(row["name"], what, value, "<", limit, role=row["role"])
 
 
-def _rms(row: dict[str, Any]) -> float:
+def _rms(row: Row) -> float:
     return math.hypot(row["mean"], row["std"])

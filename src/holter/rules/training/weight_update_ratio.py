@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from holter.rules import Window, parameter
+from holter.rules import Window, parameter, rule_class
+from holter.rules.engine.step_rows import StepRows
 from holter.rules.patterns.latest import LR
 from holter.rules.patterns.tensor_columns import swapped
 from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensors import TensorRule
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from numpy.typing import NDArray
-
-    from holter.rules.engine.step_rows import StepRows
-    from holter.schema.table import Table
+from holter.schema.table import Row, Table
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@rule_class
 class WeightUpdateRatio(TensorRule):
     """Weights change too much or too little from one saved step to the next."""
 
     reads = ("tensors", "scalars")
-    description = "weight updates are too large or too small relative to the weights"
     formula = (
         "modern: ||w - w_before|| / (||w_before|| + epsilon) per step; classic: mean(|w - w_before|) / "
         "(mean(|w_before|) + epsilon); > large_threshold (modern: not for weights that start at 0, until "
@@ -60,7 +54,7 @@ class WeightUpdateRatio(TensorRule):
     """Also judge frozen and unused parameters, and steps that a loss scaler skipped."""
 
     def wants(self, name: str, role: str) -> bool:
-        """Tell whether the rule looks at a tensor."""
+        """Return whether the rule judges a tensor."""
         vector = role in ("bias", "norm_param") or name.endswith("bias")
         return TensorRule.wants(self, name, role) and (self.include_1d or not vector)
 
@@ -86,7 +80,7 @@ class WeightUpdateRatio(TensorRule):
         ratio = change / (size + self.epsilon) / np.where(asked & self.per_step, apart, 1)
         large = asked & (ratio > self.large_threshold)
         small = asked & ~large & (ratio < self.small_threshold) & (not self._gentle(at))
-        self._settle(window, at, table["name"][asked & ~large].tolist())
+        self._forget_growth(window, at, table["name"][asked & ~large].tolist())
         reported = large | small
         columns = {
             "ratio": ratio[reported],
@@ -105,7 +99,7 @@ class WeightUpdateRatio(TensorRule):
         lr = at.logged if self.lr_zero_ok else None
         return lr is not None and (lr.rises(at.rank, at.step) or at.number() == 0)
 
-    def _from_zero(self, window: Window, at: StepRows, row: dict[str, Any]) -> bool:
+    def _from_zero(self, window: Window, at: StepRows, row: Row) -> bool:
         """Return whether a weight started at zero, like an adapter's, and still grows to its size."""
         growing: dict[str, bool] = window.state.setdefault("growing", {})
         key = f"{at.rank}/{row['name']}"
@@ -113,7 +107,7 @@ class WeightUpdateRatio(TensorRule):
             growing[key] = True
         return key in growing
 
-    def _settle(self, window: Window, at: StepRows, names: list[str]) -> None:
+    def _forget_growth(self, window: Window, at: StepRows, names: list[str]) -> None:
         """Record that weights have reached their size."""
         if growing := window.state.get("growing"):
             for name in names:
@@ -133,14 +127,9 @@ class WeightUpdateRatio(TensorRule):
         kept = window.state.setdefault("known", {}).setdefault(str(at.rank), {})
         return swapped(kept, table["name"].tolist(), now)
 
-    def _finding(self, row: dict[str, Any], comparator: str, limit: float) -> TensorFinding:
+    def _finding(self, row: Row, comparator: str, limit: float) -> TensorFinding:
+        what = "update ratio per step" if self.per_step else "update ratio"
+        code, since = "large" if row["large"] else "small", {"compared_with_step": row["since"]}
         return TensorFinding(
-            tensor=row["name"],
-            what="update ratio" + (" per step" if self.per_step else ""),
-            value=row["ratio"],
-            comparator=comparator,
-            threshold=limit,
-            code="large" if comparator == ">" else "small",
-            role=row["role"],
-            more={"compared_with_step": row["since"]},
+            row["name"], what, row["ratio"], comparator, limit, code=code, role=row["role"], more=since
         )

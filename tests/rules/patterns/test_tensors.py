@@ -52,7 +52,7 @@ def test_tensors_without_a_finite_element_are_counted():
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"tensor_regex": "("}, "is no pattern"),
+        ({"tensor_regex": "("}, "is not a regular expression"),
         ({"mode": "trian"}, "did you mean 'train'"),
         ({"ranks": "some"}, "all, one, or whole numbers"),
         ({"consecutive": 0}, "successive"),

@@ -128,7 +128,7 @@ WRONG = [
     ("avg_over(gpu.util, 5m) < 3 and loss > 2", "cannot be mixed"),
     ("avg_over(gpu.util, 5m) < 3 for 3 steps", "have no steps"),
     ('rms("x") > 3', "is of tensors"),
-    ('rms(tensor("(")) > 3', "is no pattern"),
+    ('rms(tensor("(")) > 3', "is not a regular expression"),
     ("rms(tensor(x)) > 3", "must stand in quotes"),
     ("(loss > 3", "')' is missing"),
     ("(" * 100 + "loss > 3" + ")" * 100, "nested too deep"),
