@@ -40,23 +40,18 @@ class FailingSession(Protocol):
 
     def open(self) -> None:
         """Open the journal; may raise `OSError`."""
-        ...
 
     def journal(self, kind: str, fact: object) -> None:
         """Note a rare fact."""
-        ...
 
     def fault(self, where: str, error: BaseException) -> None:
         """Count a fault of the recorder."""
-        ...
 
     def thread_spool(self) -> ThreadSpool:
         """Return the calling thread's spool."""
-        ...
 
     def end(self) -> None:
         """Note the end of the process."""
-        ...
 
 
 _recording: FailingSession | None = None

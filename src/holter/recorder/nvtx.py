@@ -23,19 +23,15 @@ class _Functions(Protocol):
 
     def range_push(self, name: str) -> Any:
         """Begin a range of this thread within those that are open."""
-        ...
 
     def range_pop(self) -> Any:
         """End the innermost range of this thread."""
-        ...
 
     def range_start(self, name: str) -> int:
         """Begin a range that need not nest; returns what ends it."""
-        ...
 
     def range_end(self, handle: int) -> Any:
         """End it."""
-        ...
 
 
 class Listener:

@@ -22,7 +22,6 @@ class WindowSchedule(Protocol):
 
     def cut_short(self) -> None:
         """Let the next step boundary end the window that runs."""
-        ...
 
 
 class WindowSession(Protocol):
@@ -39,20 +38,16 @@ class WindowSession(Protocol):
     @property
     def process(self) -> str:
         """Key of the process."""
-        ...
 
     @property
     def windows(self) -> WindowSchedule:
         """The windows of the process."""
-        ...
 
     def fault(self, where: str, error: BaseException) -> None:
         """Count a fault of the recorder."""
-        ...
 
     def journal(self, kind: str, fact: object) -> None:
         """Note a rare fact."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

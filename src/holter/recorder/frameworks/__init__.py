@@ -24,4 +24,3 @@ class Adapter(Protocol):
 
     def attach(self, session: Session) -> Callable[[], None]:
         """Hook the framework for `session`; return what unhooks it."""
-        ...

@@ -39,11 +39,9 @@ class Profiler(Protocol):
 
     def __init__(self, session: WindowSession, window: ProfilingWindow) -> None:
         """Make ready; nothing may be installed yet."""
-        ...
 
     def start(self) -> None:
         """Begin. May raise `Later` and `Unavailable`, before anything is installed."""
-        ...
 
     def stop(self) -> Found | Callable[[], Found]:
         """End, and leave no trace; return what the agent must know, None when nothing was found.
@@ -55,7 +53,6 @@ class Profiler(Protocol):
         the caller: `profiler`, `number`, `order`, `first_step`, `last_step` (exclusive), `bounds` and
         `wall_minus_monotonic`; see `holter.recorder.window`.
         """
-        ...
 
 
 def make(session: WindowSession, window: ProfilingWindow) -> Profiler:

@@ -31,20 +31,15 @@ class PythonEngine(Protocol):
 
     def start(self) -> None:
         """Begin; raises `Unavailable`."""
-        ...
 
     def cut(self, segment: ProfileSegment | None) -> None:
         """End the segment that is open, and begin another unless None."""
-        ...
 
     def stop(self) -> None:
         """End for good, without a trace."""
-        ...
 
     def documents(self, name: Callable[[Any], int]) -> Iterable[Mapping[str, Any]]:
         """Yield what was found, with functions as numbers that `name` gives for what a function is."""
-        ...
 
     def full(self) -> bool:
         """Whether so much waits that `documents` should be asked for now."""
-        ...

@@ -41,21 +41,17 @@ class SlowPath(Protocol):
 
     def begin_slow(self, now: int, code: int) -> None:
         """Begin a span where the page has no place for it."""
-        ...
 
     def end_slow(self, now: int, code: int, value: Any = NAN, mode: int | None = None) -> None:
         """End a span that is not the innermost, or whose record does not fit."""
-        ...
 
     def add_slow(
         self, phase: int, name_id: int, begin: int, duration: int, value: Any, step: int | None, mode: int
     ) -> None:
         """Write a record that does not fit, or whose value is not a number."""
-        ...
 
     def cost(self) -> int:
         """Publish what was spent."""
-        ...
 
 
 class RangeFallback(Protocol):
@@ -63,11 +59,9 @@ class RangeFallback(Protocol):
 
     def enter(self) -> object:
         """Begin it."""
-        ...
 
     def leave(self, kind: object, error: BaseException | None, trace: object) -> None:
         """End it."""
-        ...
 
 
 class _Tails(dict[int, int]):

@@ -31,23 +31,18 @@ class SpoolSession(Protocol):
 
     def open(self, *, recording: bool) -> None:
         """Make ready for the first record; may raise `OSError`."""
-        ...
 
     def flush(self) -> None:
         """Try again what could not be written; may raise `OSError`."""
-        ...
 
     def thread_files(self) -> ThreadFiles:
         """Return where the calling thread's records go."""
-        ...
 
     def fault(self, where: str, error: BaseException) -> None:
         """Count a fault of the recorder."""
-        ...
 
     def note_failing(self, error: BaseException, code: int) -> None:
         """Remember the innermost span that an exception passed."""
-        ...
 
 
 class ThreadMemory:

@@ -43,7 +43,6 @@ ROLES = (
     "custom",
 )
 """What a tensor may be; some say more after a colon, as `act_out:relu`."""
-NOT_IN_EVAL = {"gradient", "optimizer_state"}
 
 
 @dataclass(frozen=True)

@@ -29,11 +29,9 @@ class OptimizerClock(Protocol):
 
     def enter(self, optimizer: Any, state: ThreadState) -> None:
         """Begin the span of an optimizer."""
-        ...
 
     def leave(self, optimizer: Any, state: ThreadState, *, stepped: bool) -> None:
         """End it."""
-        ...
 
 
 def owners(torch: Any, method: str) -> Iterator[Any]:
