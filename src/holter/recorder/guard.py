@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,8 +13,6 @@ LIMIT = 10
 """Faults after which a collector is switched off."""
 
 MAX_TEXT = 500
-
-State = TypeVar("State")
 
 
 class CircuitBreaker:
@@ -56,58 +53,6 @@ class Faults:
         if str(count).strip("0") != "1":
             return None
         return {"time": time.perf_counter_ns(), "where": where, "error": text, "count": count}
-
-
-def around(
-    original: Callable[..., Any],
-    before: Callable[[tuple[Any, ...], dict[str, Any]], State],
-    after: Callable[[State, Any, BaseException | None], None],
-    breaker: CircuitBreaker,
-) -> Callable[..., Any]:
-    """Wrap `original` so that `before` and `after` run around it and cannot change what it does.
-
-    Args:
-        original: The framework's or the user's function; called exactly once for each call.
-        before: Gets the arguments; what it returns is handed to `after`.
-        after: Gets that state, the result (None when it raised) and the error (None when it did not).
-            Not called when `before` failed.
-        breaker: Counts the faults of both.
-    """
-
-    @functools.wraps(original)
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        if not breaker.on:
-            return original(*args, **kwargs)
-        failed = False
-        try:
-            state = before(args, kwargs)
-        except Exception as fault:
-            failed = True
-            breaker.fault(fault)
-        if failed:  # outside the handler: else an error of the original has our fault as its context
-            return original(*args, **kwargs)
-        try:
-            result = original(*args, **kwargs)
-        except BaseException as error:
-            _call_after(after, state, None, error, breaker)
-            raise
-        _call_after(after, state, result, None, breaker)
-        return result
-
-    return wrapper
-
-
-def _call_after(
-    after: Callable[[State, Any, BaseException | None], None],
-    state: State,
-    result: Any,
-    error: BaseException | None,
-    breaker: CircuitBreaker,
-) -> None:
-    try:
-        after(state, result, error)
-    except Exception as fault:
-        breaker.fault(fault)
 
 
 def tell(text: str) -> None:

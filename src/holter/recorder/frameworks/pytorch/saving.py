@@ -1,4 +1,4 @@
-"""Records CHECKPOINT spans: calls that write the state of a training to storage."""
+"""Records CHECKPOINT spans: calls that write the state of a training to a file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from holter.recorder.frameworks.pytorch.stepping.adapter_state import NAN
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from holter.recorder.frameworks.pytorch.patches import Patches
     from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
@@ -20,18 +20,18 @@ LATER = {
     "torch.distributed.checkpoint": ("save", "save_state_dict"),
     "safetensors.torch": ("save_file", "save_model"),
 }
-"""Modules that `import torch` does not load: what in them writes a checkpoint."""
+"""Modules that `import torch` does not load → their functions that write a checkpoint."""
 
 
 class CheckpointHooks:
-    """Times checkpoints; their size is that of the file or folder which was written, when there is one."""
+    """Times checkpoints; the size of one is the size of the file or folder that it wrote."""
 
     def __init__(self, adapter: AdapterState) -> None:
         self.adapter = adapter
         self.breaker = adapter.breaker("checkpoint")
 
     def attach(self, patches: Patches) -> None:
-        """Wrap `torch.save` now, and the others when the script imports them."""
+        """Wrap `torch.save` now, and other functions when the script imports their modules."""
         patches.wrap(self.adapter.torch, "save", self._watch("torch.save"))
         for module, names in LATER.items():
 
@@ -49,8 +49,8 @@ class CheckpointHooks:
         return lambda original: self.adapter.timed(original, code, self.breaker, "saving", _size_written)
 
 
-def _size_written(args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
-    """Return the bytes in the file or folder that one of the arguments names; NaN when none does."""
+def _size_written(args: tuple[Any, ...], kwargs: Mapping[str, object]) -> float:
+    """Return the size in bytes of the file or folder that an argument names; NaN without one."""
     for value in (*args, *kwargs.values()):
         if not isinstance(value, (str, os.PathLike)):
             continue

@@ -1,7 +1,7 @@
-"""Samples the stack of the thread that builds batches, from a slow sampler thread.
+"""Samples the stack of the thread that builds batches, from a sampler thread with a low rate.
 
-It works for any dataset, sees Python frames only, and pays for itself: it runs at a low rate that falls
-further where a look is dear, and sleeps while no batch is being built.
+It works for any dataset and sees Python frames only. Its rate falls where a sample is expensive, and it sleeps
+while no batch is being built.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 INTERVAL_S = 0.02
 COST_SHARE = 200
-"""A look may cost one part in this many of the time between looks."""
+"""A sample may cost one part in this many of the time between samples."""
 MAX_PATIENCE = 8.0
-"""By how much looks become rarer where few batches are being built when it comes to look."""
+"""Largest factor on the interval, where samples rarely find a batch being built."""
 IDLE_S = 1.0
 SWITCH_S = 0.0002
-"""Time a thread waits before it asks for the interpreter lock, while batches are built.
+"""Switch interval of the interpreter while batches are built.
 
-At Python's 5 ms a look comes late, and mostly where the dataset lets the lock go by itself: there it
-would be found far too often (measured: 80 % of looks for a true 25 % of the time).
+At Python's 5 ms a sample comes late, mostly where the dataset releases the lock itself. It would find such
+places far too often (measured: 80 % of samples for a true 25 % of the time).
 """
 ON_TIME_NS = 250_000
-"""A look that comes later than this after its time came when the dataset let it."""
+"""A sample that is later than this came when the dataset released the lock."""
 _STACK = int(Phase.STACK)
 
 
@@ -52,28 +52,28 @@ class StackSampler:
         self._awake = threading.Event()
         self._stopped = False
         self._switch: float | None = None
-        # Not the module's generator: its state belongs to the user.
+        # Not the global generator: its state belongs to the script.
         self._random = random.Random(self.pid)  # noqa: S311
         threading.Thread(target=self._run, name="holter-stacks", daemon=True).start()
 
     def wake(self) -> None:
-        """Batches are being built again."""
+        """Sample again, because batches are being built."""
         self.asleep = False
         self._awake.set()
 
     def stop(self) -> None:
-        """End the thread, soon."""
+        """Make the thread end soon."""
         self._stopped = True
         self._awake.set()
 
     def _sharpen(self) -> None:
-        """Let a look come soon; a value that the user has set stays."""
+        """Shorten the switch interval, unless the script has set it."""
         if self._switch is None and abs(sys.getswitchinterval() - 0.005) < 1e-4:
             self._switch = sys.getswitchinterval()
             sys.setswitchinterval(SWITCH_S)
 
     def _relax(self) -> None:
-        """Put the switch interval back, unless somebody has set another meanwhile."""
+        """Restore the switch interval, unless the script has changed it meanwhile."""
         if self._switch is not None and abs(sys.getswitchinterval() - SWITCH_S) < 1e-5:
             sys.setswitchinterval(self._switch)
         self._switch = None
@@ -86,7 +86,7 @@ class StackSampler:
         last = 0
         patience = 1.0
         self._sharpen()
-        # Random intervals, so that no rhythm of the dataset hides from us.
+        # Random intervals, so that samples do not follow a rhythm of the dataset.
         while not self._stopped and breaker.on:
             pause = interval * patience * (0.5 + self._random.random())
             soon = perf_counter_ns() + int(pause * 1e9) + ON_TIME_NS
@@ -113,7 +113,7 @@ class StackSampler:
                     last, looked = name, now
                     ledger.add(*fetching.totals(now))
                     self._write(name, now, ledger.draw(computes))
-                if self._paths.count == known:  # naming a new path is dear, but does not recur
+                if self._paths.count == known:  # a new name is expensive, but only once
                     cost = (thread_time_ns() - cpu) / 1e9
                     interval = max(INTERVAL_S, 0.7 * interval + 0.3 * cost * COST_SHARE)
             except Exception as error:

@@ -1,4 +1,4 @@
-"""Tells a profiler which part of a step begins or ends, while its window is open."""
+"""Reports the begin and end of each part of a step to a profiler while its window is open."""
 
 from __future__ import annotations
 
@@ -21,16 +21,15 @@ PARTS = {
 def watch_phases(adapter: AdapterState, call: Callable[[str, bool, int | None], None]) -> Callable[[], None]:
     """Call `call(part, begins, mode)` at each begin and end of a part of a step on the calling thread.
 
-    `mode` is known at the end of a forward pass only. What `call` raises is a fault of ours, and is not
-    heard by the training.
+    `mode` is known only at the end of a forward pass. An exception in `call` is a fault of the recorder.
 
     Returns:
-        What ends it; nothing is left behind then.
+        A function that ends this and restores everything.
     """
     state, breaker = adapter.states.current, adapter.breaker("phases")
     plain_begin, plain_end_of = state.begin, state.end_of
 
-    def tell(code: int, begins: bool, mode: int | None) -> None:
+    def report(code: int, begins: bool, mode: int | None) -> None:
         part = PARTS.get(code & 255)
         if part is not None and breaker.on:
             try:
@@ -40,11 +39,11 @@ def watch_phases(adapter: AdapterState, call: Callable[[str, bool, int | None], 
 
     def begin(code: int) -> int:
         now = plain_begin(code)
-        tell(code, True, None)
+        report(code, True, None)
         return now
 
     def end_of(code: int, value: float = NAN, mode: int | None = None) -> int:
-        tell(code, False, mode)
+        report(code, False, mode)
         return plain_end_of(code, value, mode)
 
     state.begin, state.end_of, state.heard = begin, end_of, True

@@ -12,29 +12,23 @@ LR_EVERY = 100
 
 
 class LearningRate:
-    """That of an optimizer's first group."""
+    """Records the learning rate of the first parameter group of an optimizer."""
 
     def __init__(self, adapter: AdapterState) -> None:
         self._adapter = adapter
         self._value: float | None = None
 
     def note(self, optimizer: Any) -> None:
-        """A step of this optimizer is over."""
-        groups = optimizer.param_groups
-        value = groups[0].get("lr") if groups else None
-        adapter = self._adapter
+        """Record the rate after a step of this optimizer."""
+        groups, adapter = optimizer.param_groups, self._adapter
+        rate = groups[0].get("lr") if groups else None
         adapter.rate_left -= 1
-        if value is adapter.rate and value is not None and adapter.rate_left >= 0:
+        if rate is adapter.rate and rate is not None and adapter.rate_left >= 0:
             return
-        rate = value if type(value) is float else None  # a tensor may be changed where it is
-        if type(value) is not float:
-            if isinstance(value, int):
-                value = float(value)
-            elif value is None or not getattr(value, "is_cpu", False):
-                return  # on a device: reading it would wait for the device
-            else:
-                value = float(value)
-        adapter.rate = rate
+        if rate is None or not (isinstance(rate, (int, float)) or getattr(rate, "is_cpu", False)):
+            return  # a rate on a device: reading it would wait for the device
+        adapter.rate = rate if type(rate) is float else None  # a tensor may change in place
+        value = float(rate)
         if value != self._value or adapter.rate_left < 0:
             self._value, adapter.rate_left = value, LR_EVERY - 1
             if "lr" not in adapter.logged_names:

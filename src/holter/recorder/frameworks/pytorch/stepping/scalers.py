@@ -19,7 +19,7 @@ SKIPPED = int(Phase.SKIPPED)
 
 
 class OptimizerClock(Protocol):
-    """The step clock, which records the spans of optimizers."""
+    """The step clock."""
 
     adapter: AdapterState
     breaker: CircuitBreaker
@@ -35,9 +35,9 @@ class OptimizerClock(Protocol):
 
 
 def owners(torch: Any, method: str) -> Iterator[Any]:
-    """Yield the scalers' classes that have a method of their own.
+    """Yield the classes of gradient scalers that define `method`.
 
-    Both names: before torch 2.3 the CUDA scaler held the code, since then it inherits it.
+    Before torch 2.3 the CUDA scaler defined it; since then it inherits it.
     """
     for path in (("amp", "GradScaler"), ("cuda", "amp", "GradScaler")):
         owner: Any = torch
@@ -48,7 +48,7 @@ def owners(torch: Any, method: str) -> Iterator[Any]:
 
 
 def watch_step(clock: OptimizerClock, original: Any) -> Callable[..., Any]:
-    """Return a scaler's `step` within the span of the optimizer that it steps, or skips."""
+    """Wrap a scaler's `step` in the span of the optimizer that it steps or skips."""
     adapter, states = clock.adapter, clock.adapter.states
 
     def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
