@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import math
 import os
 import time
 from collections import deque
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     from holter.recorder.session import Session
     from holter.recorder.tensors.collections import Collection, TensorInfo
 
-_NAN = float("nan")
-_NO_DELTAS = (_NAN, _NAN, _NAN)
+NO_DELTAS = (math.nan, math.nan, math.nan)
 _FEW_SAVES = 100
 
 
@@ -87,7 +87,7 @@ class TensorFiles:
         number: int,
         counts: Sequence[int],
         statistics: Sequence[float],
-        deltas: Sequence[float] = _NO_DELTAS,
+        deltas: Sequence[float] = NO_DELTAS,
         fingerprint: int = 0,
         state: int = 0,
     ) -> None:

@@ -114,7 +114,7 @@ class Kinds:
         self._seen: dict[int, list[int]] = {}
 
     def computes(self, stack: int, state: int, *, late: bool) -> bool:
-        """Return whether the thread computes. A thread that waits for the interpreter lock counts as computing."""
+        """Return whether the thread computes; so does one that waits for the interpreter lock."""
         if state == RUNS:
             waited, ran = self._seen.setdefault(stack, [0, 0])
             if late and waited > ran:

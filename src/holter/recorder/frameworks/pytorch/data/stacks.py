@@ -1,7 +1,7 @@
 """Samples the stack of the thread that builds batches, from a sampler thread with a low rate.
 
-It works for any dataset and sees Python frames only. Its rate falls where a sample is expensive, and it sleeps
-while no batch is being built.
+It works for any dataset and sees Python frames only. Its rate falls where a sample is expensive. It
+sleeps while no batch is being built.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Saves tensors that the script passes to `holter.save_tensor`, in the mode of the last model call."""
+"""Saves tensors that the script passes to `holter.save_tensor`, in the mode of the last called model."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import EVAL, PREDICT, TRAIN
 from holter.recorder.guard import tell
-from holter.recorder.tensors.collections import Collection, TensorInfo
-from holter.recorder.tensors.schedule import MODES, Schedule
+from holter.recorder.tensors.collections import TensorInfo
+from holter.recorder.tensors.explicit import ALWAYS
+from holter.recorder.tensors.schedule import MODES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,10 +18,8 @@ if TYPE_CHECKING:
     from holter.recorder.frameworks.pytorch.stepping.steps import StepClock
     from holter.recorder.frameworks.pytorch.tensors.names import Models
     from holter.recorder.frameworks.pytorch.tensors.sink import Sink
+    from holter.recorder.tensors.collections import Collection
     from holter.recorder.tensors.time_budget import TimeBudget
-
-_ALWAYS = Collection("default", schedules={mode: Schedule(1) for mode in MODES})
-"""Holds tensors that nothing else describes."""
 
 
 class TorchExplicitSaver:
@@ -34,13 +33,13 @@ class TorchExplicitSaver:
         self.collections: Sequence[Collection] = ()
         self.names_seen: set[str] = set()
         self.waiting = False
-        """Whether something was saved since the last step that was written."""
+        """Whether a tensor was saved since the last written step."""
         self._adapter, self._clock, self._models, self._sink = adapter, clock, models, sink
         self._described = False
         self._refused = False
 
     def mode(self) -> int:
-        """Return the mode the loop is in: that of the model it called last."""
+        """Return the mode of the last called model."""
         if self._adapter.predicting:
             return PREDICT
         last = self._models.last
@@ -65,10 +64,10 @@ class TorchExplicitSaver:
         self.names_seen.add(name)
         due = [one for one in self.collections if one.holds(what)]
         if not due:
-            due = [_ALWAYS]
+            due = [ALWAYS]
             if not self._described:
                 self._described = True
-                self._sink.files.describe([_ALWAYS])
+                self._sink.files.describe([ALWAYS])
         due = [one for one in due if one.due(MODES[mode], step)]
         if not due:
             return

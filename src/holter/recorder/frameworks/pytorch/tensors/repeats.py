@@ -1,14 +1,12 @@
-"""Reduces tensors that have more elements than memory: sparse and expanded ones."""
+"""Reduces sparse and expanded tensors, which have more elements than memory, to their stored elements."""
 
 from __future__ import annotations
 
 from typing import Any
 
-_NAN = float("nan")
-
 
 def unrepeated(tensor: Any) -> tuple[Any, int]:
-    """Return a view of a tensor without the axes along which its memory repeats, and how often it does."""
+    """Return a view without the axes along which memory repeats, and the number of repetitions."""
     times = 1
     for axis in reversed(range(tensor.dim())):
         if tensor.stride(axis) == 0 and tensor.size(axis) > 1:
@@ -18,6 +16,6 @@ def unrepeated(tensor: Any) -> tuple[Any, int]:
 
 
 def stored(tensor: Any) -> tuple[Any, int]:
-    """Return the stored values of a sparse tensor, and how many zeros are not stored."""
+    """Return the stored values of a sparse tensor, and the number of zeros that are not stored."""
     values = tensor.to_sparse().coalesce().values()
     return values, tensor.numel() - values.numel()

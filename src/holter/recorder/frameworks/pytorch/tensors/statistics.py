@@ -130,8 +130,8 @@ class Statistics:
         torch = self._torch
         count = flat.numel()
         size = min(count, BLOCK)
-        deviations = self._blocks.room(torch.float64, size)
-        magnitudes = self._blocks.room(flat.dtype, size)
+        deviations = self._blocks.buffer(torch.float64, size)
+        magnitudes = self._blocks.buffer(flat.dtype, size)
         shift = None
         absolute = first = second = 0.0
         zeros = small = 0
@@ -167,10 +167,10 @@ class Statistics:
         if row and (before is None or before.is_contiguous()):
             old = None if before is None else before.view(-1)
             sums, change = self._blocks.read(tensor.view(-1), self._tiny(tensor.dtype), old)
-        told = None
+        norms = None
         if before is not None:
-            told = self.change(tensor, before) if change is None else change.told(tensor.numel())
-        return _summary(sums, tensor.numel()) or self.of(tensor, quantiles=False), told
+            norms = self.change(tensor, before) if change is None else change.norms(tensor.numel())
+        return _summary(sums, tensor.numel()) or self.of(tensor, quantiles=False), norms
 
     def change(self, tensor: Any, before: Any) -> tuple[float, float, float]:
         """Return l2, mean and largest absolute difference of two tensors of the host.
@@ -179,7 +179,7 @@ class Statistics:
         """
         new, old = self.flat(tensor), self.flat(before)
         shared = new.numel() > 0 and old.data_ptr() == before.data_ptr()
-        found = self._blocks.change(new, old, keep=shared).told(new.numel())
+        found = self._blocks.change(new, old, keep=shared).norms(new.numel())
         if not shared:
             before.copy_(tensor)
         return found

@@ -41,7 +41,7 @@ class Updates:
         due = [one for one in due if "gradient" in one.sources]
         if due:
             self._models.learn()
-            with self._torch.no_grad(), self._sink.settled():
+            with self._torch.no_grad(), self._sink.completing():
                 for position, parameter in enumerate(parameters):
                     self._gradient(
                         parameter, self._models.parameter(parameter, 0, position), due, step, "", None
@@ -57,7 +57,7 @@ class Updates:
         if not isinstance(scale, self._torch.Tensor):
             scale = None
         state = "skipped" if skipped else ""
-        with self._torch.no_grad(), self._sink.settled():
+        with self._torch.no_grad(), self._sink.completing():
             for group_number, group in enumerate(optimizer.param_groups):
                 for position, parameter in enumerate(group["params"]):
                     what = self._models.parameter(parameter, group_number, position)
