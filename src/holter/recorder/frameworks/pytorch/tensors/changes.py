@@ -22,7 +22,7 @@ RARE = 10
 class FullRows:
     """Decides which rows of parameters and gradients contain quantiles and a hash.
 
-    The first row in each ten steps does, whatever the schedule, so that full rows of all ranks are of the same
+    The first row in each ten steps does, whatever the schedule, so that all ranks have full rows of the same
     steps.
     """
 
@@ -77,7 +77,7 @@ class Changes:
         return None
 
     def of(self, tensor: Any, name: str) -> Any:
-        """Return l2 norm, mean and largest absolute change since the last row; copy the tensor for the next."""
+        """Return l2 norm, mean and largest absolute change since the last row; update the copy."""
         torch = self._torch
         before = self.before(tensor, name) if tensor.numel() <= SLAB else None
         if before is None:

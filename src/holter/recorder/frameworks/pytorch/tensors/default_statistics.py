@@ -181,7 +181,7 @@ class DefaultStatistics:
     # -- the end of a step
 
     def finish(self, step: int, began: int) -> None:
-        """Write the numbers of a step, which end at a boundary that began at `began`, and adapt the interval."""
+        """Write the numbers of a step and adapt the interval; `began`: when the boundary began, ns."""
         with self._torch.no_grad():
             self._write_norm(step)
             if isinstance(self._scale, self._torch.Tensor):

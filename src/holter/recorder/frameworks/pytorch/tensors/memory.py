@@ -1,4 +1,4 @@
-"""Records the memory of the training's device as scalars."""
+"""Records the memory of the training's GPU as scalars."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _SCALARS = {
     "cuda.alloc_retries": "num_alloc_retries",
     "cuda.ooms": "num_ooms",
 }
-"""Name of a scalar → torch's name for it."""
+"""Name of a scalar → name in torch's memory statistics."""
 
 
 def write_memory(adapter: AdapterState, step: int) -> None:
-    """Write the memory of the current device, if the training has started one; never starts one."""
+    """Write the memory of the current GPU, if the training has initialized CUDA."""
     cuda = adapter.torch.cuda
     if not cuda.is_initialized():
         return
-    told = cuda.memory_stats()
+    statistics = cuda.memory_stats()
     scalar = adapter.session.scalar
-    for name, theirs in _SCALARS.items():
-        if theirs in told:
-            scalar(name, float(told[theirs]), step)
+    for name, key in _SCALARS.items():
+        if key in statistics:
+            scalar(name, float(statistics[key]), step)
     scalar("cuda.total", float(cuda.get_device_properties(cuda.current_device()).total_memory), step)

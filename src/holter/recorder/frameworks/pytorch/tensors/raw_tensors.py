@@ -1,4 +1,4 @@
-"""Saves whole tensors: copies them at their step, writes one file when the step is over."""
+"""Saves whole tensors: copies them during a step, writes one file at its end."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from holter.recorder.tensors.writing import TensorFiles
 
 MAX_RAW_STEP = 2 << 30
-"""Bytes of whole tensors kept for one step at most."""
+"""Bytes of whole tensors of one step at most."""
 
 
 class RawTensors:
-    """Keeps whole tensors, by step and mode, until they are written."""
+    """Keeps copies of whole tensors, by step and mode, until they are written."""
 
     def __init__(self, files: TensorFiles) -> None:
         self._files = files
@@ -26,17 +26,17 @@ class RawTensors:
         self._unsaid: set[str] = set()
 
     def forget(self) -> None:
-        """Give up what waits."""
+        """Forget the copies."""
         self._raw.clear()
 
     def write(self) -> None:
-        """Write what waits."""
+        """Write the copies."""
         raw, self._raw = self._raw, {}
         for (step, mode), (entries, _) in raw.items():
             self._files.save(perf_counter_ns(), step, mode, entries)
 
     def keep(self, host: Any, name: str, step: int, mode: int) -> None:
-        """Keep a copy of a tensor of the host until `write`."""
+        """Copy a tensor of the host."""
         dtype = str(host.dtype).rpartition(".")[2]
         if dtype not in DTYPES:
             if dtype not in self._unsaid:
@@ -45,7 +45,7 @@ class RawTensors:
             return
         size = host.numel() * host.element_size()
         entries, before = self._raw.get((step, mode), ([], 0))
-        if before + size > MAX_RAW_STEP:  # before it is copied: it may be larger than the memory
+        if before + size > MAX_RAW_STEP:  # checked before the copy: the tensor may be larger than the memory
             self._files.drop("raw bytes", size)
             self._files.drop("saves", 1)
             if "size" not in self._unsaid:

@@ -1,8 +1,7 @@
-"""Reads parameters, gradients and optimizer state before the optimizer's step.
+"""Reads parameters, gradients and optimizer state before an optimizer's step.
 
-By then gradients are accumulated, reduced over ranks and unscaled. Those that are about to be clipped are
-read
-before that. Parameters are those the gradients belong to: from before the update.
+By then, gradients are accumulated, reduced over ranks and unscaled. Clipped gradients are read before the
+clipping. Parameters are read before the update, so that they match the gradients.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Updates:
-    """What an optimizer works on, each once in a step."""
+    """Takes each tensor of an optimizer once in a step."""
 
     def __init__(self, torch: Any, models: Models, sink: Sink) -> None:
         self._torch = torch
@@ -32,12 +31,12 @@ class Updates:
         self.names_seen: set[str] = set()
 
     def begin(self) -> None:
-        """A step that is due begins."""
+        """Prepare for a step that is due."""
         self._gradients.clear()
         self._parameters.clear()
 
     def clip(self, parameters: Iterable[Any], due: Sequence[Collection], step: int) -> None:
-        """Take the gradients that are about to be clipped."""
+        """Take gradients before they are clipped."""
         due = [one for one in due if "gradient" in one.sources]
         if due:
             self._models.learn()
@@ -48,7 +47,7 @@ class Updates:
                     )
 
     def update(self, optimizer: Any, due: Sequence[Collection], step: int, *, skipped: bool = False) -> None:
-        """Take everything of an optimizer that is about to step, or whose step was skipped."""
+        """Take the tensors of an optimizer before its step, or when its step is skipped."""
         sources = set().union(*(one.sources for one in due)) if due else set()
         if not sources & {"parameter", "buffer", "gradient", "optimizer_state"}:
             return
@@ -67,7 +66,7 @@ class Updates:
                         self._gradient(parameter, what, due, step, state, scale)
                     if "optimizer_state" in sources:
                         self._state(optimizer, parameter, what, due, step)
-            for parameter, what in self._models.named():  # what no optimizer has: frozen ones above all
+            for parameter, what in self._models.named():  # parameters without optimizer, such as frozen ones
                 if "parameter" in sources:
                     self._parameter(parameter, what, due, step)
                 if "gradient" in sources and not parameter.requires_grad:
@@ -84,7 +83,7 @@ class Updates:
         self._sink.take(parameter, what, due, step, TRAIN, state=state, together=True)
 
     def _buffers(self, due: Sequence[Collection], step: int) -> None:
-        """Take what models keep beside parameters, as the running statistics of batch normalization."""
+        """Take buffers of models, such as the running statistics of batch normalization."""
         for buffer, what in self._models.buffers():
             if id(buffer) not in self._parameters:
                 self._parameters.add(id(buffer))
@@ -110,7 +109,7 @@ class Updates:
         self, optimizer: Any, parameter: Any, of: TensorInfo, due: Sequence[Collection], step: int
     ) -> None:
         for key, value in optimizer.state.get(parameter, {}).items():
-            if isinstance(value, self._torch.Tensor) and value.dim():  # but for the number of steps
+            if isinstance(value, self._torch.Tensor) and value.dim():  # not the step count
                 name = f"{of.name}/{key}"
                 self.names_seen.add(name)
                 what = TensorInfo(name, "optimizer_state", "opt_state")
