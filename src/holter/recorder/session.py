@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter import recorder
 from holter.recorder import cost, failure
-from holter.recorder.guard import CircuitBreaker, Faults, tell
+from holter.recorder.guard import MAX_TEXT, CircuitBreaker, tell
 from holter.recorder.identity import Identity
 from holter.recorder.journal import Journal
 from holter.recorder.native.mapped import tell_lost
@@ -71,11 +71,11 @@ class Session(StepCounter):
         )  # names of numbers that the user logs; adapters leave these to the user
         self.watch: Callable[..., None] | None = None  # what an adapter offers to save tensors with
         self.explicit: Any = None  # what it offers to scripts: `mode()`, and `save` of one tensor
-        self.watch_phases: Callable[..., Any] | None = None  # and to profilers; see `pytorch.listening`
+        self.watch_phases: Callable[..., Any] | None = None  # and to profilers
         self.mark_ns = self.range_ns = 0  # what a record costs: by a hook, by a range; see `cost.of_marks`
         self.stacks: failure.Stacks | None = None
         self.journal_file = Journal(self.spool.path(record.journal_name(self.process)), self._first)
-        self.faults = Faults()
+        self._faults: dict[str, int] = {}
         self.failing: tuple[int, int, int] | None = None
         """Id of an exception, phase and step of the innermost span it passed."""
         self.noted: int | None = None  # id of the exception that was journaled last
@@ -164,10 +164,14 @@ class Session(StepCounter):
         return self.breakers.setdefault(name, CircuitBreaker(name, self.fault))
 
     def fault(self, where: str, error: BaseException) -> None:
-        """Count a fault of the recorder; the first of each place goes to stderr, few to the journal."""
+        """Count a fault by place. The first goes to stderr; the 1st, 10th, 100th … go to the journal."""
         try:
-            fact = self.faults.count(where, error)
-            if fact is not None:
+            count = self._faults[where] = self._faults.get(where, 0) + 1
+            text = f"{type(error).__name__}: {error}"[:MAX_TEXT]
+            if count == 1:
+                tell(f"fault in {where}: {text}")
+            if str(count).strip("0") == "1":
+                fact = {"time": time.perf_counter_ns(), "where": where, "error": text, "count": count}
                 self.journal_file.write("fault", fact)
         except Exception:  # noqa: S110  the journal may be what fails
             pass
@@ -277,7 +281,7 @@ class Session(StepCounter):
         self.journal_file = Journal(self.spool.path(record.journal_name(self.process)), self._first)
         for kind, fact in self.sticky.items():
             self.journal_file.write(kind, fact)
-        self.faults = Faults()
+        self._faults.clear()
         self.failing = self.noted = None
         failure.watch_multiprocessing()
         self._ended = False

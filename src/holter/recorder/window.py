@@ -33,10 +33,6 @@ class _Run(NamedTuple):
     bounds: list[int]
     """When its steps began, monotonic ns."""
 
-    def over(self, step: int, now: int) -> bool:
-        last, until = self.window.last_step, self.window.until_ns
-        return (last is not None and step >= last) or (until is not None and now >= until)
-
 
 class Windows:
     """What a session asks when it is woken; it shares the word that wakes it with the agent once open."""
@@ -90,7 +86,7 @@ class Windows:
             self._read(step, now)
             for run in list(self._runs()):
                 run.bounds.append(now)
-                if run.over(step, now):
+                if run.window.over(step, now):
                     self._stop(run)
                 elif (at_step := getattr(run.profiler, "at_step", None)) is not None:
                     at_step(step)
@@ -162,13 +158,14 @@ class Windows:
                 self._waiting.append(replace(one, due=True))
                 continue
             last, until = one.until(step, now)
-            if (last is not None and step >= last) or (until is not None and now >= until):
+            number = self._count + 1
+            window = ProfilingWindow(number, request.profiler, step, last, until, request.parameters)
+            if window.over(step, now):
                 self._tell({"profiler": request.profiler, "order": one.order, "refused": "it is past"})
                 continue
-            self._count += 1
-            window = ProfilingWindow(self._count, request.profiler, step, last, until, request.parameters)
-            if not self._start(window, one.order):
-                self._count -= 1
+            if self._start(window, one.order):
+                self._count = number
+            else:
                 own = request.start_step is not None and last is not None and step + 1 < last
                 self._waiting.insert(0, replace(one, due=one.due or not own))
                 return

@@ -142,22 +142,17 @@ class TensorFiles:
             self.drop("saves", 1)
             return False
         try:
-            written = self._write(when, step, mode, entries)
+            self._session.open()
+            path = self._session.spool.path(spool.raw_name(self._session.process, step, MODES[mode]))
+            metadata = {"step": str(step), "mode": MODES[mode], "time": str(when)}
+            written = safetensors.save(path, entries, metadata)
         except OSError as error:
             self.drop("raw bytes", size)
             self.drop("saves", 1)
             self._session.fault("tensors.spool", error)
             return False
-        self._raw.append(written)
+        self._raw.append((path, written))
         return True
-
-    def _write(
-        self, when: int, step: int, mode: int, entries: Sequence[safetensors.Entry]
-    ) -> tuple[str, int]:
-        self._session.open()
-        path = self._session.spool.path(spool.raw_name(self._session.process, step, MODES[mode]))
-        metadata = {"step": str(step), "mode": MODES[mode], "time": str(when)}
-        return path, safetensors.save(path, entries, metadata)
 
     def _estimate(self, size: int, free: int) -> None:
         """Say once, at the first save, when there will soon be no room for more of that size."""

@@ -17,11 +17,10 @@ from holter.recorder.frameworks.pytorch.data.loaders import Loaders
 from holter.recorder.frameworks.pytorch.data.transfers import Transfers
 from holter.recorder.frameworks.pytorch.distributed import Distributed
 from holter.recorder.frameworks.pytorch.patches import Patches
-from holter.recorder.frameworks.pytorch.saving import CheckpointHooks
+from holter.recorder.frameworks.pytorch.saving import watch_checkpoints
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
 from holter.recorder.frameworks.pytorch.stepping.backward import Backward
 from holter.recorder.frameworks.pytorch.stepping.evaluations import Evaluations
-from holter.recorder.frameworks.pytorch.stepping.listening import watch_phases
 from holter.recorder.frameworks.pytorch.stepping.roots import Roots
 from holter.recorder.frameworks.pytorch.stepping.steps import StepClock
 from holter.recorder.frameworks.pytorch.tensors import TensorRecorder
@@ -47,7 +46,6 @@ def attach(session: Session) -> Callable[[], None]:
     transfers = Transfers(adapter, roots)
     compilers = Compilers(adapter, roots)
     distributed = Distributed(adapter)
-    saving = CheckpointHooks(adapter)
     evaluations = Evaluations(adapter, roots, backward.units)
     tensors = TensorRecorder(adapter, clock, roots, backward)
     clock.on_new_optimizer = roots.discover
@@ -70,7 +68,7 @@ def attach(session: Session) -> Callable[[], None]:
         "backward": backward.attach,
         "evaluation": evaluations.attach,
         "h2d": transfers.attach,
-        "checkpoint": saving.attach,
+        "checkpoint": lambda patches: watch_checkpoints(adapter, patches),
         "communication": distributed.attach,
         "compile": compilers.attach,
         "tensors": tensors.attach,
@@ -87,7 +85,7 @@ def attach(session: Session) -> Callable[[], None]:
     except Exception as error:
         session.fault("pytorch.data_loading", error)
     adapter.note_device("cpu")
-    session.watch_phases = lambda call: watch_phases(adapter, call)
+    session.watch_phases = adapter.watch_phases
 
     def detach() -> None:
         session.watch_phases = None

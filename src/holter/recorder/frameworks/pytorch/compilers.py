@@ -6,7 +6,6 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder import imports
-from holter.recorder.frameworks.pytorch.patches import hide
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
@@ -29,7 +28,8 @@ class Compilers:
         """Wrap `torch.compile` and `Module.compile`."""
         self._patches = patches
         torch = self.adapter.torch
-        patches.wrap(torch, "compile", self._watch_compile)
+        patches.before(torch, "compile", self._before_compile, self.breaker)
+        patches.after(torch, "compile", self._register, self.breaker)
         patches.after(torch.nn.Module, "compile", lambda _, it, *a, **k: self.roots.on_eval(it), self.breaker)
         # Other entry points to the compiler import this module before they trace the first frame.
         imports.when_imported("torch._dynamo.callback", self._on_compiler)
@@ -50,31 +50,14 @@ class Compilers:
     def _on_export(self, module: str) -> None:
         self.adapter.compiles = True
 
-    def _watch_compile(self, original: Any) -> Any:
-        def compile(*args: Any, **kwargs: Any) -> Any:
-            try:
-                what = args[0] if args else kwargs.get("model")
-                # Only a module's hooks run inside the compiled code. A compiled function may never be called:
-                # libraries decorate functions at import.
-                if isinstance(getattr(what, "__self__", what), module):
-                    prepare()
-            except Exception as error:
-                breaker.fault(error)
-            try:
-                result = original(*args, **kwargs)
-            except BaseException as error:
-                hide(error)
-                raise
-            try:
-                self._register()
-            except Exception as error:
-                breaker.fault(error)
-            return result
+    def _before_compile(self, *args: Any, **kwargs: Any) -> None:
+        what = args[0] if args else kwargs.get("model")
+        # Only a module's hooks run inside the compiled code. A compiled function may never be called:
+        # libraries decorate functions at import.
+        if isinstance(getattr(what, "__self__", what), self.adapter.torch.nn.Module):
+            self._prepare()
 
-        prepare, breaker, module = self._prepare, self.breaker, self.adapter.torch.nn.Module
-        return compile
-
-    def _register(self) -> None:
+    def _register(self, *_: Any, **__: Any) -> None:
         """Register callbacks for the start and end of compilations, unless they are registered."""
         frames = sys.modules.get("torch._dynamo.eval_frame")
         if frames is not None:

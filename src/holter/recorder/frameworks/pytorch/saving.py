@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder import imports
@@ -11,7 +12,7 @@ from holter.recorder.frameworks.pytorch.stepping.adapter_state import NAN
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from holter.recorder.frameworks.pytorch.patches import Patches
     from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
@@ -23,30 +24,28 @@ LATER = {
 """Modules that `import torch` does not load → their functions that write a checkpoint."""
 
 
-class CheckpointHooks:
-    """Times checkpoints; the size of one is the size of the file or folder that it wrote."""
+def watch_checkpoints(adapter: AdapterState, patches: Patches) -> None:
+    """Time `torch.save` now, and other functions when the script imports their modules.
 
-    def __init__(self, adapter: AdapterState) -> None:
-        self.adapter = adapter
-        self.breaker = adapter.breaker("checkpoint")
+    The size of a checkpoint is the size of the file or folder that it wrote.
+    """
+    breaker = adapter.breaker("checkpoint")
 
-    def attach(self, patches: Patches) -> None:
-        """Wrap `torch.save` now, and other functions when the script imports their modules."""
-        patches.wrap(self.adapter.torch, "save", self._watch("torch.save"))
-        for module, names in LATER.items():
+    def watch(owner: Any, module: str, names: tuple[str, ...]) -> None:
+        for name in names:
+            code = adapter.code(Phase.CHECKPOINT, f"{module}.{name}")
+            timed = partial(adapter.timed, code=code, breaker=breaker, flag="saving", value=_size_written)
+            patches.wrap(owner, name, timed)
 
-            def wrap(module: str, names: tuple[str, ...] = names) -> None:
-                try:
-                    for name in names:
-                        patches.wrap(sys.modules[module], name, self._watch(f"{module}.{name}"))
-                except Exception as error:
-                    self.breaker.fault(error)
+    def watch_imported(module: str) -> None:
+        try:
+            watch(sys.modules[module], module, LATER[module])
+        except Exception as error:
+            breaker.fault(error)
 
-            imports.when_imported(module, wrap)
-
-    def _watch(self, title: str) -> Callable[[Any], Any]:
-        code = self.adapter.code(Phase.CHECKPOINT, title)
-        return lambda original: self.adapter.timed(original, code, self.breaker, "saving", _size_written)
+    watch(adapter.torch, "torch", ("save",))
+    for module in LATER:
+        imports.when_imported(module, watch_imported)
 
 
 def _size_written(args: tuple[Any, ...], kwargs: Mapping[str, object]) -> float:

@@ -30,6 +30,12 @@ GC = int(Phase.GC)
 PAUSE_NS = 1_000_000
 """Shorter garbage collections are not recorded."""
 _MAX_PAUSES = 1000
+LR_EVERY = 100
+"""Steps after which an unchanged learning rate is recorded again."""
+_PARTS = {
+    int(phase): phase.name.lower()
+    for phase in (Phase.DATA_LOADING, Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.CHECKPOINT)
+}
 
 
 class AdapterState(FastStepHooks):
@@ -59,6 +65,7 @@ class AdapterState(FastStepHooks):
         self.on_eval_loss: Callable[[Any], None] | None = None
         """Called with each loss that a function computes during an evaluation."""
         self._device = ""
+        self._rate: float | None = None
         self._pause_begin = 0
         self._gc_code = self.code(Phase.GC, "gc")
         self.wake_at = NEVER
@@ -141,6 +148,22 @@ class AdapterState(FastStepHooks):
             version = str(self.torch.__version__)
             self.session.journal("framework", {"name": "pytorch", "version": version, "device": kind})
 
+    def note_rate(self, optimizer: Any) -> None:
+        """Record the learning rate of the first group if it changed, and once in `LR_EVERY` steps."""
+        groups = optimizer.param_groups
+        rate = groups[0].get("lr") if groups else None
+        self.rate_left -= 1
+        if rate is self.rate and rate is not None and self.rate_left >= 0:
+            return
+        if rate is None or not (isinstance(rate, (int, float)) or getattr(rate, "is_cpu", False)):
+            return  # a rate on a device: reading it would wait for the device
+        self.rate = rate if type(rate) is float else None  # a tensor may change in place
+        value = float(rate)
+        if value != self._rate or self.rate_left < 0:
+            self._rate, self.rate_left = value, LR_EVERY - 1
+            if "lr" not in self.logged_names:
+                self.session.scalar("lr", value)
+
     def plain_boundary(self) -> bool:
         """Whether the end of this step only begins the next one."""
         session = self.session
@@ -169,6 +192,40 @@ class AdapterState(FastStepHooks):
         if session.step >= self.wake_at:
             self.wake()
         session.boundary(now, mode)
+
+    def watch_phases(self, call: Callable[[str, bool, int | None], None]) -> Callable[[], None]:
+        """Call `call(part, begins, mode)` at each begin and end of a part of a step on the calling thread.
+
+        `mode` is known only at the end of a forward pass. An exception in `call` is a fault of the recorder.
+
+        Returns:
+            A function that ends this and restores everything.
+        """
+        state, breaker = self.states.current, self.breaker("phases")
+        plain_begin, plain_end_of = state.begin, state.end_of
+
+        def report(code: int, begins: bool, mode: int | None) -> None:
+            part = _PARTS.get(code & 255)
+            if part is not None and breaker.on:
+                try:
+                    call(part, begins, mode)
+                except Exception as error:
+                    breaker.fault(error)
+
+        def begin(code: int) -> int:
+            now = plain_begin(code)
+            report(code, True, None)
+            return now
+
+        def end_of(code: int, value: float = NAN, mode: int | None = None) -> int:
+            report(code, False, mode)
+            return plain_end_of(code, value, mode)
+
+        def undo() -> None:
+            state.begin, state.end_of, state.heard = plain_begin, plain_end_of, False
+
+        state.begin, state.end_of, state.heard = begin, end_of, True
+        return undo
 
     def watch_pauses(self) -> Callable[[], None]:
         """Record pauses of the garbage collector from now on; return a function that stops it."""

@@ -13,7 +13,7 @@ from threading import get_ident
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.patches import Patches, hide
+from holter.recorder.frameworks.pytorch.patches import Patches, followed
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import EVAL, PREDICT
 from holter.recorder.frameworks.pytorch.stepping.loss_units import MEAN, SUM, LossUnits
 from holter.recorder.frameworks.pytorch.tensors.arrivals import Arrivals
@@ -125,30 +125,15 @@ class Evaluations:
         return self._watchers[original]
 
     def _watcher(self, original: Any) -> Callable[..., Any]:
-        is_compiling, breaker = self.adapter.is_compiling, self.breaker
         name = original.__name__.removesuffix("_nd")
-
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            if is_compiling():
-                return original(*args, **kwargs)
-            try:
-                result = original(*args, **kwargs)
-            except BaseException as error:
-                hide(error)
-                raise
-            if self._thread == get_ident() and breaker.on:
-                try:
-                    self._keep(name, result, args)
-                except Exception as error:
-                    breaker.fault(error)
-            return result
-
-        return wrapper
+        return followed(original, lambda result, *args, **_: self._keep(name, result, args), self.breaker)
 
     def _keep(self, name: str, result: Any, args: tuple[Any, ...]) -> None:
         """Keep a loss, if it is a single number that the script itself computes."""
         adapter = self.adapter
         torch = adapter.torch
+        if self._thread != get_ident() or adapter.is_compiling():
+            return
         # Under tracing or a transform, reading the tensor would become part of the trace.
         if type(result) is not torch.Tensor or adapter.states.current.backward or _is_observed(torch._C):
             return

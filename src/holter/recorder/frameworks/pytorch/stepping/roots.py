@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from holter.recorder import imports
 from holter.recorder.frameworks.pytorch.patches import hide, passed_over
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import EVAL, NAN, PREDICT, TRAIN
+from holter.recorder.frameworks.pytorch.tensors.names import inner
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 DISCOVERY_STEPS = 3
 DISCOVERY_CALLS = 50
 MAX_ROOTS = 32
-_INNER = ("_orig_mod", "module")  # attributes of wrappers (compiled, data-parallel) with the user's module
 
 
 class Roots:
@@ -155,17 +155,9 @@ class Roots:
             self.breaker.fault(error)
 
     def _code(self, module: Any) -> int:
-        inner, wrapped = module, False
-        for _ in range(4):
-            for name in _INNER:
-                inside = getattr(inner, name, None)
-                if isinstance(inside, self._module) and type(inner).__module__.startswith("torch."):
-                    inner, wrapped = inside, True
-                    break
-            else:
-                break
-        code = self.adapter.code(Phase.FORWARD, type(inner).__qualname__)
-        if not wrapped:  # a wrapper's class may wrap many models
+        model = inner(module)
+        code = self.adapter.code(Phase.FORWARD, type(model).__qualname__)
+        if model is module:  # a wrapper's class may wrap many models
             self.adapter.model_codes[type(module)] = code
         return code
 

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.stepping import scalers
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import PREDICT, TRAIN
-from holter.recorder.frameworks.pytorch.stepping.rates import LearningRate
 from holter.schema.phases import Phase
 from holter.schema.record import step_lead
 
@@ -72,7 +71,6 @@ class StepClock:
         """Codes of OPTIMIZER spans, by class."""
         self._fetched: tuple[int, Any] | None = None
         """A step that began with a batch, and the loader of that batch."""
-        self._note_learning_rate = LearningRate(adapter).note
         self._pending = 0  # forward passes that are steps without optimizer, or inference
         self._trains_without_optimizer = False
         self._thread = 0  # the first thread that called a model: its calls are steps
@@ -144,7 +142,7 @@ class StepClock:
                 if state.optimizers == 1 and clock._leads(optimizer) and adapter.plain_boundary():
                     # The usual case: the record of the optimizer also ends the step, see `step_lead`.
                     state.optimizers = 0
-                    clock._note_learning_rate(optimizer)
+                    adapter.note_rate(optimizer)
                     session = adapter.session
                     session.next_step(
                         state.end_of(clock.codes[type(optimizer)], step_lead(session.since, state.began))
@@ -210,7 +208,7 @@ class StepClock:
     def stepped(self, optimizer: Any, now: int) -> None:
         """Decide whether the iteration ends with an outermost optimizer step that ended at `now`, ns."""
         if self._leads(optimizer):
-            self._note_learning_rate(optimizer)
+            self.adapter.note_rate(optimizer)
             self.adapter.boundary(TRAIN, now)
             return
         elsewhere = threading.get_ident() != self._loop
@@ -277,7 +275,7 @@ class StepClock:
         self._led += 1
         if self._led == SETTLED:
             self._settled = True
-        self._note_learning_rate(optimizer)
+        self.adapter.note_rate(optimizer)
         self.adapter.boundary(TRAIN, now)
 
     def next_batch(self, iterator: Any) -> None:

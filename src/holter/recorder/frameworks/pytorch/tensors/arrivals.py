@@ -29,6 +29,13 @@ class Arrivals:
         """Whether too many copies are pending to send another."""
         return len(self._pending) >= MAX_PENDING
 
+    def pass_on(self, tensor: Any, call: Callable[[Any], None]) -> None:
+        """Call `call` with a tensor on the host: now, or once it has arrived from a device."""
+        if tensor.device.type == "cuda":
+            self.later(tensor, call)
+        else:
+            call(tensor)
+
     def later(self, tensor: Any, call: Callable[[Any], None]) -> None:
         """Call `call` with this tensor on the host, at a step boundary after it has arrived there."""
         self._queued.append((tensor, call))

@@ -194,7 +194,7 @@ class DefaultStatistics:
         if found:
             device = found[0][0].device
             vector = self._torch.cat([values.to(device, non_blocking=True) for values, _ in found])
-            self._later(vector, partial(self._write_total, step, self._norms))
+            self._arrivals.pass_on(vector, partial(self._write_total, step, self._norms))
 
     def _write_total(self, step: int, norms: _Norms, values: Any) -> None:
         scalar, logged = self.adapter.session.scalar, self.adapter.session.logged_names
@@ -228,13 +228,7 @@ class DefaultStatistics:
                 if value == value and name not in self.adapter.session.logged_names:
                     scalar(name, value, step)
 
-        self._later(values, arrived)
-
-    def _later(self, values: Any, call: Callable[[Any], None]) -> None:
-        if values.device.type == "cuda":
-            self._arrivals.later(values, call)
-        else:
-            call(values)
+        self._arrivals.pass_on(values, arrived)
 
     def _adapt(self, step: int) -> None:
         now = perf_counter_ns()

@@ -26,7 +26,7 @@ from holter.recorder.tensors.writing import NO_DELTAS
 from holter.schema.tensor_spool import STATES, Values
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
     from holter.recorder.frameworks.pytorch.tensors.arrivals import Arrivals
@@ -170,9 +170,9 @@ class Sink:
         if excluded:
             self._time_budget.too_large(what.name, tensor.numel(), excluded)
         if "raw" in kept:
-            self._later(tensor, lambda host: self._whole.keep(host, what.name, row.step, row.mode))
+            self._arrivals.pass_on(tensor, lambda host: self._whole.keep(host, what.name, row.step, row.mode))
         for kind, values in described(self._torch, tensor, what.role, kept, self.statistics):
-            self._later(values, partial(self._write_values, row, kind))
+            self._arrivals.pass_on(values, partial(self._write_values, row, kind))
 
     def absent(
         self, of: Any, what: TensorInfo, due: Sequence[Collection], step: int, mode: int, state: str
@@ -255,12 +255,6 @@ class Sink:
             self.healthy[row.what.name] = numbers
         at = (row.when, row.step, row.mode, row.number)
         self.files.row(*at, found.counts, found.statistics, deltas, fingerprint, row.state)
-
-    def _later(self, values: Any, call: Callable[[Any], None]) -> None:
-        if values.device.type == "cuda":
-            self._arrivals.later(values, call)
-        else:
-            call(values)
 
     def _write_values(self, row: RowKey, kind: Values, host: Any) -> None:
         numbers = host.double().reshape(-1).tolist()
