@@ -30,35 +30,26 @@ PASSED_OVER = " (importlib _bootstrap)"
 _OOM = ("out of memory", "can't allocate memory", "cannot allocate memory", "alloc_failed")
 
 
-class FailingSession(Protocol):
-    """The session whose failure is noted."""
+class _FailingSession(Protocol):
+    """The session whose failure is noted; see `Session`."""
 
     identity: Identity
     step: int
     failing: tuple[int, int, int] | None
     noted: int | None
 
-    def open(self) -> None:
-        """Open the journal; may raise `OSError`."""
-
-    def journal(self, kind: str, fact: object) -> None:
-        """Note a rare fact."""
-
-    def fault(self, where: str, error: BaseException) -> None:
-        """Count a fault of the recorder."""
-
-    def thread_spool(self) -> ThreadSpool:
-        """Return the calling thread's spool."""
-
-    def end(self) -> None:
-        """Note the end of the process."""
+    def open(self) -> None: ...
+    def journal(self, kind: str, fact: object) -> None: ...
+    def fault(self, where: str, error: BaseException) -> None: ...
+    def thread_spool(self) -> ThreadSpool: ...
+    def end(self) -> None: ...
 
 
-_recording: FailingSession | None = None
+_recording: _FailingSession | None = None
 """The session that records this process."""
 
 
-def install(session: FailingSession) -> Callable[[], None]:
+def install(session: _FailingSession) -> Callable[[], None]:
     """Chain to the hooks for uncaught exceptions; return what takes ours out again."""
     global _recording
     _recording = session
@@ -111,7 +102,7 @@ def _between(trace: TracebackType) -> bool:
     return trace.tb_frame.f_code.co_filename.endswith(PASSED_OVER)
 
 
-def note(session: FailingSession, error: BaseException, thread: str | None = None) -> None:
+def note(session: _FailingSession, error: BaseException, thread: str | None = None) -> None:
     """Journal an exception that nobody caught, once; never raises."""
     try:
         if _recording is not session or session.noted == id(error):
@@ -137,7 +128,7 @@ def note(session: FailingSession, error: BaseException, thread: str | None = Non
         session.fault("exception", fault)
 
 
-def note_last(session: FailingSession) -> None:
+def note_last(session: _FailingSession) -> None:
     """Journal the exception that ends the process, when somebody replaced our hook without chaining.
 
     A process that recorded no training also journals the versions of other frameworks that it imported.
@@ -200,7 +191,7 @@ def _ignore(number: int) -> None:
         _ignored.add(number)
 
 
-def _where(session: FailingSession, error: BaseException) -> tuple[int, str | None]:
+def _where(session: _FailingSession, error: BaseException) -> tuple[int, str | None]:
     if session.failing is not None:
         for each in _causes(error):
             if id(each) == session.failing[0]:

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 SKIPPED = int(Phase.SKIPPED)
 
 
-class OptimizerClock(Protocol):
-    """The step clock."""
+class _Clock(Protocol):
+    """The step clock; see `StepClock`."""
 
     adapter: AdapterState
     breaker: CircuitBreaker
@@ -27,11 +27,8 @@ class OptimizerClock(Protocol):
     on_scaler: Callable[[Any], None] | None
     on_skipped: Callable[[Any], None] | None
 
-    def enter(self, optimizer: Any, state: ThreadState) -> None:
-        """Begin the span of an optimizer."""
-
-    def leave(self, optimizer: Any, state: ThreadState, *, stepped: bool) -> None:
-        """End it."""
+    def enter(self, optimizer: Any, state: ThreadState) -> None: ...
+    def leave(self, optimizer: Any, state: ThreadState, *, stepped: bool) -> None: ...
 
 
 def owners(torch: Any, method: str) -> Iterator[Any]:
@@ -47,7 +44,7 @@ def owners(torch: Any, method: str) -> Iterator[Any]:
             yield owner
 
 
-def watch_step(clock: OptimizerClock, original: Any) -> Callable[..., Any]:
+def watch_step(clock: _Clock, original: Any) -> Callable[..., Any]:
     """Wrap a scaler's `step` in the span of the optimizer that it steps or skips."""
     adapter, states = clock.adapter, clock.adapter.states
 
