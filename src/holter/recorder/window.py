@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from holter.recorder import rank
 from holter.recorder.profilers import Later, Profiler, ProfilerUnavailable, make
@@ -218,7 +218,7 @@ class Windows:
         else:
             self._running = None
             self.ended = window.profiler, self.session.step
-        fact: dict[str, Any] = {
+        fact: dict[str, object] = {
             "profiler": window.profiler,
             "number": window.number,
             "order": order,
@@ -246,7 +246,7 @@ class Windows:
             self._tell({**fact, **(found or {})})
 
     def _finish(
-        self, window: ProfilingWindow, profiler: Profiler, work: Callable[[], Found], fact: dict[str, Any]
+        self, window: ProfilingWindow, profiler: Profiler, work: Callable[[], Found], fact: dict[str, object]
     ) -> None:
         """Do what is left of a window while the training goes on."""
         try:
@@ -261,7 +261,7 @@ class Windows:
                 self._failed(window, error)
         self._finishing.remove(threading.current_thread())
 
-    def _failed(self, window: ProfilingWindow, error: Exception) -> dict[str, Any]:
+    def _failed(self, window: ProfilingWindow, error: Exception) -> dict[str, object]:
         self.session.fault(f"profiler {window.profiler}", error)
         return {"refused": f"{type(error).__name__}: {error}"}
 
@@ -270,5 +270,5 @@ class Windows:
         for thread in list(self._finishing):
             thread.join(_PATIENCE_S)
 
-    def _tell(self, fact: dict[str, Any]) -> None:
+    def _tell(self, fact: dict[str, object]) -> None:
         self.session.journal("window", {"time": time.perf_counter_ns(), **fact})

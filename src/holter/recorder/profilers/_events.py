@@ -12,7 +12,7 @@ import sys
 from array import array
 from collections import defaultdict
 from time import sleep, thread_time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -34,14 +34,6 @@ _COPIES = ("gpu_memcpy", "gpu_memset")
 _WORK = ("kernel", "concurrent_kernel", *_COPIES)
 
 
-class CollectedEvents(NamedTuple):
-    """Summary of a window."""
-
-    events: int
-    on_device: bool
-    """Whether an accelerator was active."""
-
-
 class Numbers:
     """Numbers texts in the order in which they come."""
 
@@ -52,12 +44,10 @@ class Numbers:
         return map(self.ids.__getitem__, texts)
 
 
-def write(
-    path: str, events: list[Any], *, traced: bool, device: bool, shapes: bool, stacks: bool
-) -> CollectedEvents:
+def write(path: str, events: list[Any], *, traced: bool, device: bool, shapes: bool, stacks: bool) -> bool:
     """Write events, or activities if `traced`. Only events contain `shapes` and `stacks` of operators.
 
-    `device`: whether the training uses an accelerator.
+    `device`: whether the training uses an accelerator. Returns whether it was active.
     """
     texts = {"names": Numbers(), "kinds": Numbers(), "details": Numbers()}
     makers = _of_activities(texts, device) if traced else _of_events(texts, device, shapes, stacks)
@@ -77,9 +67,7 @@ def write(
         file.write(json.dumps(head, separators=(",", ":")).encode("utf-8", "replace") + b"\n")
         for values in columns.values():
             values.tofile(file)
-    return CollectedEvents(
-        len(events), any(columns.get("on_device", ())) or not texts["kinds"].ids.keys().isdisjoint(_WORK)
-    )
+    return any(columns.get("on_device", ())) or not texts["kinds"].ids.keys().isdisjoint(_WORK)
 
 
 def free(events: list[Any]) -> None:

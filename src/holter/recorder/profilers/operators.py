@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import sys
+from mmap import PAGESIZE
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.profilers import Later, ProfilerUnavailable, _events
-from holter.recorder.profilers._memory import available, resident
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +28,16 @@ _MIN_GROWTH = 64 << 20
 _AT_THE_END = 5
 """Memory at the end, relative to the window: an event takes 230 bytes in the window, and 1,100 at the end."""
 _LOG_LEVEL = "KINETO_LOG_LEVEL"
+_GROUPS = (
+    ("/sys/fs/cgroup", "memory.max", "memory.current", (b"inactive_file", b"active_file")),
+    (
+        "/sys/fs/cgroup/memory",
+        "memory.limit_in_bytes",
+        "memory.usage_in_bytes",
+        (b"total_inactive_file", b"total_active_file"),
+    ),
+)
+"""Files of a container's control group, versions 2 and 1: limit, use, and cached files within the use."""
 
 
 class OperatorProfiler:
@@ -109,31 +119,30 @@ class OperatorProfiler:
         """Write the events into a file, in the background."""
         name = f"{self._session.process}.{self._window.number}.operators"
         path = self._session.spool.path(name)
-        found: dict[str, object] = {"file": name, "device": self._device or "cpu"}
         try:
-            found |= self._write(path)
+            self._events = self._result.trace_activities() if self._traced else self._result.events()
+            found: dict[str, object] = {
+                "file": name,
+                "device": self._device or "cpu",
+                "events": len(self._events),
+            }
+            on_device = _events.write(
+                path,
+                self._events,
+                traced=self._traced,
+                device=bool(self._device),
+                shapes=self._shapes,
+                stacks=self._stacks,
+            )
         except BaseException:
             if os.path.exists(path):
                 os.unlink(path)
             raise
+        if self._device and not on_device:
+            found["missing"] = "no kernel was seen: another tool holds CUPTI, or this user may not use it"
         if self._cut:
             found["cut"] = self._cut
         return found
-
-    def _write(self, path: str) -> dict[str, object]:
-        self._events = self._result.trace_activities() if self._traced else self._result.events()
-        wrote = _events.write(
-            path,
-            self._events,
-            traced=self._traced,
-            device=bool(self._device),
-            shapes=self._shapes,
-            stacks=self._stacks,
-        )
-        if self._device and not wrote.on_device:
-            missing = "no kernel was seen: another tool holds CUPTI, or this user may not use it"
-            return {"events": wrote.events, "missing": missing}
-        return {"events": wrote.events}
 
     def forget(self) -> None:
         """Free the events, which takes torch a second for a million events."""
@@ -206,6 +215,35 @@ def _frugal(torch: Any, *, stacks: bool, shapes: bool) -> tuple[Any, bool]:
             continue
         return made, "trace_only" in more
     return None, False
+
+
+def resident() -> int:
+    """Return the resident memory of this process in bytes."""
+    with open("/proc/self/statm", "rb") as file:
+        return int(file.read().split()[1]) * PAGESIZE
+
+
+def available() -> int:
+    """Return the free memory of the machine, or of its container if that has less, in bytes."""
+    found = [os.sysconf("SC_AVPHYS_PAGES") * PAGESIZE]
+    found = [size << 10 for size in _numbers("/proc/meminfo", (b"MemAvailable:",))] or found
+    for folder, limit, used, kept in _GROUPS:
+        try:
+            with open(f"{folder}/{limit}", "rb") as most, open(f"{folder}/{used}", "rb") as now:
+                left = int(most.read()) - int(now.read())
+            found.append(left + sum(_numbers(f"{folder}/memory.stat", kept)))
+        except (OSError, ValueError):  # no such file; no limit, which is the word "max"
+            continue
+    return max(0, min(found))
+
+
+def _numbers(path: str, names: tuple[bytes, ...]) -> list[int]:
+    try:
+        with open(path, "rb") as lines:
+            words = [line.split() for line in lines]
+    except OSError:
+        return []
+    return [int(one[1]) for one in words if one[0] in names]
 
 
 PROFILER = OperatorProfiler

@@ -83,7 +83,8 @@ class PythonProfiler:
         self._cut(None)
         self.leave()
         if self._fault is not None:
-            self._remove()
+            with contextlib.suppress(OSError):
+                os.unlink(self._session.spool.path(self._file))
             raise self._fault
         return self._finish
 
@@ -147,10 +148,6 @@ class PythonProfiler:
             for document in self._engine.documents(self._name):
                 names, self._unnamed = self._unnamed, []
                 file.write(json.dumps({"names": names, **document}, separators=(",", ":")) + "\n")
-
-    def _remove(self) -> None:
-        with contextlib.suppress(OSError):
-            os.unlink(self._session.spool.path(self._file))
 
     def _name(self, function: Any) -> int:
         """Return the number of a function, a code object or a name."""

@@ -119,7 +119,7 @@ class Collection:
         schedule = self.schedules.get(mode)
         return schedule is not None and schedule.due(step)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return it as `tensors.json` has it, without its tensors."""
         return {
             "include_regex": list(self.include_regex),

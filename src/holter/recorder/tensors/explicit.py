@@ -12,7 +12,6 @@ import threading
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.guard import tell
 from holter.recorder.tensors import requests
 from holter.recorder.tensors.collections import Collection, TensorInfo
 from holter.recorder.tensors.schedule import MODES, Schedule
@@ -47,7 +46,6 @@ class ExplicitSaver:
         self._collections = requests.from_environment(os.environ.get(ENV_SAVE))
         self._lock = threading.Lock()
         self._time_budget = TimeBudget(self.files)
-        self._refused: set[str] = set()
         self.files.describe([*self._collections, ALWAYS])
         os.register_at_fork(after_in_child=self._forked)
 
@@ -66,9 +64,7 @@ class ExplicitSaver:
             try:
                 shape, values = _flat(given)
             except (TypeError, ValueError, OverflowError) as error:
-                if name not in self._refused:
-                    self._refused.add(name)
-                    tell(f"{name!r} cannot be saved as a tensor: {error}")
+                self.files.tell_once(f"refused {name}", f"{name!r} cannot be saved as a tensor: {error}")
                 return
             with self._lock:
                 self._write(self.files.id(what), step, shape, values)

@@ -11,8 +11,6 @@ from __future__ import annotations
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.guard import tell
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -54,7 +52,6 @@ class TimeBudget:
         self._step, self._sum = -1, 0
         self._next: dict[str, int] = {}
         """When tensors that took long may be saved again."""
-        self._told: set[str] = set()
 
     def held(self, began: int, step: int, name: str = "") -> None:
         """Saving, of one tensor if it is named, has held the training from `began` until now."""
@@ -81,24 +78,24 @@ class TimeBudget:
         if nanoseconds > SLOW_NS:
             self._put_off(name, nanoseconds)
             rest = REST * nanoseconds / 1e9
-            self._tell_once("rest", f"{name!r} is so large that it is saved every {rest:.0f} s at most")
+            self._files.tell_once("rest", f"{name!r} is so large that it is saved every {rest:.0f} s at most")
 
     def gave_up(self, name: str, size: int, nanoseconds: int) -> None:
         """A tensor of `size` bytes would take so long: it is not saved, and is tried again much later."""
         self._put_off(name, nanoseconds)
         self._files.drop("saves", 1)
         seconds, gigabytes = nanoseconds / 1e9, size / 1e9
-        self._tell_once(
+        self._files.tell_once(
             "gave up",
             f"{name!r} is not saved: its {gigabytes:.1f} GB would hold the training for {seconds:.0f} s"
             " each time; save a part of it",
         )
 
     def too_large(self, name: str, count: int, what: Iterable[str]) -> None:
-        """Of a tensor of so many elements this is not kept."""
+        """Report that some kinds of values of a large tensor are not kept."""
         kinds = ", ".join(sorted(what))
         self._files.drop("saves", 1)
-        self._tell_once(
+        self._files.tell_once(
             kinds, f"{name!r} has {count:,} elements, too many for: {kinds}; its statistics are saved"
         )
 
@@ -107,11 +104,6 @@ class TimeBudget:
 
     def _tell_held(self, what: str, nanoseconds: int) -> None:
         seconds = nanoseconds / 1e9
-        self._tell_once(
+        self._files.tell_once(
             "held", f"saving {what} held the training for {seconds:.1f} s: save less often, or less of it"
         )
-
-    def _tell_once(self, what: str, text: str) -> None:
-        if what not in self._told:
-            self._told.add(what)
-            tell(text)

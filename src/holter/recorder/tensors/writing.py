@@ -42,6 +42,7 @@ class TensorFiles:
         self._file_bytes, self._max_files, self._max_raw_bytes = file_bytes, max_files, max_raw_bytes
         self._estimated = False
         self.collections: dict[str, Collection] = {}
+        self._notices: set[str] = set()
         self.dropped: dict[str, int] = {}
         """Frames, and bytes of whole tensors, that could not be written since this was told last."""
         self._forget()
@@ -167,6 +168,12 @@ class TensorFiles:
         if fit < _FEW_SAVES:
             megabytes = size / 1e6
             tell(f"whole tensors take {megabytes:.0f} MB at each save: there is room for {max(fit, 0)} saves")
+
+    def tell_once(self, key: str, text: str) -> None:
+        """Write a notice to stderr, once for each key."""
+        if key not in self._notices:
+            self._notices.add(key)
+            tell(text)
 
     def drop(self, what: str, count: int) -> None:
         """Count what was dropped."""

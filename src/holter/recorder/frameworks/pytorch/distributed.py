@@ -80,7 +80,8 @@ class Distributed:
             self._note_rank()
         ddp = self.adapter.torch.nn.parallel.DistributedDataParallel
         patches.after(ddp, "__init__", self._watch_gradients, self.breaker)
-        patches.wrap(ddp, "_sync_buffers", self._timed)
+        timed, code = self.adapter.timed, self.adapter.code(Phase.COMMUNICATION, "sync_buffers")
+        patches.wrap(ddp, "_sync_buffers", lambda original: timed(original, code, self.breaker, "waiting"))
 
     def _note_rank(self, *_: Any, **__: Any) -> None:
         distributed = self.adapter.torch.distributed
@@ -131,10 +132,6 @@ class Distributed:
             code = self.adapter.code(Phase.COMMUNICATION, f"{name} in {group_name}")
             self._codes[name, group_name] = code
         return code
-
-    def _timed(self, original: Any) -> Any:
-        code = self.adapter.code(Phase.COMMUNICATION, original.__name__.lstrip("_"))
-        return self.adapter.timed(original, code, self.breaker, "waiting")
 
     # -- DDP
 

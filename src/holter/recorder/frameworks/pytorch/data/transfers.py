@@ -23,7 +23,6 @@ class Transfers:
         self.adapter = adapter
         self.roots = roots
         self.breaker = adapter.breaker("h2d")
-        self._names: dict[str, int] = {}
 
     def attach(self, patches: Patches) -> None:
         """Wrap the methods that move a tensor or a module to a device."""
@@ -61,14 +60,8 @@ class Transfers:
             return
         now = perf_counter_ns()
         size = result.numel() * result.element_size()
-        name = self._name(result.device.type)
+        name = self.adapter.session.name(result.device.type)
         self.adapter.states.current.add(H2D, name, begin, now - begin, float(size))
-
-    def _name(self, device: str) -> int:
-        name = self._names.get(device)
-        if name is None:
-            name = self._names[device] = self.adapter.session.name(device)
-        return name
 
     def _watch_module(self, original: Any) -> Any:
         states, is_compiling, breaker = self.adapter.states, self.adapter.is_compiling, self.breaker
@@ -110,5 +103,5 @@ class Transfers:
             return
         self.adapter.note_device(after.device.type)
         size = sum(p.numel() * p.element_size() for p in module.parameters())
-        name = self._name(f"{type(module).__qualname__} to {after.device.type}")
+        name = self.adapter.session.name(f"{type(module).__qualname__} to {after.device.type}")
         self.adapter.states.current.add(H2D, name, begin, now - begin, float(size))

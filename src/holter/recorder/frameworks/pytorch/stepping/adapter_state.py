@@ -17,7 +17,7 @@ from holter.recorder.frameworks.pytorch.stepping.step_hooks import (
 from holter.schema.phases import Mode, Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from types import ModuleType
 
     from holter.recorder.guard import CircuitBreaker
@@ -76,6 +76,18 @@ class AdapterState(FastStepHooks):
     def code(self, phase: Phase, name: str) -> int:
         """Return the code of spans of `phase` called `name`, the argument of `ThreadSpool.begin`."""
         return self.session.name(name) << 8 | int(phase)
+
+    def scalers(self, method: str) -> Iterator[Any]:
+        """Yield the classes of gradient scalers that define `method`.
+
+        Before torch 2.3 the CUDA scaler defined it; since then it inherits it.
+        """
+        for path in ("amp.GradScaler", "cuda.amp.GradScaler"):
+            owner: Any = self.torch
+            for part in path.split("."):
+                owner = getattr(owner, part, None)
+            if owner is not None and method in vars(owner):
+                yield owner
 
     def timed(
         self,

@@ -11,7 +11,6 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.patches import hide
-from holter.recorder.frameworks.pytorch.stepping import scalers
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import NAN
 from holter.recorder.frameworks.pytorch.stepping.loss_units import LossUnits
 from holter.schema.phases import Phase
@@ -72,7 +71,7 @@ class Backward:
         patches.wrap(torch.autograd, "backward", self._watch_backward)
         atexit.register(self.flush)
         patches.later(lambda: atexit.unregister(self.flush))
-        for owner in scalers.owners(torch, "scale"):
+        for owner in self.adapter.scalers("scale"):
             patches.after(owner, "scale", self._remember, self.losses)
 
     def _watch_backward(self, original: Any) -> Any:

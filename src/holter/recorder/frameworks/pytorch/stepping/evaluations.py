@@ -26,43 +26,34 @@ if TYPE_CHECKING:
     from holter.recorder.frameworks.pytorch.stepping.roots import Roots
 
 _SCALAR = int(Phase.SCALAR)
-_BENEATH = (
-    "cross_entropy_loss",
-    "nll_loss_nd",
-    "binary_cross_entropy",
-    "mse_loss",
-    "l1_loss",
-    "smooth_l1_loss",
-    "huber_loss",
-    "soft_margin_loss",
-    "multi_margin_loss",
-    "multilabel_margin_loss",
-)
-"""Functions of `torch._C._nn`."""
-_ABOVE = (
-    "binary_cross_entropy_with_logits",
-    "kl_div",
-    "ctc_loss",
-    "poisson_nll_loss",
-    "margin_ranking_loss",
-    "hinge_embedding_loss",
-    "cosine_embedding_loss",
-    "triplet_margin_loss",
-)
-"""Functions of `torch`."""
-_MAX_LOSSES = 64
-"""Losses of one pass that are kept."""
-_REDUCTION_AT = {
+_BENEATH = {
     "cross_entropy_loss": 3,
-    "nll_loss": 3,
+    "nll_loss_nd": 3,
     "binary_cross_entropy": 3,
-    "binary_cross_entropy_with_logits": 4,
     "mse_loss": 2,
     "l1_loss": 2,
     "smooth_l1_loss": 2,
     "huber_loss": 2,
+    "soft_margin_loss": None,
+    "multi_margin_loss": None,
+    "multilabel_margin_loss": None,
 }
-"""Position of the argument `reduction`, for functions whose mean is over all elements or targets."""
+"""Functions of `torch._C._nn` → position of the argument `reduction`, if their mean is over all elements or
+targets."""
+_ABOVE = {
+    "binary_cross_entropy_with_logits": 4,
+    "kl_div": None,
+    "ctc_loss": None,
+    "poisson_nll_loss": None,
+    "margin_ranking_loss": None,
+    "hinge_embedding_loss": None,
+    "cosine_embedding_loss": None,
+    "triplet_margin_loss": None,
+}
+"""The same for functions of `torch`."""
+_REDUCTION_AT = {name.removesuffix("_nd"): at for name, at in {**_BENEATH, **_ABOVE}.items()}
+_MAX_LOSSES = 64
+"""Losses of one pass that are kept."""
 _OF_TARGETS = ("cross_entropy_loss", "nll_loss")
 _UNITS = {MEAN: "mean", SUM: "sum"}
 

@@ -19,7 +19,7 @@ import weakref
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.stepping import scalers
+from holter.recorder.frameworks.pytorch.patches import hide
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import PREDICT, TRAIN
 from holter.schema.phases import Phase
 from holter.schema.record import step_lead
@@ -39,6 +39,7 @@ SETTLED = 10
 """Steps that a leader must end to remain the leader when another optimizer steps occasionally."""
 SILENT_NS = 10_000_000_000
 """Time without a step, after which another training thread ends the steps."""
+_SKIPPED = int(Phase.SKIPPED)
 UNDECIDED = 4
 """Forward passes in training mode without optimizer or backward pass that count as inference."""
 
@@ -87,8 +88,8 @@ class StepClock:
         ):
             patches.later(handle.remove)
         patches.after(torch.optim.Optimizer, "__init__", self._expect, self.breaker)
-        for owner in scalers.owners(torch, "step"):
-            patches.wrap(owner, "step", lambda original: scalers.watch_step(self, original))
+        for owner in self.adapter.scalers("step"):
+            patches.wrap(owner, "step", self._watch_scaler)
 
     # -- optimizers
 
@@ -154,6 +155,48 @@ class StepClock:
 
         return before, after
 
+    def _watch_scaler(self, original: Any) -> Callable[..., Any]:
+        """Wrap a scaler's `step` in the span of the optimizer that it steps or skips."""
+        clock, adapter, states = self, self.adapter, self.adapter.states
+
+        def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            if adapter.is_compiling() or (state := states.current).scaling or not clock.breaker.on:
+                try:
+                    return original(self, optimizer, *args, **kwargs)
+                except BaseException as error:
+                    hide(error)
+                    raise
+            state.scaling = True
+            inner = adapter.inner_steps
+            begun = done = False
+            try:
+                if clock.on_scaler is not None:
+                    clock.on_scaler(self)
+                clock.enter(optimizer, state)
+                begun = True
+            except Exception as error:
+                clock.breaker.fault(error)
+            try:
+                result = original(self, optimizer, *args, **kwargs)
+                done = True
+                return result
+            except BaseException as error:
+                hide(error)
+                raise
+            finally:
+                state.scaling = False
+                try:
+                    if begun:
+                        if done and adapter.inner_steps == inner:
+                            state.add(_SKIPPED, clock.codes[type(optimizer)] >> 8, perf_counter_ns(), 0)
+                            if clock.on_skipped is not None:
+                                clock.on_skipped(optimizer)
+                        clock.leave(optimizer, state, stepped=done)
+                except Exception as error:
+                    clock.breaker.fault(error)
+
+        return step
+
     def enter(self, optimizer: Any, state: ThreadState) -> None:
         """Begin the span of an optimizer."""
         state.optimizers += 1
@@ -165,7 +208,10 @@ class StepClock:
         state.optimizer = key = id(optimizer)
         if key not in self._known:
             self._add(key, optimizer)
-        state.began = state.begin(self.codes.get(type(optimizer)) or self._code(optimizer))
+        cls = type(optimizer)
+        if cls not in self.codes:
+            self.codes[cls] = self.adapter.code(Phase.OPTIMIZER, cls.__qualname__)
+        state.began = state.begin(self.codes[cls])
 
     def _add(self, key: int, optimizer: Any) -> None:
         if len(self._known) > 100_000:  # ids of deleted optimizers
@@ -178,11 +224,6 @@ class StepClock:
     def _count(self) -> None:
         known = {key for key, each in self._known.items() if each() is not None}
         self.on_several(len(known | self._awaited.keys()) > 1)
-
-    def _code(self, optimizer: Any) -> int:
-        cls = type(optimizer)
-        code = self.codes[cls] = self.adapter.code(Phase.OPTIMIZER, cls.__qualname__)
-        return code
 
     def leave(self, optimizer: Any, state: ThreadState, *, stepped: bool) -> None:
         """End the span of an optimizer; `stepped` is false when its step raised."""

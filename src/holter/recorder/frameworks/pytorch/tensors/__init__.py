@@ -16,10 +16,13 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.patches import hide
-from holter.recorder.frameworks.pytorch.tensors import memory
 from holter.recorder.frameworks.pytorch.tensors.activations import Activations
 from holter.recorder.frameworks.pytorch.tensors.arrivals import Arrivals
-from holter.recorder.frameworks.pytorch.tensors.default_statistics import DefaultStatistics
+from holter.recorder.frameworks.pytorch.tensors.default_statistics import (
+    MEMORY_EVERY,
+    DefaultStatistics,
+    write_memory,
+)
 from holter.recorder.frameworks.pytorch.tensors.explicit import TorchExplicitSaver
 from holter.recorder.frameworks.pytorch.tensors.names import Models
 from holter.recorder.frameworks.pytorch.tensors.nonfinite import Nonfinite
@@ -183,8 +186,8 @@ class TensorRecorder:
             if takes_defaults:
                 self._default_statistics.finish(step, began)
             if step >= self._memory_at:
-                self._memory_at = step + memory.EVERY
-                memory.write_memory(self.adapter, step)
+                self._memory_at = step + MEMORY_EVERY
+                write_memory(self.adapter, step)
             if due:
                 self._unmatched.look(self.collections, self._names_seen())
             self._sink.finish()

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import EVAL, PREDICT, TRAIN
 from holter.recorder.frameworks.pytorch.tensors.names import ACTIVATIONS, class_name, module_names
-from holter.recorder.guard import tell
 from holter.recorder.tensors.collections import TensorInfo
 from holter.recorder.tensors.schedule import MODES
 
@@ -63,7 +62,6 @@ class Activations:
         self._names: dict[int, str] = {}
         self._root = 0
         self._saved_eval = -1
-        self._said = False
         self._loss_module = -1
         """The last step in which a module computed a loss."""
         adapter.on_eval_loss = self.on_eval_loss
@@ -84,7 +82,8 @@ class Activations:
                 self.remove()
                 return
             if self._roots.compiled:
-                self._say_compiled()
+                notice = "inputs and outputs of modules are not saved; weights and gradients are"
+                self._sink.files.tell_once("compiler", f"a compiler is in use: {notice}")
                 return
             if mode == EVAL:
                 self._saved_eval = step
@@ -99,11 +98,9 @@ class Activations:
             self.breaker.fault(error)
 
     def on_loss(self, loss: Any, graph: Any) -> None:
-        """Save the loss from which a backward pass begins, and its inputs, if the step is due.
+        """Save the loss of a backward pass, and its inputs, if the step is due.
 
-        Args:
-            loss: The loss as the loop knows it.
-            graph: The tensor from which the pass begins: the same, or a scaled loss.
+        The pass begins from `graph`, which is the loss itself or a scaled loss.
         """
         step = self.adapter.session.step
         due = [one for one in self.collections if "loss" in one.sources and one.due("train", step)]
@@ -156,13 +153,6 @@ class Activations:
         """Remove the hooks."""
         while self._handles:
             self._handles.pop().remove()
-
-    def _say_compiled(self) -> None:
-        if not self._said:
-            self._said = True
-            tell(
-                "a compiler is in use: inputs and outputs of modules are not saved; weights and gradients are"
-            )
 
     def _after(self, module: Any, args: Any, kwargs: Any, result: Any) -> None:
         # Tensors that a backward pass recomputes were saved when they were computed first.

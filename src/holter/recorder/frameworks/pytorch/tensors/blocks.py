@@ -51,15 +51,10 @@ class BlockReader:
         self._found = array.array("d", bytes(8 * len(in_c.FIELDS)))
 
     def read(self, flat: Any, tiny: float, before: Any = None) -> tuple[Sums | None, Change | None]:
-        """Return sums over floating-point numbers and, with `before`, the change; reads the elements once.
+        """Return sums over one row of floating-point numbers and, with `before`, the change; read them once.
 
-        Args:
-            flat: The elements, in one row.
-            tiny: The smallest normal number.
-            before: Their earlier copy; is overwritten with `flat`.
-
-        The sums are None if squares are inexact or an element is not finite. Both results are None for other
-        types.
+        `tiny` is the smallest normal number, `before` the earlier copy, which is overwritten with `flat`. The
+        sums are None if squares are inexact or an element is not finite; both are None for other types.
         """
         number = self._types.get(flat.dtype)
         few = flat.numel() <= _SHORT or self._torch.get_num_threads() <= _FEW_THREADS

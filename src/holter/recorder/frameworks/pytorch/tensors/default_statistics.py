@@ -1,4 +1,4 @@
-"""Records default statistics: gradient norm, nonfinite gradients, update ratios, loss scale.
+"""Records default statistics: gradient norm, nonfinite gradients, update ratios, loss scale, GPU memory.
 
 The interval depends on the cost: at most `SHARE` of the time of steps, and much less for short steps, where
 the rest of the recorder costs more. Norms are one fused call over all gradients. Update ratios use evenly
@@ -37,6 +37,18 @@ _BYTES_PER_NS = 1000
 """Bytes that a device reads in a nanosecond at least: the cost that the host does not see."""
 _WARM_UP = 3
 """Readings before the cost counts: first calls cost more."""
+
+MEMORY_EVERY = 50
+"""Steps between two readings of the memory of the GPU."""
+_MEMORY = {
+    "cuda.allocated": "allocated_bytes.all.current",
+    "cuda.allocated_peak": "allocated_bytes.all.peak",
+    "cuda.reserved_peak": "reserved_bytes.all.peak",
+    "cuda.inactive_split": "inactive_split_bytes.all.current",
+    "cuda.alloc_retries": "num_alloc_retries",
+    "cuda.ooms": "num_ooms",
+}
+"""Name of a scalar → name in torch's memory statistics."""
 
 
 @dataclass(slots=True)
@@ -246,3 +258,16 @@ class DefaultStatistics:
         share = SHARE if self._step_ns >= SHORT_NS else SHARE_OF_SHORT
         wanted = min(self._costs) / (share * self._step_ns)
         self.interval = next((one for one in INTERVALS if one >= wanted), INTERVALS[-1])
+
+
+def write_memory(adapter: AdapterState, step: int) -> None:
+    """Write the memory of the current GPU, if the training has initialized CUDA."""
+    cuda = adapter.torch.cuda
+    if not cuda.is_initialized():
+        return
+    statistics = cuda.memory_stats()
+    scalar = adapter.session.scalar
+    for name, key in _MEMORY.items():
+        if key in statistics:
+            scalar(name, float(statistics[key]), step)
+    scalar("cuda.total", float(cuda.get_device_properties(cuda.current_device()).total_memory), step)

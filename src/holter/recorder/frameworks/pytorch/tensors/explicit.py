@@ -6,7 +6,6 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import EVAL, PREDICT, TRAIN
-from holter.recorder.guard import tell
 from holter.recorder.tensors.collections import TensorInfo
 from holter.recorder.tensors.explicit import ALWAYS
 from holter.recorder.tensors.schedule import MODES
@@ -36,7 +35,6 @@ class TorchExplicitSaver:
         """Whether a tensor was saved since the last written step."""
         self._adapter, self._clock, self._models, self._sink = adapter, clock, models, sink
         self._described = False
-        self._refused = False
 
     def mode(self) -> int:
         """Return the mode of the last called model."""
@@ -75,9 +73,7 @@ class TorchExplicitSaver:
             try:
                 tensor = given if isinstance(given, torch.Tensor) else torch.as_tensor(given, device="cpu")
             except (TypeError, ValueError, RuntimeError) as error:
-                if not self._refused:
-                    self._refused = True
-                    tell(f"{name!r} cannot be saved as a tensor: {error}")
+                self._sink.files.tell_once("refused", f"{name!r} cannot be saved as a tensor: {error}")
                 return
             self._sink.take(tensor, what, due, step, mode)
         self.waiting = True

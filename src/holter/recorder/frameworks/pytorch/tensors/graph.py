@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -10,25 +11,9 @@ if TYPE_CHECKING:
 MAX_NODES = 50_000
 _RESULTS = ("_saved_result", "_saved_out")
 """Prefixes of attributes with saved results of an operation; other attributes are saved inputs."""
-_PASSES = (
-    "View",
-    "Unsafe",
-    "Reshape",
-    "TBackward",
-    "Transpose",
-    "Expand",
-    "Permute",
-    "Clone",
-    "ToCopy",
-    "Alias",
-    "Select",
-    "Slice",
-    "Unsqueeze",
-    "Squeeze",
-    "AsStrided",
-    "Split",
-    "Chunk",
-    "Unbind",
+_MOVES = re.compile(
+    "View|Unsafe|Reshape|TBackward|Transpose|Expand|Permute|Clone|ToCopy|Alias|Select|Slice|Unsqueeze|Squeeze|"
+    "AsStrided|Split|Chunk|Unbind"
 )
 """Prefixes of the names of operations that only move numbers."""
 _DECIDED = {"Log", "Log2", "Log10", "Log1p", "Acos", "Asin", "Atanh", "Acosh", "Erfinv"}
@@ -110,7 +95,7 @@ def _source(torch: Any, node: Any, name: str) -> Any:
             if makes:
                 certain.append(one)
                 continue
-            if not _moves(one):
+            if not _MOVES.match(one.name()):
                 possible.append(one)
             above += [parent for parent in _parents(one) if parent not in seen]
             seen.update(above)
@@ -145,10 +130,6 @@ def _parents(node: Any) -> list[Any]:
     return [
         parent for parent, _ in node.next_functions if parent is not None and not hasattr(parent, "variable")
     ]
-
-
-def _moves(node: Any) -> bool:
-    return bool(node.name().startswith(_PASSES))
 
 
 def _saved(torch: Any, node: Any) -> Iterator[tuple[str, Any]]:

@@ -82,11 +82,8 @@ class Models:
         """Name the parameters of all models; repeated at saved steps, because parameters may change.
 
         A parameter keeps its name for its life, even if models are created or deleted. The traversal of a
-        large model is slow, so it is repeated within `TRAVERSE_STEPS` steps only if a change is visible.
-
-        Args:
-            step: The step; None to traverse in any case.
-            parameters: Parameters of an optimizer: unknown ones show a change.
+        large model is slow, so it is repeated within `TRAVERSE_STEPS` steps only if a change is visible, such
+        as unknown `parameters` of an optimizer. Without `step` it is always repeated.
         """
         known = self._known
         if (

@@ -81,11 +81,9 @@ class Places:
             self._handles.pop().remove()
 
     def module(self, at: int, used: dict[str, int]) -> str | None:
-        """Return the innermost module that ran operation number `at`; "" outside of modules; None if unknown.
+        """Return the innermost module that ran operation `at`; "" outside of modules; None if unknown.
 
-        Args:
-            at: A number of a later pass.
-            used: Numbers of the first use of each parameter in that pass.
+        `used` contains the numbers of the first use of each parameter in the same pass.
         """
         known = [(first, name) for name, first in used.items() if name in self._used]
         if not known:

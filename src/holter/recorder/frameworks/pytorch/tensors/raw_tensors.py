@@ -6,7 +6,6 @@ import ctypes
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.guard import tell
 from holter.recorder.tensors.safetensors import DTYPES
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ class RawTensors:
     def __init__(self, files: TensorFiles) -> None:
         self._files = files
         self._raw: dict[tuple[int, int], tuple[list[Entry], int]] = {}
-        self._unsaid: set[str] = set()
 
     def forget(self) -> None:
         """Forget the copies."""
@@ -39,19 +37,16 @@ class RawTensors:
         """Copy a tensor of the host."""
         dtype = str(host.dtype).rpartition(".")[2]
         if dtype not in DTYPES:
-            if dtype not in self._unsaid:
-                self._unsaid.add(dtype)
-                tell(f"tensors of type {dtype} cannot be saved whole; their statistics are")
+            notice = f"tensors of type {dtype} cannot be saved whole; their statistics are"
+            self._files.tell_once(notice, notice)
             return
         size = host.numel() * host.element_size()
         entries, before = self._raw.get((step, mode), ([], 0))
         if before + size > MAX_RAW_STEP:  # checked before the copy: the tensor may be larger than the memory
             self._files.drop("raw bytes", size)
             self._files.drop("saves", 1)
-            if "size" not in self._unsaid:
-                self._unsaid.add("size")
-                gigabytes = MAX_RAW_STEP >> 30
-                tell(f"{name!r} is not saved whole: whole tensors of one step take {gigabytes} GiB at most")
+            limit = f"whole tensors of one step take {MAX_RAW_STEP >> 30} GiB at most"
+            self._files.tell_once("raw size", f"{name!r} is not saved whole: {limit}")
             return
         host = host.contiguous()
         data = ctypes.string_at(host.data_ptr(), size) if size else b""

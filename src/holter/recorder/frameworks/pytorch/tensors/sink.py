@@ -97,15 +97,8 @@ class Sink:
     ) -> None:
         """Keep what the collections of a tensor ask for.
 
-        Args:
-            tensor: Any tensor. With `together`, it must not change until `completing` ends.
-            what: Its name, kind and role.
-            due: Collections that are saved now.
-            step: The step.
-            mode: The number of the mode.
-            state: One of `STATES`.
-            scale: Divisor of its values, if a scaler has scaled them.
-            together: Whether its row may be computed at the end of `completing`, together with others.
+        `state` is one of `STATES`, `scale` the divisor of values that a scaler has scaled. With `together`,
+        the row may be computed at the end of `completing`; the tensor must not change until then.
         """
         plan = self._plan(what, due)
         if not (plan.wanted or plan.kept):

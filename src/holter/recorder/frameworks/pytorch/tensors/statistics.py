@@ -192,12 +192,7 @@ class Statistics:
         return flat if count <= EXACT else flat[:: (count // SAMPLE) | 1]  # odd: it meets every channel
 
     def quantiles(self, table: Any, times: int = 1) -> Any:
-        """Return the quantiles of each row of a table of finite elements, as a table of doubles.
-
-        Args:
-            table: The elements.
-            times: The number of repetitions of each element.
-        """
+        """Return the quantiles of each row of a table of finite elements, each repeated, as doubles."""
         length = table.shape[1]
         if (length, times) not in self._places:
             self._places[length, times] = self._places_of_quantiles(length, times)

@@ -30,14 +30,9 @@ _INSIDE = {"act_in:tanh": 3.8, "act_in:sigmoid": 6.0}
 def described(
     torch: Any, tensor: Any, role: str, kept: AbstractSet[str], statistics: Statistics
 ) -> Iterator[tuple[Values, Any]]:
-    """Yield what is kept of a tensor, as tensors on its device, without waiting for the device.
+    """Yield what is kept of a strided tensor, as tensors on its device, without waiting for the device.
 
-    Args:
-        torch: The module.
-        tensor: A strided, detached tensor.
-        role: Its role, on which the definition of active units depends.
-        kept: Kinds of values from `collections.KEPT`; those in `too_large` are left out.
-        statistics: Flattens tensors.
+    `kept` are kinds from `collections.KEPT`, without those in `too_large`. Active units depend on the role.
     """
     if kept & {"shape", "values"}:
         yield Values.SHAPE, torch.tensor(tuple(tensor.shape), dtype=torch.float64, device="cpu")
