@@ -109,12 +109,12 @@ def note(session: _FailingSession, error: BaseException, thread: str | None = No
             return
         session.noted = id(error)
         step, phase = _where(session, error)
-        message = _text(error)
+        message = _read(lambda: str(error), "reading the message")
         fact = {
             "time": time.perf_counter_ns(),
             "type": _type_name(error),
             "message": message[:MAX_MESSAGE],
-            "traceback": _traceback(error)[-MAX_TRACEBACK:],
+            "traceback": _read(lambda: _traceback(error), "formatting the traceback")[-MAX_TRACEBACK:],
             "step": step,
             "phase": phase,
             "oom": isinstance(error, MemoryError)
@@ -216,18 +216,15 @@ def _type_name(error: BaseException) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _text(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception as failed:
-        return f"<{type(failed).__name__} while reading the message>"
-
-
 def _traceback(error: BaseException) -> str:
+    return "".join(traceback.format_exception(type(error), error, error.__traceback__))
+
+
+def _read(text: Callable[[], str], what: str) -> str:
     try:
-        return "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        return text()
     except Exception as failed:
-        return f"<{type(failed).__name__} while formatting the traceback>"
+        return f"<{type(failed).__name__} while {what}>"
 
 
 _watching: set[object] = set()

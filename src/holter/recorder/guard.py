@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,19 +15,17 @@ LIMIT = 10
 MAX_TEXT = 500
 
 
+@dataclass(slots=True, eq=False)
 class CircuitBreaker:
     """The switch of one recorded part, such as `pytorch.backward`; off after `LIMIT` faults.
 
     Hooks of an adapter test `on`, and call `fault` in their `except Exception`.
     """
 
-    __slots__ = ("_journal_fault", "faults", "name", "on")
-
-    def __init__(self, name: str, journal_fault: Callable[[str, BaseException], None]) -> None:
-        self.name = name
-        self.on = True
-        self.faults = 0
-        self._journal_fault = journal_fault
+    name: str
+    _journal_fault: Callable[[str, BaseException], None]
+    on: bool = True
+    faults: int = 0
 
     def fault(self, error: BaseException) -> None:
         """Count a fault; after `LIMIT` of them this breaker is off."""

@@ -6,6 +6,7 @@ import atexit
 import os
 import threading
 import time
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +76,7 @@ class Session(StepCounter):
         self.mark_ns = self.range_ns = 0  # what a record costs: by a hook, by a range; see `cost.of_marks`
         self.stacks: failure.Stacks | None = None
         self.journal_file = Journal(self.spool.path(record.journal_name(self.process)), self._first)
-        self._faults: dict[str, int] = {}
+        self.fault_counts: dict[str, int] = {}
         self.failing: tuple[int, int, int] | None = None
         """Id of an exception, phase and step of the innermost span it passed."""
         self.noted: int | None = None  # id of the exception that was journaled last
@@ -137,10 +138,10 @@ class Session(StepCounter):
         """Let windows begin and end."""
         self.windows.look(step, now)
 
-    def first_activity(self, now: int | None = None) -> None:
-        """Let the first step begin at `now` (monotonic ns), unless it has begun."""
+    def first_activity(self) -> None:
+        """Begin the first step now, unless it has begun."""
         if not self.since:
-            self.since = time.perf_counter_ns() if now is None else now
+            self.since = time.perf_counter_ns()
 
     def scalar(self, name: str, value: float, step: int | None = None, mode: int = TRAIN) -> None:
         """Record one number, anything `float()` takes; NaN and infinities are kept as they are."""
@@ -166,7 +167,7 @@ class Session(StepCounter):
     def fault(self, where: str, error: BaseException) -> None:
         """Count a fault by place. The first goes to stderr; the 1st, 10th, 100th … go to the journal."""
         try:
-            count = self._faults[where] = self._faults.get(where, 0) + 1
+            count = self.fault_counts[where] = self.fault_counts.get(where, 0) + 1
             text = f"{type(error).__name__}: {error}"[:MAX_TEXT]
             if count == 1:
                 tell(f"fault in {where}: {text}")
@@ -271,9 +272,10 @@ class Session(StepCounter):
     def forked(self) -> None:
         """Become another process: new key, new files at the first record, nothing of the parent's."""
         self.windows.forked()
-        self.threads.forked()  # first: whatever fails below, nothing is written into the parent's files
-        self.identity = self.identity.forked()
-        self.spool = self.spool.successor(self.process)
+        self.threads.forked()  # first: no fault below may lead to writes into the parent's files
+        parent, self.identity = self.identity, Identity()
+        self.identity.parent = parent.key
+        self.spool = replace(self.spool, process=self.process)
         self._lock = threading.RLock()
         NAMES.forked()
         self._close_stacks()
@@ -281,7 +283,7 @@ class Session(StepCounter):
         self.journal_file = Journal(self.spool.path(record.journal_name(self.process)), self._first)
         for kind, fact in self.sticky.items():
             self.journal_file.write(kind, fact)
-        self._faults.clear()
+        self.fault_counts.clear()
         self.failing = self.noted = None
         failure.watch_multiprocessing()
         self._ended = False

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import cProfile
+import os
 import time
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.profilers import ProfilerUnavailable
-from holter.recorder.profilers._segments import RECORDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from holter.recorder.profilers._segments import ProfileSegment
-
+RECORDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+"""Folder of the recorder: its own functions are not part of the profile."""
 MAX_WAITING = 64
 """Profiles in memory before they are written; each may take some 100 kB."""
 MAX_ROWS = 4_000_000
@@ -31,6 +31,18 @@ CLOCKS: dict[str, Callable[[], int]] = {
     "cpu_time": time.thread_time_ns,
     "off_cpu_time": _off_cpu_ns,
 }
+
+
+@dataclass(slots=True)
+class ProfileSegment:
+    """A part of a step, from one cut to the next."""
+
+    step: int
+    phase: str
+    mode: int
+    timer: str
+    begin: int = 0
+    end: int = 0
 
 
 class CallProfile:

@@ -7,12 +7,12 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.profilers import ProfilerUnavailable
-from holter.recorder.profilers._segments import RECORDER
+from holter.recorder.profilers._cprofile import RECORDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from holter.recorder.profilers._segments import ProfileSegment
+    from holter.recorder.profilers._cprofile import ProfileSegment
 
 INTERVAL_S = 0.001
 _FIELD, _ATTRIBUTE = "\x00", "\x01"

@@ -14,9 +14,8 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.profilers import ProfilerUnavailable
-from holter.recorder.profilers._cprofile import CallProfile
+from holter.recorder.profilers._cprofile import CallProfile, ProfileSegment
 from holter.recorder.profilers._pyinstrument import StackSamples
-from holter.recorder.profilers._segments import ProfileSegment
 from holter.recorder.spool.thread_spool import TRAIN
 from holter.schema.windows import PYTHON, TIMERS
 

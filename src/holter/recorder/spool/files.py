@@ -9,6 +9,7 @@ import os
 import struct
 import threading
 from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holter.recorder.native.mapped import Mapped
@@ -28,31 +29,18 @@ _MADV_POPULATE_WRITE = 23
 _WORD = struct.Struct("=q")
 
 
+@dataclass(frozen=True)
 class Spool:
-    """The files of one process in the spool directory: where they lie, how large, how many may wait."""
+    """The files of one process in the spool directory: their place, their size, and how many may wait."""
 
-    def __init__(
-        self,
-        directory: str,
-        process: str,
-        *,
-        segment_records: int = record.SEGMENT_RECORDS,
-        max_segments: int = record.MAX_SEGMENTS,
-    ) -> None:
-        self.directory = directory
-        self.process = process
-        self.segment_records = segment_records
-        self.max_segments = max_segments
+    directory: str
+    process: str
+    segment_records: int = record.SEGMENT_RECORDS
+    max_segments: int = record.MAX_SEGMENTS
 
     def path(self, name: str) -> str:
         """Path of the file called `name`."""
         return os.path.join(self.directory, name)
-
-    def successor(self, process: str) -> Spool:
-        """Return the same for another process, such as a forked child."""
-        return Spool(
-            self.directory, process, segment_records=self.segment_records, max_segments=self.max_segments
-        )
 
 
 class ThreadFiles:

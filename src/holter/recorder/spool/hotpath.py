@@ -2,7 +2,7 @@
 
 Rare cases (no file yet, a full segment, a first use of a name, an end that fits no begin) raise exceptions in
 the fast path, which passes them to `_SlowPath`: the fast path itself checks nothing.
-docs/decisions/0033 says what else was measured, 0046 why there is a compiled one beside it.
+docs/decisions/0033 lists the measured alternatives, 0046 explains the compiled version.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ class Compilers:
         patches.after(torch.nn.Module, "compile", lambda _, it, *a, **k: self.roots.on_eval(it), self.breaker)
         # Other entry points to the compiler import this module before they trace the first frame.
         imports.when_imported("torch._dynamo.callback", self._on_compiler)
-        imports.when_imported("torch.export._trace", self._on_export)
+        imports.when_imported("torch.export._trace", lambda _: setattr(self.adapter, "compiles", True))
         patches.later(self._unregister)
 
     def _prepare(self) -> None:
@@ -46,9 +46,6 @@ class Compilers:
                 self._register()
         except Exception as error:
             self.breaker.fault(error)
-
-    def _on_export(self, module: str) -> None:
-        self.adapter.compiles = True
 
     def _before_compile(self, *args: Any, **kwargs: Any) -> None:
         what = args[0] if args else kwargs.get("model")

@@ -7,7 +7,6 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from types import CodeType, FrameType
 
     from holter.recorder.session import Session
@@ -59,7 +58,8 @@ class Paths:
             if self.count >= MAX_PATHS:
                 return self._session.name(_TOO_MANY)
             self.count += 1
-            known = self._known[key] = (kept, self._session.name(_text(kept, line)))
+            text = ";".join(_frame_text(code, line or code.co_firstlineno) for code in kept)
+            known = self._known[key] = (kept, self._session.name(text))
         return known[1]
 
 
@@ -86,10 +86,6 @@ _OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__
 def _is_library(code: CodeType) -> bool:
     name = code.co_filename
     return "site-packages" in name or name.startswith((sys.prefix, sys.base_prefix, "<frozen"))
-
-
-def _text(codes: Iterable[CodeType], line: int) -> str:
-    return ";".join(_frame_text(code, line or code.co_firstlineno) for code in codes)
 
 
 def _frame_text(code: CodeType, line: int) -> str:

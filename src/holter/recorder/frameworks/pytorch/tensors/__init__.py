@@ -12,17 +12,14 @@ from __future__ import annotations
 import atexit
 import os
 import types
+from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.patches import hide
 from holter.recorder.frameworks.pytorch.tensors.activations import Activations
 from holter.recorder.frameworks.pytorch.tensors.arrivals import Arrivals
-from holter.recorder.frameworks.pytorch.tensors.default_statistics import (
-    MEMORY_EVERY,
-    DefaultStatistics,
-    write_memory,
-)
+from holter.recorder.frameworks.pytorch.tensors.default_statistics import DefaultStatistics
 from holter.recorder.frameworks.pytorch.tensors.explicit import TorchExplicitSaver
 from holter.recorder.frameworks.pytorch.tensors.names import Models
 from holter.recorder.frameworks.pytorch.tensors.nonfinite import Nonfinite
@@ -31,7 +28,6 @@ from holter.recorder.frameworks.pytorch.tensors.updates import Updates
 from holter.recorder.tensors import requests
 from holter.recorder.tensors.schedule import NEVER, next_due
 from holter.recorder.tensors.time_budget import TimeBudget
-from holter.recorder.tensors.unmatched import Unmatched
 from holter.recorder.tensors.writing import TensorFiles
 from holter.schema.tensor_spool import ENV_SAVE
 
@@ -79,8 +75,7 @@ class TensorRecorder:
         """Hides the recorder's operations from modes that watch functions or set a default device."""
         self._modes = getattr(torch._C, "_len_torch_dispatch_stack", int)
         self._activations.observed = self._observed
-        self._unmatched = Unmatched()
-        self._memory_at = 1
+        self._unmatched = requests.Unmatched()
         self._clipping = False
 
     def attach(self, patches: Patches) -> None:
@@ -145,7 +140,7 @@ class TensorRecorder:
         if self._takes_defaults or any(one.sources & _AT_UPDATE for one in self._due):
             self.adapter.before_step = self._before_step
             self.adapter.after_step = self._default_statistics.after if self._takes_defaults else None
-            self._clock.on_skipped = self._on_skipped
+            self._clock.on_skipped = partial(self._before_step, skipped=True)
             self._clock.on_scaler = self._default_statistics.note_scale if self._takes_defaults else None
             self._clipping = True
 
@@ -185,9 +180,7 @@ class TensorRecorder:
         with self._shield():
             if takes_defaults:
                 self._default_statistics.finish(step, began)
-            if step >= self._memory_at:
-                self._memory_at = step + MEMORY_EVERY
-                write_memory(self.adapter, step)
+            self._default_statistics.write_memory(step)
             if due:
                 self._unmatched.look(self.collections, self._names_seen())
             self._sink.finish()
@@ -208,11 +201,8 @@ class TensorRecorder:
 
     # -- where they are read
 
-    def _before_step(self, optimizer: Any) -> None:
-        self._reading(lambda step: self._read_update(optimizer, step, skipped=False))
-
-    def _on_skipped(self, optimizer: Any) -> None:
-        self._reading(lambda step: self._read_update(optimizer, step, skipped=True))
+    def _before_step(self, optimizer: Any, *, skipped: bool = False) -> None:
+        self._reading(lambda step: self._read_update(optimizer, step, skipped=skipped))
 
     def _read_update(self, optimizer: Any, step: int, *, skipped: bool) -> None:
         if self._takes_defaults:

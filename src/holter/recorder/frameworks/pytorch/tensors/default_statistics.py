@@ -85,6 +85,7 @@ class DefaultStatistics:
         self._before: dict[int, list[tuple[str, Any, list[Any]]]] = {}
         self._optimizers: dict[int, int] = {}
         self._scale: Any = None
+        self._memory_at = 1
 
     def next(self, step: int) -> int:
         """Return the first step from `step` on that is due."""
@@ -201,6 +202,21 @@ class DefaultStatistics:
         self._spent += perf_counter_ns() - began
         self._adapt(step)
 
+    def write_memory(self, step: int) -> None:
+        """Write the memory of the current GPU from time to time, if the training has initialized CUDA."""
+        cuda = self._torch.cuda
+        if step < self._memory_at:
+            return
+        self._memory_at = step + MEMORY_EVERY
+        if not cuda.is_initialized():
+            return
+        statistics = cuda.memory_stats()
+        scalar = self.adapter.session.scalar
+        for name, key in _MEMORY.items():
+            if key in statistics:
+                scalar(name, float(statistics[key]), step)
+        scalar("cuda.total", float(cuda.get_device_properties(cuda.current_device()).total_memory), step)
+
     def _write_norm(self, step: int) -> None:
         found = self._norms.found
         if found:
@@ -258,16 +274,3 @@ class DefaultStatistics:
         share = SHARE if self._step_ns >= SHORT_NS else SHARE_OF_SHORT
         wanted = min(self._costs) / (share * self._step_ns)
         self.interval = next((one for one in INTERVALS if one >= wanted), INTERVALS[-1])
-
-
-def write_memory(adapter: AdapterState, step: int) -> None:
-    """Write the memory of the current GPU, if the training has initialized CUDA."""
-    cuda = adapter.torch.cuda
-    if not cuda.is_initialized():
-        return
-    statistics = cuda.memory_stats()
-    scalar = adapter.session.scalar
-    for name, key in _MEMORY.items():
-        if key in statistics:
-            scalar(name, float(statistics[key]), step)
-    scalar("cuda.total", float(cuda.get_device_properties(cuda.current_device()).total_memory), step)

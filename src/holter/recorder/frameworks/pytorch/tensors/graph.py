@@ -64,7 +64,9 @@ def culprit(torch: Any, loss: Any) -> Any:
         for name, tensor in _saved(torch, node):
             if _finite(torch, tensor):
                 continue
-            if name.startswith(_RESULTS) or _given(node, name):
+            after = node.next_functions[1:2]
+            constant = name == "_saved_other" and after and after[0][0] is None  # such as a class weight
+            if name.startswith(_RESULTS) or constant:
                 return node
             return _source(torch, node, name) or node
     return _source(torch, loss.grad_fn, "") or loss.grad_fn
@@ -73,11 +75,6 @@ def culprit(torch: Any, loss: Any) -> Any:
 def saved_inputs(torch: Any, node: Any) -> dict[str, Any]:
     """Return the saved inputs of an operation, by torch's names."""
     return {name[7:]: tensor for name, tensor in _saved(torch, node) if not name.startswith(_RESULTS)}
-
-
-def _given(node: Any, name: str) -> bool:
-    """Whether no recorded operation made the second operand, such as a number or a class weight."""
-    return name == "_saved_other" and len(node.next_functions) > 1 and node.next_functions[1][0] is None
 
 
 def _source(torch: Any, node: Any, name: str) -> Any:

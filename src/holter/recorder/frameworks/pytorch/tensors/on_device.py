@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from holter.recorder.frameworks.pytorch.tensors.repeats import unrepeated
 from holter.recorder.frameworks.pytorch.tensors.statistics import (
     EXACT,
     QUANTILES,
     SAMPLE,
     not_finite,
     smallest_normal,
+    unrepeated,
 )
 
 _BLOCK = 1 << 24

@@ -16,8 +16,7 @@ from holter.recorder.frameworks.pytorch.tensors.fingerprints import Fingerprints
 from holter.recorder.frameworks.pytorch.tensors.names import local, part_of
 from holter.recorder.frameworks.pytorch.tensors.on_device import on_device
 from holter.recorder.frameworks.pytorch.tensors.raw_tensors import RawTensors
-from holter.recorder.frameworks.pytorch.tensors.repeats import stored
-from holter.recorder.frameworks.pytorch.tensors.statistics import EXACT, SLAB, Statistics
+from holter.recorder.frameworks.pytorch.tensors.statistics import EXACT, SLAB, Statistics, stored
 from holter.recorder.frameworks.pytorch.tensors.summaries import EMPTY, Summary, with_zeros
 from holter.recorder.frameworks.pytorch.tensors.values import described, too_large
 from holter.recorder.tensors.collections import EACH

@@ -15,7 +15,6 @@ from functools import reduce
 from typing import Any
 
 from holter.recorder.frameworks.pytorch.tensors.blocks import BLOCK, BlockReader, Sums
-from holter.recorder.frameworks.pytorch.tensors.repeats import unrepeated
 from holter.recorder.frameworks.pytorch.tensors.summaries import EMPTY, Summary, joined
 from holter.recorder.tensors.time_budget import in_time
 
@@ -256,3 +255,19 @@ def smallest_normal(torch: Any, dtype: Any) -> float:
         return float(torch.finfo(dtype).smallest_normal)
     except (TypeError, RuntimeError):
         return 0.0
+
+
+def unrepeated(tensor: Any) -> tuple[Any, int]:
+    """Return a view without the axes along which memory repeats, and the number of repetitions."""
+    times = 1
+    for axis in reversed(range(tensor.dim())):
+        if tensor.stride(axis) == 0 and tensor.size(axis) > 1:
+            times *= tensor.size(axis)
+            tensor = tensor.select(axis, 0)
+    return tensor, times
+
+
+def stored(tensor: Any) -> tuple[Any, int]:
+    """Return the stored values of a sparse tensor, and the number of zeros that are not stored."""
+    values = tensor.to_sparse().coalesce().values()
+    return values, tensor.numel() - values.numel()

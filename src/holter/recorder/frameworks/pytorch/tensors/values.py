@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.tensors.repeats import unrepeated
+from holter.recorder.frameworks.pytorch.tensors.statistics import unrepeated
 from holter.schema.tensor_spool import Values
 
 if TYPE_CHECKING:
