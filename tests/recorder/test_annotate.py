@@ -115,7 +115,7 @@ def test_begin_and_end_by_name_or_innermost(session, spool):
     assert spans(spool) == [("annotation", "b"), ("annotation", "a")]
     holter.annotation_end()
     holter.annotation_end("a")
-    assert session.faults.counts == {"annotation_end": 1, "spans": 1}
+    assert session.fault_counts == {"annotation_end": 1, "spans": 1}
 
 
 def test_log_keeps_every_number(session, spool):
@@ -134,7 +134,7 @@ def test_log_of_what_is_no_number_is_told_once(session, spool, capfd):
         holter.log(loss="high")
     holter.log(loss=1)
     assert [s.value for s in only(spool).main.spans] == [1.0]
-    assert session.faults.counts == {"scalar": 3}
+    assert session.fault_counts == {"scalar": 3}
     assert capfd.readouterr().err.count("\n") == 1
 
 

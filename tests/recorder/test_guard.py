@@ -3,7 +3,8 @@
 import pytest
 from tests.recorder.reading import only
 
-from holter.recorder.guard import LIMIT, around
+from holter.recorder.frameworks.pytorch.patches import followed, preceded
+from holter.recorder.guard import LIMIT
 from holter.schema.phases import Phase
 
 
@@ -23,40 +24,43 @@ def broken(*_):
     raise RuntimeError("ours")
 
 
-@pytest.mark.parametrize("before", [broken, lambda args, kwargs: "state"])
-@pytest.mark.parametrize("after", [broken, lambda state, result, error: None])
-def test_original_is_called_once_with_its_own_arguments_and_errors(session, before, after, capfd):
-    wrapped = around(original, before, after, session.breaker("test"))
+@pytest.mark.parametrize("wrap", [preceded, followed])
+@pytest.mark.parametrize("call", [broken, lambda *args, **kwargs: None])
+def test_original_is_called_once_with_its_own_arguments_and_errors(session, wrap, call, capfd):
+    wrapped = wrap(original, call, session.breaker("test"))
     assert wrapped(1, a=2) == ((1,), {"a": 2})
     assert original.calls == 1
     with pytest.raises(LookupError, match="the user's own") as caught:
         wrapped(fail=True)
     assert original.calls == 2
     assert caught.value.__context__ is None
-    assert wrapped.__name__ == "original"
-    assert capfd.readouterr().err.count("\n") == (1 if broken in (before, after) else 0)
+    assert [frame.name for frame in caught.traceback][1:] == ["original"]
+    assert capfd.readouterr().err.count("\n") == (1 if call is broken else 0)
 
 
-def test_after_gets_state_result_and_error(session):
+def test_the_call_gets_the_arguments_and_after_the_original_the_result(session):
     seen = []
-    wrapped = around(original, lambda a, k: (a, k), lambda *got: seen.append(got), session.breaker("test"))
-    wrapped(5)
+
+    def note(*args, **kwargs):
+        seen.append((args, kwargs))
+
+    breaker = session.breaker("test")
+    preceded(original, note, breaker)(5, a=1)
+    followed(original, note, breaker)(6)
     with pytest.raises(LookupError):
-        wrapped(fail=True)
-    assert seen[0] == (((5,), {}), ((5,), {}), None)
-    assert seen[1][:2] == (((), {"fail": True}), None)
-    assert isinstance(seen[1][2], LookupError)
+        followed(original, note, breaker)(fail=True)
+    assert seen == [((5,), {"a": 1}), ((((6,), {}), 6), {})]
 
 
 def test_collector_that_keeps_failing_is_switched_off(session, spool, capfd):
     calls = []
 
-    def before(args, kwargs):
+    def fail(*args, **kwargs):
         calls.append(1)
         raise RuntimeError("ours")
 
     breaker = session.breaker("test.breaker")
-    wrapped = around(original, before, lambda *_: None, breaker)
+    wrapped = preceded(original, fail, breaker)
     for _ in range(LIMIT + 20):
         wrapped()
     assert original.calls == LIMIT + 20
@@ -77,6 +81,6 @@ def test_keyboard_interrupt_is_never_swallowed(session):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    wrapped = around(original, interrupted, lambda *_: None, session.breaker("test"))
+    wrapped = preceded(original, interrupted, session.breaker("test"))
     with pytest.raises(KeyboardInterrupt):
         wrapped()

@@ -37,7 +37,7 @@ class Data(torch.utils.data.Dataset):
     def __getitem__(self, at):
         return fetch()
 def hooks():
-    at = next(cell for cell in session.current.watch_phases.__closure__).cell_contents.states.current
+    at = session.current.watch_phases.__self__.states.current
     return at.begin, at.end_of
 net = Net(4, 4)
 before = hooks()

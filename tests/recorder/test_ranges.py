@@ -39,7 +39,7 @@ def test_a_kept_range_writes_for_whatever_thread_enters_it(session, spool):
     other.join()
     assert by_thread(spool) == [["here", "kept"] * 3, ["there", "kept"] * 3]
     assert [thread.open for thread in only(spool).threads.values()] == [[], []]
-    assert session.faults.counts == {}
+    assert session.fault_counts == {}
 
 
 def test_a_name_first_used_by_a_thread_that_ended_serves_the_next(session, spool):
@@ -66,7 +66,7 @@ def test_a_range_entered_here_and_left_there_costs_itself_only(session, spool):
         with holter.annotate("after"):
             pass
     assert by_thread(spool) == [["after"] * 3]
-    assert session.faults.counts == {"spans": 3}
+    assert session.fault_counts == {"spans": 3}
 
 
 def test_nesting_beyond_what_is_kept_is_dropped_and_counted(session, spool):
@@ -78,7 +78,7 @@ def test_nesting_beyond_what_is_kept_is_dropped_and_counted(session, spool):
     main = only(spool).main
     assert [s.name for s in main.spans] == ["deep"] * 248 + ["after"]
     assert all(s.begin for s in main.spans)
-    assert (main.dropped, main.open, session.faults.counts) == (152, [], {})
+    assert (main.dropped, main.open, session.fault_counts) == (152, [], {})
 
 
 def test_ranges_follow_from_one_session_to_the_next(spool, start):

@@ -44,7 +44,7 @@ def test_beyond_the_cap_records_are_dropped_and_counted_until_the_agent_takes_so
     main = only(spool).main
     assert [s.begin for s in main.spans] == [*range(10, 30), *range(100, 105)]
     assert main.dropped == 20
-    assert session.faults.counts == {}  # a slow agent is no fault
+    assert session.fault_counts == {}  # a slow agent is no fault
 
 
 def test_files_have_their_blocks_so_that_a_full_disk_cannot_kill(tmp_path):
@@ -59,7 +59,7 @@ current = session.activate()
 add = current.thread_spool().add
 for i in range(200_000):
     add(12, 0, i, 1)
-print("trained", current.faults.counts)
+print("trained", current.fault_counts)
 """
 
 

@@ -33,7 +33,7 @@ KINDS: tuple[tuple[str, dict[str, Any]], ...] = (
 def hooks(session: sessions.Session) -> list[str]:
     """Return everything of torch and Python that a profiler may have put itself into."""
     modules = nn.modules.module
-    at = next(iter(session.watch_phases.__closure__)).cell_contents.states.current  # type: ignore[union-attr]
+    at = session.watch_phases.__self__.states.current  # type: ignore[union-attr]
     return [
         *(f"{name} {len(getattr(modules, name))}" for name in dir(modules) if name.startswith("_global_")
           and hasattr(getattr(modules, name), "__len__")),

@@ -21,11 +21,7 @@ _MODES = {mode.name.lower(): int(mode) for mode in Mode}
 _nvtx = LISTENER
 MAX_KEPT = 4096
 """Range objects kept by name; names beyond it (`f"step {i}"`) get a new object each time."""
-
-
 _ranges: dict[str, Range] = {}
-
-
 _running_loop: Callable[[], object] | None = None
 _modules = sys.modules
 
@@ -38,7 +34,7 @@ def annotate(name: str) -> Range | Interleaved:
     """
     global _running_loop
     if _session.current is None and _nvtx is None:
-        pass  # nobody hears of it, so its kind makes no difference
+        pass  # neither recorded nor heard by a tool, so its kind makes no difference
     elif _running_loop is not None:
         if _running_loop() is not None:
             return Interleaved(name)

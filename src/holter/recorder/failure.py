@@ -26,45 +26,31 @@ if TYPE_CHECKING:
 MAX_MESSAGE = 4_000
 MAX_TRACEBACK = 32_000
 PASSED_OVER = " (importlib _bootstrap)"
-"""How the file name ends of a wrapper of ours, which stands between a training's own frames."""
+"""Suffix of the file names of the recorder's wrappers."""
 _OOM = ("out of memory", "can't allocate memory", "cannot allocate memory", "alloc_failed")
 
 
-class FailingSession(Protocol):
-    """The session whose failure is noted."""
+class _FailingSession(Protocol):
+    """The session whose failure is noted; see `Session`."""
 
     identity: Identity
     step: int
     failing: tuple[int, int, int] | None
     noted: int | None
 
-    def open(self) -> None:
-        """Open the journal; may raise `OSError`."""
-        ...
-
-    def journal(self, kind: str, fact: object) -> None:
-        """Note a rare fact."""
-        ...
-
-    def fault(self, where: str, error: BaseException) -> None:
-        """Count a fault of the recorder."""
-        ...
-
-    def thread_spool(self) -> ThreadSpool:
-        """Return the calling thread's spool."""
-        ...
-
-    def end(self) -> None:
-        """Note the end of the process."""
-        ...
+    def open(self) -> None: ...
+    def journal(self, kind: str, fact: object) -> None: ...
+    def fault(self, where: str, error: BaseException) -> None: ...
+    def thread_spool(self) -> ThreadSpool: ...
+    def end(self) -> None: ...
 
 
-_recording: FailingSession | None = None
+_recording: _FailingSession | None = None
 """The session that records this process."""
 
 
-def install(session: FailingSession) -> Callable[[], None]:
-    """Chain to the hooks for uncaught exceptions; return what takes ours out again."""
+def install(session: _FailingSession) -> Callable[[], None]:
+    """Chain to the hooks for uncaught exceptions; return a function that removes ours."""
     global _recording
     _recording = session
     before, before_thread = sys.excepthook, threading.excepthook
@@ -85,7 +71,7 @@ def install(session: FailingSession) -> Callable[[], None]:
         global _recording
         if _recording is session:
             _recording = None
-        # Only where nobody has chained to us since; then ours stays and notes nothing.
+        # Remove ours only if no other hook is chained to it; otherwise it stays and notes nothing.
         if sys.excepthook is excepthook:
             sys.excepthook = before
         if threading.excepthook is thread_excepthook:
@@ -98,9 +84,13 @@ def install(session: FailingSession) -> Callable[[], None]:
 
 
 def clear(error: BaseException) -> None:
-    """Take the frames of our wrappers out of the traceback of an exception and of what led to it."""
+    """Remove the frames of the recorder's wrappers from the traceback of an exception and of its causes."""
     for each in _causes(error):
-        kept = [trace for trace in _links(each.__traceback__) if not _between(trace)]
+        kept = [
+            trace
+            for trace in _links(each.__traceback__)
+            if not trace.tb_frame.f_code.co_filename.endswith(PASSED_OVER)
+        ]
         for trace, following in zip(kept, [*kept[1:], None], strict=True):
             trace.tb_next = following
         each.__traceback__ = kept[0] if kept else None
@@ -112,23 +102,19 @@ def _links(trace: TracebackType | None) -> Iterator[TracebackType]:
         trace = trace.tb_next
 
 
-def _between(trace: TracebackType) -> bool:
-    return trace.tb_frame.f_code.co_filename.endswith(PASSED_OVER)
-
-
-def note(session: FailingSession, error: BaseException, thread: str | None = None) -> None:
-    """Journal an exception that nobody caught, once; never raises."""
+def note(session: _FailingSession, error: BaseException, thread: str | None = None) -> None:
+    """Journal an uncaught exception once; never raises."""
     try:
         if _recording is not session or session.noted == id(error):
             return
         session.noted = id(error)
         step, phase = _where(session, error)
-        message = _text(error)
+        message = _read(lambda: str(error), "reading the message")
         fact = {
             "time": time.perf_counter_ns(),
             "type": _type_name(error),
             "message": message[:MAX_MESSAGE],
-            "traceback": _traceback(error)[-MAX_TRACEBACK:],
+            "traceback": _read(lambda: _traceback(error), "formatting the traceback")[-MAX_TRACEBACK:],
             "step": step,
             "phase": phase,
             "oom": isinstance(error, MemoryError)
@@ -142,8 +128,8 @@ def note(session: FailingSession, error: BaseException, thread: str | None = Non
         session.fault("exception", fault)
 
 
-def note_last(session: FailingSession) -> None:
-    """Journal the exception that ends the process, when somebody replaced our hook without chaining.
+def note_last(session: _FailingSession) -> None:
+    """Journal the exception that ends the process, if the script replaced our hook without chaining.
 
     A process that recorded no training also journals the versions of other frameworks that it imported.
     """
@@ -156,7 +142,7 @@ def note_last(session: FailingSession) -> None:
 
 
 class Stacks:
-    """Writes all Python stacks to a file when a signal that nobody uses comes, and when the process crashes.
+    """Writes all Python stacks to a file on an unused signal, and when the process crashes.
 
     Raises `OSError` when the file cannot be created.
     """
@@ -165,47 +151,47 @@ class Stacks:
         free = (n for n in range(signal.SIGRTMAX - 7, signal.SIGRTMIN, -1) if _free(n))
         self.signal: int | None = next(free, None)
         """Number of the signal; None when all are in use."""
-        # A bare descriptor: nothing closes it while a signal may still come.
+        # A bare descriptor: nothing closes it while a signal may arrive.
         self._file = open_apart(path)
         if self.signal is not None:
             _ignore(self.signal)
             faulthandler.register(self.signal, file=self._file, all_threads=True, chain=False)
         self._crashes = not faulthandler.is_enabled()
-        if self._crashes:  # else the script has its own place for them
+        if self._crashes:  # else the script writes them elsewhere
             faulthandler.enable(file=self._file, all_threads=True)
 
     def close(self) -> None:
-        """Write no more; a forked child calls it because the file is its parent's."""
+        """Stop writing; a forked child calls it because the file belongs to its parent."""
         if self.signal is not None:
             faulthandler.unregister(self.signal)
         if self._crashes:
             faulthandler.disable()
-        with contextlib.suppress(OSError):  # the script may have closed all it did not know
+        with contextlib.suppress(OSError):  # the script may have closed all descriptors
             os.close(self._file)
 
 
 _ignored: set[int] = set()
-"""Signals that nobody used, which this process ignores since we took one for stacks."""
+"""Unused signals that this process ignores because the recorder uses them for stacks."""
 
 
 def _free(number: int) -> bool:
-    """Tell whether nobody but us has said what becomes of a signal."""
+    """Return whether the script has no handler for a signal."""
     now = signal.getsignal(number)
     return now == signal.SIG_DFL or (now == signal.SIG_IGN and number in _ignored)
 
 
 def _ignore(number: int) -> None:
-    """Have a signal ignored before stacks are written on it, and hence afterwards.
+    """Ignore a signal before faulthandler takes it.
 
-    As Python ends, and as the recording does, faulthandler puts back what it found; by default that would end
-    the process, were it asked for its stacks in this very moment.
+    At the end of Python or of the recording, faulthandler restores the earlier action. The default action
+    would end the process if a request for stacks arrived at that moment.
     """
-    with contextlib.suppress(ValueError):  # only the main thread may say so
+    with contextlib.suppress(ValueError):  # only the main thread may set it
         signal.signal(number, signal.SIG_IGN)
         _ignored.add(number)
 
 
-def _where(session: FailingSession, error: BaseException) -> tuple[int, str | None]:
+def _where(session: _FailingSession, error: BaseException) -> tuple[int, str | None]:
     if session.failing is not None:
         for each in _causes(error):
             if id(each) == session.failing[0]:
@@ -230,18 +216,15 @@ def _type_name(error: BaseException) -> str:
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def _text(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception as failed:
-        return f"<{type(failed).__name__} while reading the message>"
-
-
 def _traceback(error: BaseException) -> str:
+    return "".join(traceback.format_exception(type(error), error, error.__traceback__))
+
+
+def _read(text: Callable[[], str], what: str) -> str:
     try:
-        return "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        return text()
     except Exception as failed:
-        return f"<{type(failed).__name__} while formatting the traceback>"
+        return f"<{type(failed).__name__} while {what}>"
 
 
 _watching: set[object] = set()

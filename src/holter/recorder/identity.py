@@ -28,12 +28,6 @@ class Identity:
         """Name of the process in the spool."""
         return f"{self.pid}-{self.started}"
 
-    def forked(self) -> Identity:
-        """Return who a child is that was forked from this process just now."""
-        child = Identity()
-        child.parent = self.key
-        return child
-
     def fact(self, stacks_signal: int | None) -> dict[str, object]:
         """Return the fact `process` of the journal."""
         now, wall = time.perf_counter_ns(), time.time_ns()

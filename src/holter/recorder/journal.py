@@ -90,7 +90,7 @@ class Journal:
 
 
 def _file(descriptor: int) -> tuple[int, int] | None:
-    """Return which file a descriptor stands for; None when it is closed."""
+    """Return the device and inode of a descriptor; None when it is closed."""
     try:
         found = os.fstat(descriptor)
     except OSError:

@@ -6,7 +6,7 @@ import ctypes
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from holter.recorder.guard import tell
 
@@ -14,61 +14,41 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 INJECTED = ("NVTX_INJECTION64_PATH", "NVTX_INJECTION32_PATH")
-"""Variables by which a tool makes NVTX load it; without one, whatever is pushed goes nowhere."""
+"""Variables with which a tool makes NVTX load it; without one, no tool gets ranges."""
 LIBRARIES = ("libnvToolsExt.so.1", "libnvToolsExt.so")
 
 
-class _Functions(Protocol):
-    """NVTX, however it is reached."""
-
-    def range_push(self, name: str) -> Any:
-        """Begin a range of this thread within those that are open."""
-        ...
-
-    def range_pop(self) -> Any:
-        """End the innermost range of this thread."""
-        ...
-
-    def range_start(self, name: str) -> int:
-        """Begin a range that need not nest; returns what ends it."""
-        ...
-
-    def range_end(self, handle: int) -> Any:
-        """End it."""
-        ...
-
-
 class Listener:
-    """Tells a tool of ranges. What fails is told once, and nothing is handed over from then on."""
+    """Passes ranges to a tool. The first failure is reported, and ends this."""
 
     def __init__(self) -> None:
-        self._functions: _Functions | None = None
+        self._functions: _Library | None = None
         self._off = False
         self._open = threading.local()
 
     def push(self, name: str) -> None:
-        """A `with` block begins on this thread."""
+        """Begin a `with` block on this thread."""
         self._do(lambda nvtx: nvtx.range_push(name))
 
     def pop(self) -> None:
-        """It ends."""
+        """End it."""
         self._do(lambda nvtx: nvtx.range_pop())
 
     def start(self, name: str) -> Any:
-        """A range begins that need not nest; returns what `end` takes."""
+        """Begin a range that need not nest; return the argument of `end`."""
         return self._do(lambda nvtx: nvtx.range_start(name))
 
     def end(self, handle: Any) -> None:
-        """End what `start` returned."""
+        """End a range of `start`."""
         if handle is not None:
             self._do(lambda nvtx: nvtx.range_end(handle))
 
     def begin_named(self, name: str) -> None:
-        """`annotation_begin` on this thread."""
+        """Begin a range of `annotation_begin` on this thread."""
         self._stack().append((name, self.start(name)))
 
     def end_named(self, name: str | None) -> None:
-        """`annotation_end` on this thread: the innermost, or the innermost called `name`."""
+        """End the innermost range of `annotation_begin` on this thread, or the innermost called `name`."""
         stack = self._stack()
         for at in reversed(range(len(stack))):
             if name is None or stack[at][0] == name:
@@ -76,13 +56,10 @@ class Listener:
                 return
 
     def _stack(self) -> list[tuple[str, Any]]:
-        try:
-            return self._open.stack  # type: ignore[no-any-return]
-        except AttributeError:
-            self._open.stack = []
-            return self._open.stack  # type: ignore[no-any-return]
+        stack: list[tuple[str, Any]] = self._open.__dict__.setdefault("stack", [])
+        return stack
 
-    def _do(self, call: Callable[[_Functions], Any]) -> Any:
+    def _do(self, call: Callable[[_Library], Any]) -> Any:
         if self._off:
             return None
         try:
@@ -96,7 +73,7 @@ class Listener:
 
 
 class _Library:
-    """NVTX 2, the shared library."""
+    """The shared library NVTX 2, with the functions of `torch.cuda.nvtx`."""
 
     def __init__(self, library: Any) -> None:
         self._library = library
@@ -116,19 +93,19 @@ class _Library:
 
 
 def listener(environ: Mapping[str, str] = os.environ) -> Listener | None:
-    """Return what annotations are handed to; None when no tool listens."""
+    """Return a listener for annotations; None when no tool listens."""
     return Listener() if any(environ.get(name) for name in INJECTED) else None
 
 
-def _find() -> _Functions:
-    """Return NVTX as torch brings it, where torch is there and built with it; else the library itself.
+def _find() -> _Library:
+    """Return torch's NVTX functions if torch is built with CUDA, else the shared library.
 
     Raises:
-        OSError: Neither is there.
+        OSError: Neither exists.
     """
     torch = sys.modules.get("torch")
     if torch is not None and getattr(torch._C, "_nvtx", None) is not None:
-        found: _Functions = torch.cuda.nvtx
+        found: _Library = torch.cuda.nvtx
         return found
     for name in LIBRARIES:
         try:

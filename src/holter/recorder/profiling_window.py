@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from holter.recorder.identity import Identity
     from holter.recorder.spool.files import Spool
@@ -22,7 +22,6 @@ class WindowSchedule(Protocol):
 
     def cut_short(self) -> None:
         """Let the next step boundary end the window that runs."""
-        ...
 
 
 class WindowSession(Protocol):
@@ -39,20 +38,16 @@ class WindowSession(Protocol):
     @property
     def process(self) -> str:
         """Key of the process."""
-        ...
 
     @property
     def windows(self) -> WindowSchedule:
         """The windows of the process."""
-        ...
 
     def fault(self, where: str, error: BaseException) -> None:
         """Count a fault of the recorder."""
-        ...
 
     def journal(self, kind: str, fact: object) -> None:
         """Note a rare fact."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +62,17 @@ class ProfilingWindow:
     """The step before which it ends; None when the clock ends it."""
     until_ns: int | None
     """Monotonic ns from which on the next step boundary ends it."""
-    parameters: dict[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, object] = field(default_factory=dict)
+
+    def over(self, step: int, now: int) -> bool:
+        """Whether it ends before `step`, which begins at the monotonic time `now`."""
+        last, until = self.last_step, self.until_ns
+        return (last is not None and step >= last) or (until is not None and now >= until)
 
 
 @dataclass(frozen=True, slots=True)
 class PendingWindow:
-    """A window that has not begun; from a step on, or from a time on, with a length of the same kind."""
+    """A window that has not begun. It begins at a step or at a time, and has a length of the same kind."""
 
     request: Request
     order: str
@@ -80,14 +80,14 @@ class PendingWindow:
     start_ns: int
     """Monotonic ns; 0 for a window by steps."""
     due: bool = False
-    """Its turn came while another one ran: it begins when that one is over, however late."""
+    """Whether it waits for the end of another window, however late."""
 
     def begins(self, step: int, now: int) -> bool:
         """Whether it is due at the begin of a step, monotonic ns `now`."""
         return step >= self.first_step if self.first_step is not None else now >= self.start_ns
 
     def until(self, step: int, now: int) -> tuple[int | None, int | None]:
-        """Return, if it begins now, the step before which it ends, and the time; one of them is None."""
+        """Return the step before which it ends if it begins now, and the time; one of them is None."""
         request = self.request
         if request.duration_ns is not None:
             return None, (now if self.due else self.start_ns) + request.duration_ns
@@ -96,7 +96,7 @@ class PendingWindow:
 
 
 def resolved(request: Request, order: str, step: int, now: int) -> list[PendingWindow]:
-    """Return the window that is asked for, seen from a step and a monotonic time; none without a range."""
+    """Return the requested window, relative to a step and a monotonic time; none without a range."""
     if request.by_steps:
         return [PendingWindow(request, order, step if request.start_step is None else request.start_step, 0)]
     if request.by_time:

@@ -23,7 +23,7 @@ Function = TypeVar("Function", bound="Callable[..., Any]")
 
 ANNOTATION = int(Phase.ANNOTATION)
 LISTENER = listener()
-"""The tool that hears of annotations, too; None when none does."""
+"""The NVTX listener; None when no tool listens."""
 
 
 class _Entered(type):
@@ -124,7 +124,7 @@ class Range(metaclass=_Entered):
 
 
 class Heard(Range):
-    """A range that a tool hears of, too."""
+    """A range that an NVTX tool also gets."""
 
     __slots__ = ()
 
@@ -141,7 +141,7 @@ class Heard(Range):
             LISTENER.pop()
 
     def _settle(self) -> None:
-        """Belong to no thread: the tool wants to hear each time."""
+        """Belong to no thread: the tool gets every use."""
 
 
 class Interleaved:

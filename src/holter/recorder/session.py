@@ -6,12 +6,13 @@ import atexit
 import os
 import threading
 import time
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from holter import recorder
 from holter.recorder import cost, failure
-from holter.recorder.guard import CircuitBreaker, Faults, tell
+from holter.recorder.guard import MAX_TEXT, CircuitBreaker, tell
 from holter.recorder.identity import Identity
 from holter.recorder.journal import Journal
 from holter.recorder.native.mapped import tell_lost
@@ -71,11 +72,11 @@ class Session(StepCounter):
         )  # names of numbers that the user logs; adapters leave these to the user
         self.watch: Callable[..., None] | None = None  # what an adapter offers to save tensors with
         self.explicit: Any = None  # what it offers to scripts: `mode()`, and `save` of one tensor
-        self.watch_phases: Callable[..., Any] | None = None  # and to profilers; see `pytorch.listening`
+        self.watch_phases: Callable[..., Any] | None = None  # and to profilers
         self.mark_ns = self.range_ns = 0  # what a record costs: by a hook, by a range; see `cost.of_marks`
         self.stacks: failure.Stacks | None = None
         self.journal_file = Journal(self.spool.path(record.journal_name(self.process)), self._first)
-        self.faults = Faults()
+        self.fault_counts: dict[str, int] = {}
         self.failing: tuple[int, int, int] | None = None
         """Id of an exception, phase and step of the innermost span it passed."""
         self.noted: int | None = None  # id of the exception that was journaled last
@@ -137,10 +138,10 @@ class Session(StepCounter):
         """Let windows begin and end."""
         self.windows.look(step, now)
 
-    def first_activity(self, now: int | None = None) -> None:
-        """Let the first step begin at `now` (monotonic ns), unless it has begun."""
+    def first_activity(self) -> None:
+        """Begin the first step now, unless it has begun."""
         if not self.since:
-            self.since = time.perf_counter_ns() if now is None else now
+            self.since = time.perf_counter_ns()
 
     def scalar(self, name: str, value: float, step: int | None = None, mode: int = TRAIN) -> None:
         """Record one number, anything `float()` takes; NaN and infinities are kept as they are."""
@@ -164,10 +165,14 @@ class Session(StepCounter):
         return self.breakers.setdefault(name, CircuitBreaker(name, self.fault))
 
     def fault(self, where: str, error: BaseException) -> None:
-        """Count a fault of the recorder; the first of each place goes to stderr, few to the journal."""
+        """Count a fault by place. The first goes to stderr; the 1st, 10th, 100th … go to the journal."""
         try:
-            fact = self.faults.count(where, error)
-            if fact is not None:
+            count = self.fault_counts[where] = self.fault_counts.get(where, 0) + 1
+            text = f"{type(error).__name__}: {error}"[:MAX_TEXT]
+            if count == 1:
+                tell(f"fault in {where}: {text}")
+            if str(count).strip("0") == "1":
+                fact = {"time": time.perf_counter_ns(), "where": where, "error": text, "count": count}
                 self.journal_file.write("fault", fact)
         except Exception:  # noqa: S110  the journal may be what fails
             pass
@@ -267,9 +272,10 @@ class Session(StepCounter):
     def forked(self) -> None:
         """Become another process: new key, new files at the first record, nothing of the parent's."""
         self.windows.forked()
-        self.threads.forked()  # first: whatever fails below, nothing is written into the parent's files
-        self.identity = self.identity.forked()
-        self.spool = self.spool.successor(self.process)
+        self.threads.forked()  # first: no fault below may lead to writes into the parent's files
+        parent, self.identity = self.identity, Identity()
+        self.identity.parent = parent.key
+        self.spool = replace(self.spool, process=self.process)
         self._lock = threading.RLock()
         NAMES.forked()
         self._close_stacks()
@@ -277,7 +283,7 @@ class Session(StepCounter):
         self.journal_file = Journal(self.spool.path(record.journal_name(self.process)), self._first)
         for kind, fact in self.sticky.items():
             self.journal_file.write(kind, fact)
-        self.faults = Faults()
+        self.fault_counts.clear()
         self.failing = self.noted = None
         failure.watch_multiprocessing()
         self._ended = False

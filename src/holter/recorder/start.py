@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.recorder import imports
 from holter.recorder import session as _session
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 AGENT_PYTHON = (3, 11)
+_BOOTSTRAP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bootstrap")
 FINISH_S = 30.0
 """How long `stop` waits for the agent to write what is left."""
 
@@ -73,7 +74,8 @@ def start(
     _spool = spool
     os.environ[ENV_SPOOL] = spool
     os.environ.update({name: text for name, text in asked.items() if text})
-    _add_bootstrap()
+    paths = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = _BOOTSTRAP + (os.pathsep + paths if paths else "")
     current = _session.Session(spool)
     current.install()
     try:
@@ -81,7 +83,7 @@ def start(
     except OSError as error:
         current.fault("spool", error)
     imports.install()
-    # Registered after the session's own end, so it would run before it: `stop` ends the session first.
+    # Runs before the end of the session, which is registered earlier: `stop` ends the session first.
     atexit.register(stop)
 
 
@@ -98,11 +100,10 @@ def stop() -> None:
     imports.uninstall()
     if _session.current is not None:
         _session.current.close()
-    os.environ.pop(ENV_SPOOL, None)
-    for name in (ENV_SAVE, ENV_PROFILE):
+    for name in (ENV_SPOOL, ENV_SAVE, ENV_PROFILE):
         os.environ.pop(name, None)
     _remove_bootstrap()
-    agent.terminate()  # all is in the spool; waiting for its next look would take a second
+    agent.terminate()  # everything is in the spool; its next poll may take a second
     try:
         agent.wait(FINISH_S)
     except subprocess.TimeoutExpired:
@@ -111,7 +112,7 @@ def stop() -> None:
         )
         _spool = None
     if _spool is not None:
-        # The agent removes it once all is stored; one that it left behind holds what is missing there.
+        # The agent removes the folder once everything is stored; else it contains the missing records.
         if not os.path.exists(os.path.join(_spool, "agent.json")):
             shutil.rmtree(_spool, ignore_errors=True)
         _spool = None
@@ -140,8 +141,8 @@ def _arguments(
     return options
 
 
-def _listed(config: Mapping[str, Any] | str | None, key: str) -> list[str]:
-    """Return what the configuration says under one key: a list of texts, or one text."""
+def _listed(config: Mapping[str, object] | str | None, key: str) -> list[str]:
+    """Return the value of one key of the configuration: a list of texts, or one text."""
     if isinstance(config, str):
         import tomllib  # Python 3.11 has it, and the agent needs that anyway
 
@@ -154,10 +155,10 @@ def _listed(config: Mapping[str, Any] | str | None, key: str) -> list[str]:
 
 
 def _launch(options: list[str], spool: str) -> subprocess.Popen[bytes]:
-    """Start the agent and wait until it says it is ready, by a file, or ends; raises `RuntimeError`."""
+    """Start the agent and wait until its file shows that it is ready; raises `RuntimeError`."""
     environment = {key: value for key, value in os.environ.items() if key not in (ENV_SPOOL, ENV_DISABLE)}
-    said = os.path.join(spool, "agent.log")
-    with open(said, "wb") as log:
+    log_path = os.path.join(spool, "agent.log")
+    with open(log_path, "wb") as log:
         agent = subprocess.Popen(
             own_command("holter.agent", *options),
             stdin=subprocess.DEVNULL,
@@ -172,7 +173,7 @@ def _launch(options: list[str], spool: str) -> subprocess.Popen[bytes]:
         if agent.poll() is not None or time.monotonic() > deadline:
             agent.kill()
             agent.wait()
-            with open(said, encoding="utf-8", errors="replace") as log_file:
+            with open(log_path, encoding="utf-8", errors="replace") as log_file:
                 lines = log_file.read().strip().splitlines()
             raise RuntimeError(
                 f"the recording agent did not start: {lines[-1] if lines else 'it said nothing'}"
@@ -181,17 +182,8 @@ def _launch(options: list[str], spool: str) -> subprocess.Popen[bytes]:
     return agent
 
 
-def _bootstrap() -> str:
-    return os.path.join(os.path.dirname(os.path.abspath(__file__)), "bootstrap")
-
-
-def _add_bootstrap() -> None:
-    paths = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = _bootstrap() + (os.pathsep + paths if paths else "")
-
-
 def _remove_bootstrap() -> None:
-    rest = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p != _bootstrap()]
+    rest = [p for p in os.environ.get("PYTHONPATH", "").split(os.pathsep) if p != _BOOTSTRAP]
     if any(rest):
         os.environ["PYTHONPATH"] = os.pathsep.join(rest)
     else:

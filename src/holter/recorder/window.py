@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from holter.recorder import rank
 from holter.recorder.profilers import Later, Profiler, ProfilerUnavailable, make
@@ -33,13 +33,9 @@ class _Run(NamedTuple):
     bounds: list[int]
     """When its steps began, monotonic ns."""
 
-    def over(self, step: int, now: int) -> bool:
-        last, until = self.window.last_step, self.window.until_ns
-        return (last is not None and step >= last) or (until is not None and now >= until)
-
 
 class Windows:
-    """What a session asks when it is woken; it shares the word that wakes it with the agent once open."""
+    """Starts and stops windows when the session is woken. It shares the word that wakes it with the agent."""
 
     def __init__(self, session: WindowSession) -> None:
         self.session = session
@@ -49,7 +45,7 @@ class Windows:
         self._waiting: list[PendingWindow] = []
         self._running: _Run | None = None
         self._beside: list[_Run] = []
-        """Those that install nothing, so disturb no other."""
+        """Running windows that install nothing, and so disturb no other window."""
         self._thread = 0
         self._finishing: list[threading.Thread] = []
         self._count = 0
@@ -57,7 +53,7 @@ class Windows:
         """The profiler of the last window that is over, and the step that began then."""
 
     def open(self) -> None:
-        """Make the page, and take what the environment asks for. Raises `OSError`."""
+        """Create the page, and take the requests of the environment. Raises `OSError`."""
         if self._text is not None or self.session.identity.worker is not None:
             return
         session = self.session
@@ -68,14 +64,14 @@ class Windows:
         asked = os.environ.get(page.ENV_PROFILE)
         if asked:
             self._take(asked, session.step, time.perf_counter_ns())
-        if self._waiting:  # the script may have asked for one, too
+        if self._waiting:  # the script may have requested one, too
             if any((one.first_step or 0) <= session.step for one in self._waiting):
                 self.look(session.step, time.perf_counter_ns())
             else:
                 self._sleep(session.step)
 
     def take(self, order: page.ProfilingOrder) -> None:
-        """Follow an order of the script itself, on the training thread; it begins with the next step."""
+        """Take an order of the script itself, on the training thread; it begins with the next step."""
         try:
             self._take(order.to_text(), self.session.step + 1, time.perf_counter_ns())
             self._sleep(self.session.step)
@@ -83,14 +79,14 @@ class Windows:
             self.session.fault("windows", error)
 
     def look(self, step: int, now: int) -> None:
-        """At the begin of `step`, monotonic ns `now`: end what is over, begin what is due."""
+        """End and begin windows at the begin of `step`, monotonic ns `now`."""
         if self._running is not None and threading.get_ident() != self._thread:
-            return  # another thread steps, too: a window ends where it began
+            return  # another thread also steps: a window ends on its own thread
         try:
             self._read(step, now)
             for run in list(self._runs()):
                 run.bounds.append(now)
-                if run.over(step, now):
+                if run.window.over(step, now):
                     self._stop(run)
                 elif (at_step := getattr(run.profiler, "at_step", None)) is not None:
                     at_step(step)
@@ -113,13 +109,13 @@ class Windows:
         self.session.wake[page.WAKE] = page.NEVER
 
     def forked(self) -> None:
-        """Forget everything: it is the parent's."""
+        """Forget the windows of the parent process."""
         self.__init__(self.session)  # type: ignore[misc]
 
     # -- what is asked for
 
     def _read(self, step: int, now: int) -> None:
-        """Take an order from the page, unless it is being written right now."""
+        """Take an order from the page, unless the agent is writing it."""
         words = self.session.wake
         if self._text is None or words[page.NUMBER] == words[page.TAKEN]:
             return
@@ -144,9 +140,9 @@ class Windows:
             self._waiting.extend(resolved(request, order.id, step, now))
 
     def _rank(self) -> int:
-        """Return the rank of this process; one that nobody numbered is the only one."""
-        said = self.session.sticky.get("rank") or rank.from_environment(os.environ)
-        return said["rank"] or 0
+        """Return the rank of this process; 0 if unknown."""
+        ranks = self.session.sticky.get("rank") or rank.from_environment(os.environ)
+        return ranks["rank"] or 0
 
     # -- when
 
@@ -156,25 +152,26 @@ class Windows:
                 continue
             self._waiting.remove(one)
             request = one.request
-            if request.rank not in (None, self._rank()):  # asked only now: it may be told late
+            if request.rank not in (None, self._rank()):  # compared only now: the rank may be known late
                 continue
             if self._running is not None and request.profiler not in FREE:
                 self._waiting.append(replace(one, due=True))
                 continue
             last, until = one.until(step, now)
-            if (last is not None and step >= last) or (until is not None and now >= until):
+            number = self._count + 1
+            window = ProfilingWindow(number, request.profiler, step, last, until, request.parameters)
+            if window.over(step, now):
                 self._tell({"profiler": request.profiler, "order": one.order, "refused": "it is past"})
                 continue
-            self._count += 1
-            window = ProfilingWindow(self._count, request.profiler, step, last, until, request.parameters)
-            if not self._start(window, one.order):
-                self._count -= 1
+            if self._start(window, one.order):
+                self._count = number
+            else:
                 own = request.start_step is not None and last is not None and step + 1 < last
                 self._waiting.insert(0, replace(one, due=one.due or not own))
                 return
 
     def _sleep(self, step: int) -> None:
-        """Say when to look again: at every step in a window or before one by time, else at a start."""
+        """Set the next check: each step while a window runs or waits for a time, else the next start."""
         by_time = any(one.first_step is None for one in self._waiting)
         starts = [one.first_step for one in self._waiting if one.first_step is not None]
         self.session.wake[page.WAKE] = (
@@ -192,7 +189,7 @@ class Windows:
             self._stop(run)
 
     def _start(self, window: ProfilingWindow, order: str) -> bool:
-        """Begin it; return whether there is no need to try again at the next step."""
+        """Begin a window; return False to try again at the next step."""
         fact = {"profiler": window.profiler, "number": window.number, "order": order}
         try:
             profiler = make(self.session, window)
@@ -204,7 +201,7 @@ class Windows:
         except Exception as error:
             self._tell({**fact, **self._failed(window, error)})
         else:
-            # Beginning is no part of the step that is profiled.
+            # The start of the profiler is not part of the step.
             self.session.since = begun = time.perf_counter_ns()
             run = _Run(window, profiler, order, [begun])
             if window.profiler in FREE:
@@ -221,7 +218,7 @@ class Windows:
         else:
             self._running = None
             self.ended = window.profiler, self.session.step
-        fact: dict[str, Any] = {
+        fact: dict[str, object] = {
             "profiler": window.profiler,
             "number": window.number,
             "order": order,
@@ -249,9 +246,9 @@ class Windows:
             self._tell({**fact, **(found or {})})
 
     def _finish(
-        self, window: ProfilingWindow, profiler: Profiler, work: Callable[[], Found], fact: dict[str, Any]
+        self, window: ProfilingWindow, profiler: Profiler, work: Callable[[], Found], fact: dict[str, object]
     ) -> None:
-        """Do what is left of a window while the training goes on."""
+        """Finish a window while the training continues."""
         try:
             found = work()
         except Exception as error:
@@ -264,14 +261,14 @@ class Windows:
                 self._failed(window, error)
         self._finishing.remove(threading.current_thread())
 
-    def _failed(self, window: ProfilingWindow, error: Exception) -> dict[str, Any]:
+    def _failed(self, window: ProfilingWindow, error: Exception) -> dict[str, object]:
         self.session.fault(f"profiler {window.profiler}", error)
         return {"refused": f"{type(error).__name__}: {error}"}
 
     def wait(self) -> None:
-        """Wait until windows that are over have been written, but not for ever."""
+        """Wait until ended windows are written, up to 30 s for each."""
         for thread in list(self._finishing):
             thread.join(_PATIENCE_S)
 
-    def _tell(self, fact: dict[str, Any]) -> None:
+    def _tell(self, fact: dict[str, object]) -> None:
         self.session.journal("window", {"time": time.perf_counter_ns(), **fact})

@@ -244,7 +244,7 @@ def test_small_tensors_together_are_as_each_alone():
             found[name] = told
 
         together.add(PendingRow(one, before.get(name), "o" in name, "n" in name, done))
-    together.settle()
+    together.complete()
     assert set(found) == set(given)
     for name, one in given.items():
         summary, deltas, fingerprint = found[name]
@@ -258,7 +258,7 @@ def test_small_tensors_together_are_as_each_alone():
             size = one.double().abs()
             assert all(map(near, deltas, (float(size.norm()), float(size.mean()), float(size.max()))))
             assert torch.equal(before[name], one)
-    together.settle()  # nothing waits any more
+    together.complete()  # nothing waits any more
 
 
 @pytest.mark.parametrize("change", [torch.t, lambda one: one[:, ::2], lambda one: one.expand(3, -1, -1)])

@@ -136,7 +136,7 @@ def test_a_schedule_for_which_there_is_no_room_is_said_at_its_first_save(session
     memory = mmap.mmap(-1, layout.RAW_LIMIT // 20)  # reserved and never touched
     assert not files.save(1, 0, 1, [("x", "uint8", (len(memory),), memory)])
     files.save(1, 1, 1, [("x", "uint8", (1,), b"1")])
-    said = [line for line in capsys.readouterr().err.splitlines() if "room for" in line]
+    said = [line for line in capsys.readouterr().err.splitlines() if "space is left" in line]
     assert len(said) == 1
     assert "429 MB" in said[0]
 
@@ -144,7 +144,7 @@ def test_a_schedule_for_which_there_is_no_room_is_said_at_its_first_save(session
 def test_room_is_asked_for_where_whole_tensors_stay(session, capsys, monkeypatch):
     monkeypatch.setenv(layout.ENV_KEPT, "/proc")  # a file system without any
     assert TensorFiles(session).save(1, 0, 1, [("x", "uint8", (1,), b"1")])
-    assert "there is room for 0 saves" in capsys.readouterr().err
+    assert "space is left for 0 saves" in capsys.readouterr().err
     monkeypatch.setenv(layout.ENV_KEPT, "s3://bucket/job")
     assert TensorFiles(session).save(1, 1, 1, [("x", "uint8", (1,), b"1")])
     assert "room for" not in capsys.readouterr().err

@@ -5,53 +5,39 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.patches import Patches, hide
+from holter.recorder.frameworks.pytorch.patches import Patches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from holter.recorder.session import Session
 
-_MOST = 2**53
+_MAX_STEPS = 2**53
 
 
 def watch(
     session: Session,
     begins: Sequence[tuple[str, str, str]],
-    told: Callable[..., tuple[str, float, float]],
+    read_plan: Callable[..., tuple[str, float, float]],
 ) -> Callable[[], None]:
-    """Note what a trainer plans whenever its training begins; return what takes the hooks out again.
+    """Journal the plan of a trainer whenever its training begins; return a function that removes the hooks.
 
     Args:
-        session: Where it is noted, as a fact of kind `planned`: `trainer` and `steps`, the steps of this
-            process when the training will be done.
-        begins: Module, class and method; each that is there is called at the begin of a training.
-        told: Gets what the method got; returns the trainer's name, its last step, and the step it begins
-            with, which is not 0 where a checkpoint is resumed. A last step below 1 means that it has none.
+        session: Receives a fact of kind `planned`: `trainer` and `steps`, the step number of this process at
+            which the training ends.
+        begins: Module, class and method of each function that a trainer calls when a training begins.
+        read_plan: Gets the arguments of that method. Returns the trainer's name, its last step, and its first
+            step, which is above 0 when a checkpoint is resumed. A last step below 1 means that it is open.
     """
     patches, breaker = Patches(), session.breaker("planned")
 
-    def make(original: Any) -> Callable[..., Any]:
-        def begin(*args: Any, **kwargs: Any) -> Any:
-            try:
-                result = original(*args, **kwargs)
-            except BaseException as error:
-                hide(error)
-                raise
-            try:
-                trainer, last, first = told(*args, **kwargs)
-                if 0 < last - first < _MOST:  # also neither infinite nor NaN
-                    session.journal(
-                        "planned", {"trainer": trainer, "steps": session.step + int(last - first)}
-                    )
-            except Exception as error:
-                breaker.fault(error)
-            return result
-
-        return begin
+    def begins_now(result: object, *args: Any, **kwargs: Any) -> None:
+        trainer, last, first = read_plan(*args, **kwargs)
+        if 0 < last - first < _MAX_STEPS:  # excludes infinity and NaN
+            session.journal("planned", {"trainer": trainer, "steps": session.step + int(last - first)})
 
     for module, owner, method in begins:
         found = getattr(sys.modules.get(module), owner, None)
         if found is not None:
-            patches.wrap(found, method, make)
+            patches.after(found, method, begins_now, breaker)
     return patches.undo

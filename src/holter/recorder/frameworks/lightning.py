@@ -18,10 +18,10 @@ _BEGINS = [
 
 
 def attach(session: Session) -> Callable[[], None]:
-    """Watch where a training begins: its data are loaded by then, so that epochs can be told in steps."""
-    return _plans.watch(session, _BEGINS, _told)
+    """Watch the begin of a training. The trainer has its data by then and knows its steps per epoch."""
+    return _plans.watch(session, _BEGINS, _read_plan)
 
 
-def _told(loop: Any) -> tuple[str, float, float]:
+def _read_plan(loop: Any) -> tuple[str, float, float]:
     trainer = loop.trainer
     return "lightning.Trainer", trainer.estimated_stepping_batches, trainer.global_step

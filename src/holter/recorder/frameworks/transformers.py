@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
 
 def attach(session: Session) -> Callable[[], None]:
-    """Watch where a training begins: the trainer knows its `max_steps` by then, whoever set it."""
+    """Watch the begin of a training. The trainer knows its `max_steps` by then."""
     return _plans.watch(
-        session, [("transformers.trainer_callback", "CallbackHandler", "on_train_begin")], _told
+        session, [("transformers.trainer_callback", "CallbackHandler", "on_train_begin")], _read_plan
     )
 
 
-def _told(handler: Any, args: Any, state: Any, *more: Any, **named: Any) -> tuple[str, float, float]:
+def _read_plan(handler: Any, args: Any, state: Any, *more: Any, **named: Any) -> tuple[str, float, float]:
     return "transformers.Trainer", state.max_steps, state.global_step

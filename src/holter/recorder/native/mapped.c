@@ -1,6 +1,6 @@
-/* A file that somebody truncates while it is mapped answers the next access with SIGBUS, which would end the training.
-   Pages of the recorder's own files get memory instead: what is written there is lost, and counted. Every other
-   SIGBUS goes where it went before. Needs nothing of Python. */
+/* An access to a mapped file that was truncated raises SIGBUS, which would end the training. Pages of the recorder's
+   own files get memory instead; records written there are lost and counted. Every other SIGBUS goes to the earlier
+   handler. Independent of Python. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
@@ -37,7 +37,7 @@ static void on_bus(int number, siginfo_t *info, void *context)
     (void)context;
     if (info->si_code == BUS_ADRERR && replaced((uintptr_t)info->si_addr))
         return;
-    /* What faulted does so again, and meets who was there before us; what was sent is sent on. */
+    /* The access faults again, now for the earlier handler; a sent signal is sent on. */
     sigaction(number, &before, NULL);
     before.sa_flags = 0;
     before.sa_handler = SIG_DFL;
@@ -45,7 +45,7 @@ static void on_bus(int number, siginfo_t *info, void *context)
         raise(number);
 }
 
-/* Keep the training alive whatever becomes of the file that is mapped here; 0 when there is no place to note it. */
+/* Protect a mapping against truncation of its file; 0 when the table is full. */
 int holter_mapped_keep(uintptr_t begin, int64_t size)
 {
     struct sigaction now;
@@ -62,9 +62,9 @@ int holter_mapped_keep(uintptr_t begin, int64_t size)
             return 0;
     }
     for (int i = 0; i < MOST; i++) {
-        uintptr_t nobody = 0;
+        uintptr_t unused = 0;
         /* Taken with a begin above every address, so that nothing lies in it before its end is known. */
-        if (__atomic_compare_exchange_n(&ranges[i].begin, &nobody, UINTPTR_MAX, 0, __ATOMIC_SEQ_CST,
+        if (__atomic_compare_exchange_n(&ranges[i].begin, &unused, UINTPTR_MAX, 0, __ATOMIC_SEQ_CST,
                                         __ATOMIC_SEQ_CST)) {
             ranges[i].end = begin + (uintptr_t)size;
             ranges[i].begin = begin;

@@ -36,14 +36,14 @@ class Mapped(mmap.mmap):
     _address = 0
 
     def keep(self) -> None:
-        """Have what is written beyond the end of the file be lost from now on, and nothing worse."""
+        """Make writes beyond the end of the file harmless from now on; they are lost."""
         if (library := compiled()) is not None:
             address = ctypes.addressof(ctypes.c_char.from_buffer(self))
             if library.holter_mapped_keep(address, len(self)):
                 self._address = address
 
     def __del__(self) -> None:
-        """Forget it, just before its memory may become somebody else's."""
+        """Forget the address before another mapping may use it."""
         if self._address:
             compiled().holter_mapped_forget(self._address)
 

@@ -113,8 +113,7 @@ static PyObject *context_enter(PyObject *self, PyObject *Py_UNUSED(unused))
             return NULL;
         Py_DECREF(done);
     }
-    Py_INCREF(context->range);
-    return context->range;
+    return Py_NewRef(context->range);
 }
 
 static PyObject *context_leave(PyObject *self, PyObject *const *given, Py_ssize_t count)
@@ -175,10 +174,8 @@ static PyObject *writer_ranges(PyObject *self, PyObject *const *given, Py_ssize_
     RangeContext *context = PyObject_GC_New(RangeContext, context_type);
     if (context == NULL)
         return NULL;
-    Py_INCREF(self);
-    Py_INCREF(given[1]);
-    context->writer = self;
-    context->range = given[1];
+    context->writer = Py_NewRef(self);
+    context->range = Py_NewRef(given[1]);
     context->code = code;
     PyObject_GC_Track((PyObject *)context);
     PyObject *enter = PyObject_GetAttrString((PyObject *)context, "enter");
@@ -197,19 +194,17 @@ static PyObject *writer_new(PyTypeObject *type, PyObject *given, PyObject *Py_UN
     PyObject *slow_path;
     if (!PyArg_ParseTuple(given, "O", &slow_path))
         return NULL;
-    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    SpanWriter *writer = (SpanWriter *)allocate(type, 0);
+    SpanWriter *writer = (SpanWriter *)allocate(type);
     if (writer == NULL)
         return NULL;
-    Py_INCREF(slow_path);
-    writer->slow_path = slow_path;
+    writer->slow_path = Py_NewRef(slow_path);
     writer->top = HEAD_OPEN;
     return (PyObject *)writer;
 }
 
-int set_memory(Py_buffer *memory, PyObject *view)
+int set_memory(PyObject *self, PyObject *view, void *offset)
 {
-    Py_buffer found;
+    Py_buffer found, *memory = (Py_buffer *)((char *)self + (intptr_t)offset);
     if (view == NULL) {
         PyErr_SetString(PyExc_AttributeError, "memory cannot be deleted, only replaced");
         return -1;
@@ -222,11 +217,10 @@ int set_memory(Py_buffer *memory, PyObject *view)
     return 0;
 }
 
-PyObject *get_memory(Py_buffer *memory)
+PyObject *get_memory(PyObject *self, void *offset)
 {
-    PyObject *view = memory->obj == NULL ? Py_None : memory->obj;
-    Py_INCREF(view);
-    return view;
+    Py_buffer *memory = (Py_buffer *)((char *)self + (intptr_t)offset);
+    return Py_NewRef(memory->obj == NULL ? Py_None : memory->obj);
 }
 
 static int writer_traverse(PyObject *self, visitproc visit, void *arg)
@@ -242,8 +236,7 @@ static int writer_clear(PyObject *self)
     SpanWriter *writer = (SpanWriter *)self;
     /* A method may still be called, from another object's end: it finds no memory, and no slow path. */
     PyObject *slow_path = writer->slow_path;
-    Py_INCREF(Py_None);
-    writer->slow_path = Py_None;
+    writer->slow_path = Py_NewRef(Py_None);
     Py_XDECREF(slow_path);
     PyBuffer_Release(&writer->page);
     PyBuffer_Release(&writer->space);
@@ -253,30 +246,16 @@ static int writer_clear(PyObject *self)
 
 static void writer_dealloc(PyObject *self)
 {
-    PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     writer_clear(self);
     Py_DECREF(((SpanWriter *)self)->slow_path);
-    freefunc give_back = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    give_back(self);
-    Py_DECREF(type);
+    release(self);
 }
 
-static PyObject *get_page(PyObject *self, void *Py_UNUSED(unused)) { return get_memory(&((SpanWriter *)self)->page); }
-static int set_page(PyObject *self, PyObject *to, void *Py_UNUSED(unused)) { return set_memory(&((SpanWriter *)self)->page, to); }
-static PyObject *get_space(PyObject *self, void *Py_UNUSED(unused)) { return get_memory(&((SpanWriter *)self)->space); }
-static int set_space(PyObject *self, PyObject *to, void *Py_UNUSED(unused)) { return set_memory(&((SpanWriter *)self)->space, to); }
-
-static PyGetSetDef writer_memory[] = {{"page", get_page, set_page, NULL, NULL},
-                                   {"space", get_space, set_space, NULL, NULL},
-                                   {NULL, NULL, NULL, NULL, NULL}};
-static PyMemberDef writer_members[] = {{"slow_path", T_OBJECT, offsetof(SpanWriter, slow_path), READONLY, NULL},
-                                    {"top", T_LONGLONG, offsetof(SpanWriter, top), 0, NULL},
-                                    {"offset", T_LONGLONG, offsetof(SpanWriter, offset), 0, NULL},
-                                    {"low_step", T_LONGLONG, offsetof(SpanWriter, low_step), 0, NULL},
-                                    {"ranged", T_LONGLONG, offsetof(SpanWriter, ranged), 0, NULL},
-                                    {"thread", T_LONGLONG, offsetof(SpanWriter, thread), 0, NULL},
-                                    {NULL, 0, 0, 0, NULL}};
+static PyGetSetDef writer_memory[] = {BUFFER(page, SpanWriter) BUFFER(space, SpanWriter){NULL, NULL, NULL, NULL, NULL}};
+#define NUMBER(name) MEMBER(name, T_LONGLONG, SpanWriter, 0)
+static PyMemberDef writer_members[] = {MEMBER(slow_path, T_OBJECT, SpanWriter, READONLY) NUMBER(top) NUMBER(offset)
+                                           NUMBER(low_step) NUMBER(ranged) NUMBER(thread){NULL, 0, 0, 0, NULL}};
 static PyMethodDef writer_methods[] = {
     {"begin", writer_begin, METH_O, NULL},
     {"end_of", (PyCFunction)(void (*)(void))writer_end_of, METH_FASTCALL, NULL},

@@ -84,7 +84,21 @@ static inline int close_span(SpanWriter *writer, int64_t now, long long code, do
     return 1;
 }
 
-/* Call a method, with what `format` builds; NULL when it raised. */
+/* Allocate an object of a type; NULL when that raised. */
+static inline PyObject *allocate(PyTypeObject *type)
+{
+    return ((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+}
+
+/* Free an object, as the last call of its deallocation. */
+static inline void release(PyObject *self)
+{
+    PyTypeObject *type = Py_TYPE(self);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
+    Py_DECREF(type);
+}
+
+/* Call a method with a new tuple of arguments; NULL when it raised. */
 static inline PyObject *call_method(PyObject *whom, const char *method, PyObject *arguments)
 {
     if (arguments == NULL)
@@ -101,9 +115,13 @@ extern PyTypeObject *writer_type;
 /* Publish a step; 0 when the Python code that it calls raised. */
 int writer_set_step_to(SpanWriter *writer, long long step);
 
-/* Setter and getter of memory that Python made. */
-int set_memory(Py_buffer *memory, PyObject *view);
-PyObject *get_memory(Py_buffer *memory);
+/* Setter and getter of a buffer, whose offset in the object is the closure. */
+int set_memory(PyObject *self, PyObject *view, void *offset);
+PyObject *get_memory(PyObject *self, void *offset);
+
+/* Entries of the tables of members and getters. */
+#define MEMBER(name, type, owner, flags) {#name, type, offsetof(owner, name), flags, NULL},
+#define BUFFER(name, owner) {#name, get_memory, set_memory, NULL, (void *)offsetof(owner, name)},
 
 /* -- the step of a process; step_counter.c */
 

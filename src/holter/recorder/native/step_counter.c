@@ -41,8 +41,7 @@ static PyObject *counter_next(PyObject *self, PyObject *argument)
 
 static PyObject *counter_new(PyTypeObject *type, PyObject *Py_UNUSED(given), PyObject *Py_UNUSED(named))
 {
-    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    StepCounter *counter = (StepCounter *)allocate(type, 0);
+    StepCounter *counter = (StepCounter *)allocate(type);
     if (counter == NULL)
         return NULL;
     counter->writers = PyList_New(0);
@@ -71,24 +70,16 @@ static int counter_clear(PyObject *self)
 
 static void counter_dealloc(PyObject *self)
 {
-    PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     counter_clear(self);
     Py_XDECREF(((StepCounter *)self)->writers);
-    freefunc give_back = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    give_back(self);
-    Py_DECREF(type);
+    release(self);
 }
 
-static PyObject *get_wake(PyObject *self, void *Py_UNUSED(unused)) { return get_memory(&((StepCounter *)self)->wake); }
-static int set_wake(PyObject *self, PyObject *to, void *Py_UNUSED(unused)) { return set_memory(&((StepCounter *)self)->wake, to); }
-
-static PyGetSetDef memory[] = {{"wake", get_wake, set_wake, NULL, NULL}, {NULL, NULL, NULL, NULL, NULL}};
-static PyMemberDef members[] = {{"step", T_LONGLONG, offsetof(StepCounter, step), 0, NULL},
-                                {"since", T_LONGLONG, offsetof(StepCounter, since), 0, NULL},
-                                {"manual_steps", T_BOOL, offsetof(StepCounter, manual_steps), 0, NULL},
-                                {"writers", T_OBJECT, offsetof(StepCounter, writers), READONLY, NULL},
-                                {NULL, 0, 0, 0, NULL}};
+static PyGetSetDef memory[] = {BUFFER(wake, StepCounter){NULL, NULL, NULL, NULL, NULL}};
+static PyMemberDef members[] = {MEMBER(step, T_LONGLONG, StepCounter, 0) MEMBER(since, T_LONGLONG, StepCounter, 0)
+                                    MEMBER(manual_steps, T_BOOL, StepCounter, 0)
+                                        MEMBER(writers, T_OBJECT, StepCounter, READONLY){NULL, 0, 0, 0, NULL}};
 static PyMethodDef methods[] = {{"next_step", counter_next, METH_O, NULL}, {NULL, NULL, 0, NULL}};
 static PyType_Slot slots[] = {{Py_tp_new, counter_new},           {Py_tp_methods, methods},
                               {Py_tp_members, members},         {Py_tp_getset, memory},

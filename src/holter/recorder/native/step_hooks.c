@@ -43,9 +43,8 @@ static PyObject *hooks_next_begins(PyObject *self, PyObject *Py_UNUSED(unused))
     SpanWriter *writer = writer_of(state);
     if (state != NULL && state->loading)
         return Py_NewRef(Py_False);
-    if (writer == NULL || state->optimizers || !state->seen || !open_span(writer, now, hooks->next_code)) {
+    if (writer == NULL || state->optimizers || !state->seen || !open_span(writer, now, hooks->next_code))
         return call_python(self, "begin_next", PyTuple_New(0));
-    }
     state->before_next = state->forward;
     state->loading = state->forward = state->asked = 1; /* models that a dataset calls are not the one that trains */
     state->seen = 0;
@@ -95,9 +94,8 @@ static PyObject *hooks_call_begins(PyObject *self, PyObject *module)
                           : NULL;
     long long code = known == NULL ? -1 : PyLong_AsLongLong(known);
     if (writer == NULL || code < 0 || hooks->predicting != Py_False || hooks->on_forward != Py_None ||
-        hooks->evaluates || trains(module) != 1 || !open_span(writer, now, code)) {
+        hooks->evaluates || trains(module) != 1 || !open_span(writer, now, code))
         return call_python(self, "begin_call", Py_BuildValue("(O)", module));
-    }
     state->forward = state->seen = 1;
     state->call_code = code;
     return Py_NewRef(Py_True);
@@ -288,8 +286,7 @@ static PyObject *hooks_current(PyObject *self, void *Py_UNUSED(unused))
 
 static PyObject *hooks_new(PyTypeObject *type, PyObject *Py_UNUSED(given), PyObject *Py_UNUSED(named))
 {
-    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
-    StepHooks *hooks = (StepHooks *)allocate(type, 0);
+    StepHooks *hooks = (StepHooks *)allocate(type);
     if (hooks == NULL)
         return NULL;
 #define START(name) hooks->name = Py_NewRef(Py_None);
@@ -327,14 +324,11 @@ static int hooks_clear(PyObject *self)
 
 static void hooks_dealloc(PyObject *self)
 {
-    PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     hooks_clear(self);
 #define RELEASE(name) Py_DECREF(((StepHooks *)self)->name);
     OBJECTS(RELEASE)
-    freefunc give_back = (freefunc)PyType_GetSlot(type, Py_tp_free);
-    give_back(self);
-    Py_DECREF(type);
+    release(self);
 }
 
 static PyObject *get_session(PyObject *self, void *Py_UNUSED(unused))
@@ -355,15 +349,13 @@ static int set_session(PyObject *self, PyObject *to, void *Py_UNUSED(unused))
     return 0;
 }
 
-#define NUMBER(name) {#name, T_LONGLONG, offsetof(StepHooks, name), 0, NULL},
-#define OBJECT(name) {#name, T_OBJECT, offsetof(StepHooks, name), 0, NULL},
+#define NUMBER(name) MEMBER(name, T_LONGLONG, StepHooks, 0)
+#define OBJECT(name) MEMBER(name, T_OBJECT, StepHooks, 0)
 static PyMemberDef hooks_members[] = {
     OBJECTS(OBJECT) NUMBER(sole) NUMBER(sole_code) NUMBER(wake_at) NUMBER(inner_steps) NUMBER(rate_left)
-        NUMBER(backward_code) NUMBER(next_code) NUMBER(loss_name) NUMBER(healthy_step){"healthy_loss", T_DOUBLE,
-                                                                     offsetof(StepHooks, healthy_loss), 0, NULL},
-    {"backward_open", T_BOOL, offsetof(StepHooks, backward_open), 0, NULL},
-    {"evaluates", T_BOOL, offsetof(StepHooks, evaluates), 0, NULL},
-    {NULL, 0, 0, 0, NULL}};
+        NUMBER(backward_code) NUMBER(next_code) NUMBER(loss_name) NUMBER(healthy_step)
+            MEMBER(healthy_loss, T_DOUBLE, StepHooks, 0) MEMBER(backward_open, T_BOOL, StepHooks, 0)
+                MEMBER(evaluates, T_BOOL, StepHooks, 0){NULL, 0, 0, 0, NULL}};
 static PyGetSetDef hooks_gets[] = {{"current", hooks_current, NULL, NULL, NULL},
                                    {"session", get_session, set_session, NULL, NULL},
                                    {NULL, NULL, NULL, NULL, NULL}};

@@ -20,9 +20,9 @@ TYPES = ("float32", "bfloat16", "float16")
 
 @functools.cache
 def compiled() -> Any:
-    """Return `holter_sums` as a function of addresses, elements, smallest normal number, type, and room.
+    """Return `holter_sums(now, before, count, smallest normal number, type, results)`; None if not compiled.
 
-    None where it was not compiled. The room is for `FIELDS`, in double.
+    `results` is memory for `FIELDS`, in double.
     """
     library = load(Path(__file__).with_name("sums.c"))
     if library is None:

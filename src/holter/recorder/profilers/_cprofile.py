@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import cProfile
+import os
 import time
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.profilers import ProfilerUnavailable
-from holter.recorder.profilers._segments import RECORDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from holter.recorder.profilers._segments import ProfileSegment
-
+RECORDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+"""Folder of the recorder: its own functions are not part of the profile."""
 MAX_WAITING = 64
-"""Profiles that wait to be written; each may take some 100 kB."""
+"""Profiles in memory before they are written; each may take some 100 kB."""
 MAX_ROWS = 4_000_000
-"""Rows of one window; what comes later is counted only."""
+"""Rows of one window; later profiles are only counted."""
 
 
 def _off_cpu_ns() -> int:
@@ -26,10 +27,22 @@ def _off_cpu_ns() -> int:
 
 CLOCKS: dict[str, Callable[[], int]] = {
     "total_time": time.perf_counter_ns,
-    # Of the thread and not of the process, as upstream's: other threads' work would hide that this one waits.
+    # Of the thread, not of the process: work of other threads would hide that this one waits.
     "cpu_time": time.thread_time_ns,
     "off_cpu_time": _off_cpu_ns,
 }
+
+
+@dataclass(slots=True)
+class ProfileSegment:
+    """A part of a step, from one cut to the next."""
+
+    step: int
+    phase: str
+    mode: int
+    timer: str
+    begin: int = 0
+    end: int = 0
 
 
 class CallProfile:
@@ -41,10 +54,10 @@ class CallProfile:
         self._rows = self._dropped = 0
 
     def start(self) -> None:
-        """Nothing: the first segment begins it."""
+        """Do nothing: the first segment begins the profile."""
 
     def full(self) -> bool:
-        """Whether many segments wait."""
+        """Whether many segments wait to be written."""
         return len(self._waiting) >= MAX_WAITING
 
     def cut(self, segment: ProfileSegment | None) -> None:
@@ -69,8 +82,8 @@ class CallProfile:
         """End the profile that runs."""
         self.cut(None)
 
-    def documents(self, name: Callable[[Any], int]) -> Iterator[dict[str, Any]]:
-        """Yield one document a segment: `functions` and `calls`, five and six numbers a row."""
+    def documents(self, name: Callable[[Any], int]) -> Iterator[dict[str, object]]:
+        """Yield one document for each segment: `functions` and `calls` with five and six numbers a row."""
         waiting, self._waiting = self._waiting, []
         for segment, profile, spent in waiting:
             if self._rows >= MAX_ROWS:
@@ -92,24 +105,24 @@ class CallProfile:
                     if not _is_ours(callee.code):
                         calls += (function, name(callee.code), *_numbers(callee))
             self._rows += len(functions) // 5 + len(calls) // 6
-            yield {**segment.told(), "spent": spent, "functions": functions, "calls": calls}
+            yield {**asdict(segment), "spent": spent, "functions": functions, "calls": calls}
         if self._dropped:
             yield {"dropped": self._dropped}
             self._dropped = 0
 
 
 def _numbers(entry: Any) -> tuple[int, ...]:
-    """Return calls, those that are no recursion, total and own time in ns."""
+    """Return all calls, calls without recursions, total time and own time in ns."""
     calls, nested = entry.callcount, entry.reccallcount
-    # Off the processor is a difference of two clocks, which may go back a little.
+    # Time off the CPU is a difference of two clocks, which may decrease a little.
     total, own = (max(round(seconds * 1e9), 0) for seconds in (entry.totaltime, entry.inlinetime))
     return calls, calls - nested, total, own
 
 
 def _called_by_us(entries: Iterable[Any]) -> dict[Any, tuple[int, ...]]:
-    """Add up what our own functions called of Python's built-in ones, which are part of the recorder then.
+    """Add up the calls of Python's built-in functions by the recorder, which belong to the recorder.
 
-    What a wrapper of ours calls of the framework is the script's own doing.
+    Calls of framework functions by a wrapper of the recorder belong to the script.
     """
     found: dict[Any, tuple[int, ...]] = {}
     for entry in entries:

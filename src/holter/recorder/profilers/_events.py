@@ -1,7 +1,7 @@
-"""Converts the events of torch's profiler to columns of integers, in pieces, beside the training.
+"""Converts the events of torch's profiler to columns of integers, in pieces, while the training continues.
 
-The file: one line of JSON, then one array after the other of `count` native integers, in the order and of the
-types that the line names. Everything that takes longer is done by the agent.
+The file contains one line of JSON, then arrays of `count` native integers each, in the order and with the
+types that the line lists. The agent does the rest of the work.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from array import array
 from collections import defaultdict
 from time import sleep, thread_time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -20,26 +20,18 @@ if TYPE_CHECKING:
     Makers = list[tuple[str, str, Callable[[list[Any]], Iterable[int]]]]
 
 AT_ONCE = 5000
-"""Events converted without a pause: 5 ms, after which Python switches threads anyway."""
+"""Events converted without a pause: 5 ms of work, after which Python switches threads."""
 _PAUSE = 0.25
-"""The training needs the interpreter, too: it has it for this part of the time that each piece took."""
+"""Pause after each piece, as a share of its time, so that the training gets the interpreter."""
 MAX_STACK = 20
-"""Frames kept of a stack, innermost first."""
+"""Innermost frames of a stack that are kept."""
 _ARGUED = ("aten::convolution", "aten::_scaled_dot_product_")
-"""Operators whose work their shapes alone do not tell begin so."""
+"""Prefixes of operators whose amount of work depends on more than shapes."""
 _MOST_NUMBERS = 8
-"""Arguments are numbers and flags, and lists of so many at most: strides, paddings, which gradients."""
+"""Longest list among kept arguments, such as strides and paddings."""
 _BYTES = re.compile(r'"bytes": (\d+)')
 _COPIES = ("gpu_memcpy", "gpu_memset")
 _WORK = ("kernel", "concurrent_kernel", *_COPIES)
-
-
-class CollectedEvents(NamedTuple):
-    """What a window holds."""
-
-    events: int
-    on_device: bool
-    """Whether an accelerator did anything."""
 
 
 class Numbers:
@@ -52,18 +44,10 @@ class Numbers:
         return map(self.ids.__getitem__, texts)
 
 
-def listed(result: Any, *, traced: bool) -> list[Any]:
-    """Return what torch's profiler found; `traced` when it made no events, but activities alone."""
-    found: list[Any] = result.trace_activities() if traced else result.events()
-    return found
+def write(path: str, events: list[Any], *, traced: bool, device: bool, shapes: bool, stacks: bool) -> bool:
+    """Write events, or activities if `traced`. Only events contain `shapes` and `stacks` of operators.
 
-
-def write(
-    path: str, events: list[Any], *, traced: bool, device: bool, shapes: bool, stacks: bool
-) -> CollectedEvents:
-    """Write what `listed` returned.
-
-    `device`: an accelerator is there. Only events hold the `shapes` and `stacks` of operators.
+    `device`: whether the training uses an accelerator. Returns whether it was active.
     """
     texts = {"names": Numbers(), "kinds": Numbers(), "details": Numbers()}
     makers = _of_activities(texts, device) if traced else _of_events(texts, device, shapes, stacks)
@@ -83,13 +67,11 @@ def write(
         file.write(json.dumps(head, separators=(",", ":")).encode("utf-8", "replace") + b"\n")
         for values in columns.values():
             values.tofile(file)
-    return CollectedEvents(
-        len(events), any(columns.get("on_device", ())) or not texts["kinds"].ids.keys().isdisjoint(_WORK)
-    )
+    return any(columns.get("on_device", ())) or not texts["kinds"].ids.keys().isdisjoint(_WORK)
 
 
 def free(events: list[Any]) -> None:
-    """Free events bit by bit."""
+    """Free events in pieces."""
     while events:
         began = thread_time()
         del events[-AT_ONCE:]
@@ -97,7 +79,7 @@ def free(events: list[Any]) -> None:
 
 
 def _of_activities(texts: dict[str, Numbers], device: bool) -> Makers:
-    """Return how columns are made of activities, a fifth of the work of events."""
+    """Return the functions that make columns of activities, with a fifth of the work of events."""
     methods = sys.modules["torch"]._C._autograd._ITraceActivity
     names: list[int] = []
     kinds: list[int | None] = []
@@ -109,15 +91,15 @@ def _of_activities(texts: dict[str, Numbers], device: bool) -> Makers:
         return names
 
     def kind(part: list[Any]) -> Iterable[int]:
-        # Asking is the dearest of all. What an operator is called, as `aten::mm`, nothing else is called, but
-        # for a range that a script names so.
+        # `type` is the most expensive call. Nothing else has the name of an operator, such as `aten::mm`,
+        # except a range to which a script gives that name.
         kinds[:] = map(operators.get, names)
         for at in [at for at, known in enumerate(kinds) if known is None]:
-            said = methods.type(part[at])
-            kinds[at] = number = texts["kinds"].ids[said]
+            type_name = methods.type(part[at])
+            kinds[at] = number = texts["kinds"].ids[type_name]
             if names[at] not in seen:
                 seen.add(names[at])
-                if said == "cpu_op" and "::" in methods.name(part[at]):
+                if type_name == "cpu_op" and "::" in methods.name(part[at]):
                     operators[names[at]] = number
         return kinds  # type: ignore[return-value]
 
@@ -147,18 +129,18 @@ def _bytes(copy: Any) -> int:
 
 
 def _of_events(texts: dict[str, Numbers], device: bool, shapes: bool, stacks: bool) -> Makers:
-    """Return how columns are made of events."""
+    """Return the functions that make columns of events."""
     methods = sys.modules["torch"]._C._autograd._KinetoEvent
-    telling = hasattr(methods, "activity_type")
-    arguing = hasattr(methods, "concrete_inputs")
+    has_kinds = hasattr(methods, "activity_type")
+    has_arguments = hasattr(methods, "concrete_inputs")
 
     def detail(event: Any) -> str:
-        found: dict[str, Any] = {}
+        found: dict[str, object] = {}
         if shapes and event.shapes():
-            # With those of the tensors in lists, as collectives take them, where torch tells.
+            # With the shapes of tensors in lists, which collectives take, if torch has them.
             found["shapes"] = getattr(event, "structured_input_shapes", event.shapes)()
             found["types"] = event.dtypes()
-            if arguing and methods.name(event).startswith(_ARGUED):
+            if has_arguments and methods.name(event).startswith(_ARGUED):
                 found["concrete"] = list(map(_plain, event.concrete_inputs()))
         if stacks and event.stack():
             found["stack"] = event.stack()[:MAX_STACK]
@@ -170,7 +152,7 @@ def _of_events(texts: dict[str, Numbers], device: bool, shapes: bool, stacks: bo
         ("duration", "q", lambda part: map(methods.duration_ns, part)),
         ("thread", "q", lambda part: map(methods.device_resource_id, part)),
     ]
-    if telling:
+    if has_kinds:
         makers.append(("kind", "i", lambda part: texts["kinds"].of(map(methods.activity_type, part))))
     if device:
         makers += [
@@ -178,7 +160,7 @@ def _of_events(texts: dict[str, Numbers], device: bool, shapes: bool, stacks: bo
             ("correlation", "q", lambda part: map(methods.correlation_id, part)),
             ("bytes", "q", lambda part: map(methods.nbytes, part)),
         ]
-    if device or not telling:
+    if device or not has_kinds:
         makers.append(("on_device", "b", lambda part: (one.device_type().value != 0 for one in part)))
     if shapes or stacks:
         makers.append(("detail", "i", lambda part: texts["details"].of(map(detail, part))))
@@ -186,7 +168,7 @@ def _of_events(texts: dict[str, Numbers], device: bool, shapes: bool, stacks: bo
 
 
 def _plain(argument: Any) -> Any:
-    """Return what counts of an argument: a whole number or flag, a short list of them; None for all else."""
+    """Return an argument that is an integer, a flag, or a short list of them; None for others."""
     if isinstance(argument, list) and len(argument) <= _MOST_NUMBERS:
         return [one if isinstance(one, int) else None for one in argument]
     return argument if isinstance(argument, int) else None

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.profilers import ProfilerUnavailable
-from holter.recorder.profilers._segments import RECORDER
+from holter.recorder.profilers._cprofile import RECORDER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from holter.recorder.profilers._segments import ProfileSegment
+    from holter.recorder.profilers._cprofile import ProfileSegment
 
 INTERVAL_S = 0.001
 _FIELD, _ATTRIBUTE = "\x00", "\x01"
-"""How pyinstrument joins name, file and line of a frame, and what else it knows of it."""
+"""Separators of pyinstrument: of name, file and line of a frame, and of its attributes."""
 
 
 class StackSamples:
@@ -40,12 +41,12 @@ class StackSamples:
         """Begin to sample the calling thread."""
         try:
             self._profiler.start()
-        except RuntimeError as error:  # one of the script's own is at work
+        except RuntimeError as error:  # the script runs pyinstrument itself
             raise ProfilerUnavailable(f"pyinstrument: {error}") from None
         self._began = time.perf_counter_ns()
 
     def full(self) -> bool:
-        """Never: there is one document, at the end."""
+        """Return False: there is one document, at the end."""
         return False
 
     def cut(self, segment: ProfileSegment | None) -> None:
@@ -58,8 +59,8 @@ class StackSamples:
         if self._profiler.is_running:
             self._session = self._profiler.stop()
 
-    def documents(self, name: Callable[[Any], int]) -> Iterator[dict[str, Any]]:
-        """Yield one document: the segments, each stack once, and of each sample its stack and its length."""
+    def documents(self, name: Callable[[Any], int]) -> Iterator[dict[str, object]]:
+        """Yield one document: the segments, each stack once, and stack and length of each sample."""
         if self._session is None:
             return
         known: dict[tuple[str, ...], int] = {}
@@ -74,7 +75,7 @@ class StackSamples:
                 stacks.append([name(text) for text in texts])
             samples += (number, round(seconds * 1e9))
         yield {
-            "segments": [segment.told() for segment in self._segments],
+            "segments": [asdict(segment) for segment in self._segments],
             "began": self._began,
             "stacks": stacks,
             "samples": samples,
@@ -82,7 +83,7 @@ class StackSamples:
 
 
 def _text(frame: str) -> str:
-    """Return `qualname (file:line)` of pyinstrument's text for a frame; nothing for a thread or our own."""
+    """Return `qualname (file:line)` of a frame; empty for a thread or the recorder."""
     identity, *attributes = frame.split(_ATTRIBUTE)
     name, _, place = identity.partition(_FIELD)
     file, _, line = place.partition(_FIELD)

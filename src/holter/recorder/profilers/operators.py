@@ -1,18 +1,18 @@
 """Collects operators and kernels of a window with torch's profiler.
 
-When torch's profiler ends it works some microseconds on each event and keeps the interpreter meanwhile, so no
-thread of ours could do that beside the training. It leaves out unused data: links between events and,
-where it can be, objects for Python. Columns of what it found are made beside the training.
+When torch's profiler ends, it takes some microseconds for each event and holds the interpreter, so the
+training waits. It is configured to omit unused data: links between events and, where possible, Python
+objects. The columns of the file are made while the training continues.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from mmap import PAGESIZE
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.profilers import Later, ProfilerUnavailable, _events
-from holter.recorder.profilers._memory import available, resident
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,12 +22,22 @@ if TYPE_CHECKING:
     from holter.recorder.profiling_window import ProfilingWindow, WindowSession
 
 MAX_GROWTH = 2 << 30
-"""Bytes by which the process may grow in a window, at most; fewer where little memory is left."""
+"""Bytes by which the process may grow in a window at most; fewer if little memory is free."""
 _MIN_GROWTH = 64 << 20
-"""So many always: a training takes some itself while it begins."""
+"""Bytes that a window may always take: a training also grows while it begins."""
 _AT_THE_END = 5
-"""How many times that torch takes when it ends: 230 bytes for an event while it collects, 1,100 more then."""
+"""Memory at the end, relative to the window: an event takes 230 bytes in the window, and 1,100 at the end."""
 _LOG_LEVEL = "KINETO_LOG_LEVEL"
+_GROUPS = (
+    ("/sys/fs/cgroup", "memory.max", "memory.current", (b"inactive_file", b"active_file")),
+    (
+        "/sys/fs/cgroup/memory",
+        "memory.limit_in_bytes",
+        "memory.usage_in_bytes",
+        (b"total_inactive_file", b"total_active_file"),
+    ),
+)
+"""Files of a container's control group, versions 2 and 1: limit, use, and cached files within the use."""
 
 
 class OperatorProfiler:
@@ -41,7 +51,7 @@ class OperatorProfiler:
         self._torch: Any = sys.modules.get("torch")
         self._device = ""
         self._traced = False
-        """Whether torch makes no events, but activities alone."""
+        """Whether torch makes activities only, without events."""
         self._result: Any = None
         self._events: list[Any] = []
         self._grown_from = self._most = 0
@@ -50,14 +60,14 @@ class OperatorProfiler:
         self._undo: list[Callable[[], None]] = []
 
     def start(self) -> None:
-        """Begin to collect on all threads that compute for this one. Raises `Later` and `Unavailable`."""
+        """Begin to collect on all threads of the training. Raises `Later` and `ProfilerUnavailable`."""
         if self._torch is None:
             raise ProfilerUnavailable("operators are those of PyTorch, which this process has not imported")
         torch = self._torch
         if torch._C._autograd._profiler_enabled():
             raise ProfilerUnavailable("the script runs a profiler of its own")
         self._device = "cuda" if torch.cuda.is_available() and torch.cuda.is_initialized() else ""
-        # What torch's profiler saw begin must not end under its next: torch would write to freed memory.
+        # An operation must not begin in one window and end in the next: torch would write to freed memory.
         if self._session.windows.ended == ("operators", self._window.first_step):
             raise Later
         self._begin()
@@ -67,7 +77,7 @@ class OperatorProfiler:
     def _begin(self) -> None:
         """Begin torch's profiler."""
         torch = self._torch
-        # What torch makes of its profiler differs between versions; only its configuration is used.
+        # The profiler class differs between versions of torch, so only its configuration is used.
         frugal, self._traced = _frugal(torch, stacks=self._stacks, shapes=self._shapes)
         settings = torch.autograd.profiler.profile(
             record_shapes=self._shapes,
@@ -87,62 +97,61 @@ class OperatorProfiler:
             if silent:
                 os.environ.pop(_LOG_LEVEL, None)
         self._grown_from = resident()
-        # Half of what is left stays the training's.
+        # Half of the free memory stays for the training.
         self._most = min(MAX_GROWTH, max(_MIN_GROWTH, available() // (2 * _AT_THE_END)))
 
     def at_step(self, step: int) -> None:
-        """End early what has taken too much memory."""
+        """End the window early if it has taken too much memory."""
         if not self._cut and resident() - self._grown_from > self._most:
             most = f"{self._most / 2**30:.2g} GiB of memory"
             self._cut = f"it had taken {most}, and takes {_AT_THE_END} times as much when it ends"
             self._session.windows.cut_short()
 
     def stop(self) -> Found | Callable[[], Found]:
-        """End; the events are left to be written."""
+        """End; return the function that writes the events."""
         if self._lost:
             return {"refused": self._lost}
         self._synchronize()
         self._end()
         return self._keep
 
-    def _keep(self) -> dict[str, Any]:
+    def _keep(self) -> Found:
         """Write the events into a file, in the background."""
         name = f"{self._session.process}.{self._window.number}.operators"
         path = self._session.spool.path(name)
-        found: dict[str, Any] = {"file": name, "device": self._device or "cpu"}
         try:
-            found |= self._write(path)
+            self._events = self._result.trace_activities() if self._traced else self._result.events()
+            found: dict[str, object] = {
+                "file": name,
+                "device": self._device or "cpu",
+                "events": len(self._events),
+            }
+            on_device = _events.write(
+                path,
+                self._events,
+                traced=self._traced,
+                device=bool(self._device),
+                shapes=self._shapes,
+                stacks=self._stacks,
+            )
         except BaseException:
             if os.path.exists(path):
                 os.unlink(path)
             raise
+        if self._device and not on_device:
+            found["missing"] = "no kernel was seen: another tool holds CUPTI, or this user may not use it"
         if self._cut:
             found["cut"] = self._cut
         return found
 
-    def _write(self, path: str) -> dict[str, Any]:
-        self._events = _events.listed(self._result, traced=self._traced)
-        wrote = _events.write(
-            path,
-            self._events,
-            traced=self._traced,
-            device=bool(self._device),
-            shapes=self._shapes,
-            stacks=self._stacks,
-        )
-        if self._device and not wrote.on_device:
-            missing = "no kernel was seen: another tool holds CUPTI, or this user may not use it"
-            return {"events": wrote.events, "missing": missing}
-        return {"events": wrote.events}
-
     def forget(self) -> None:
-        """Free what was found, for torch's a second's work for a million events, once the agent was told."""
+        """Free the events, which takes torch a second for a million events."""
         _events.free(self._events)
         self._result = None
 
     def _synchronize(self) -> None:
         if self._device:
-            self._torch.cuda.synchronize()  # else what was launched last would be missing
+            self._torch.cuda.synchronize()  # else the last launched kernels would be missing
 
     def _end(self) -> None:
         torch = self._torch
@@ -155,7 +164,7 @@ class OperatorProfiler:
             self._undo.clear()
 
     def _give_way(self, profiler: ModuleType) -> None:
-        """End this window when the script starts a profiler of its own: torch refuses a second one."""
+        """End this window when the script starts its own profiler: torch refuses a second one."""
         original = getattr(profiler.profile, "_prepare_trace", None)
         if original is None:
             return
@@ -182,17 +191,17 @@ def _ended(torch: Any) -> Any:
     """End torch's profiler; return its result."""
     link = getattr(torch._C._profiler, "_set_fwd_bwd_enabled_val", lambda _: None)
     try:
-        link(False)  # a sixth of the work, and nobody asks for it
+        link(False)  # a sixth of the work, and unused
         return torch.autograd._disable_profiler()
     finally:
         link(True)
 
 
 def _frugal(torch: Any, *, stacks: bool, shapes: bool) -> tuple[Any, bool]:
-    """Return the setting by which torch does not link kernels to operators, which their times tell anyway.
+    """Return a configuration without links from kernels to operators, which follow from their times.
 
-    Without stacks it collects for all threads, and without shapes either it makes no events of its own, each
-    where it can; the second value says whether it makes none.
+    Without stacks, torch collects for all threads. Without stacks and shapes, it makes activities only. Both
+    depend on its version; the second value is true for activities only.
     """
     settings: list[dict[str, bool]] = [{}]
     if not stacks:
@@ -206,6 +215,35 @@ def _frugal(torch: Any, *, stacks: bool, shapes: bool) -> tuple[Any, bool]:
             continue
         return made, "trace_only" in more
     return None, False
+
+
+def resident() -> int:
+    """Return the resident memory of this process in bytes."""
+    with open("/proc/self/statm", "rb") as file:
+        return int(file.read().split()[1]) * PAGESIZE
+
+
+def available() -> int:
+    """Return the free memory of the machine, or of its container if that has less, in bytes."""
+    found = [os.sysconf("SC_AVPHYS_PAGES") * PAGESIZE]
+    found = [size << 10 for size in _numbers("/proc/meminfo", (b"MemAvailable:",))] or found
+    for folder, limit, used, kept in _GROUPS:
+        try:
+            with open(f"{folder}/{limit}", "rb") as most, open(f"{folder}/{used}", "rb") as now:
+                left = int(most.read()) - int(now.read())
+            found.append(left + sum(_numbers(f"{folder}/memory.stat", kept)))
+        except (OSError, ValueError):  # no such file; no limit, which is the word "max"
+            continue
+    return max(0, min(found))
+
+
+def _numbers(path: str, names: tuple[bytes, ...]) -> list[int]:
+    try:
+        with open(path, "rb") as lines:
+            words = [line.split() for line in lines]
+    except OSError:
+        return []
+    return [int(one[1]) for one in words if one[0] in names]
 
 
 PROFILER = OperatorProfiler

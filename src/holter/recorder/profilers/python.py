@@ -1,7 +1,7 @@
 """Profiles the Python code of the training thread: cProfile for calls, pyinstrument for samples.
 
-What they find is cut where parts of a step begin and end, so that it can be asked for by step and by part.
-The file holds one JSON document a line; `holter.agent.drain.windows.python` reads it.
+The profiles are cut where parts of a step begin and end, so that users can select them by step and by part.
+The file contains one JSON document per line; `holter.agent.drain.windows.python` reads it.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.profilers import ProfilerUnavailable
-from holter.recorder.profilers._cprofile import CallProfile
+from holter.recorder.profilers._cprofile import CallProfile, ProfileSegment
 from holter.recorder.profilers._pyinstrument import StackSamples
-from holter.recorder.profilers._segments import ProfileSegment, PythonEngine
 from holter.recorder.spool.thread_spool import TRAIN
 from holter.schema.windows import PYTHON, TIMERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holter.recorder.profilers import Found
     from holter.recorder.profiling_window import ProfilingWindow, WindowSession
 
 OTHER, LOSS = "other", "loss"
-"""Parts of a step that are between two others: the loss follows a forward pass."""
+"""Parts of a step between two others: the loss follows a forward pass."""
 CYCLE = ("total_time", "cpu_time", "off_cpu_time")
-"""Timers that `default` takes in turns, one a step."""
+"""Timers that `default` uses in turn, one for each step."""
 
 
 class PythonProfiler:
-    """A window of one of them."""
+    """A window of one of the two profilers."""
 
     def __init__(self, session: WindowSession, window: ProfilingWindow) -> None:
         self._session, self._window = session, window
@@ -53,11 +53,11 @@ class PythonProfiler:
         self._fault: Exception | None = None
 
     def start(self) -> None:
-        """Begin; raises `Unavailable` when another profiler is there, or pyinstrument is not."""
+        """Begin; raises `ProfilerUnavailable` for another active profiler, or without pyinstrument."""
         other = sys.getprofile()
         if other is not None:
             raise ProfilerUnavailable(f"another profiler is at work: {type(other).__name__}")
-        self._engine = self._made()
+        self._engine = CallProfile() if self._kind == PYTHON[0] else StackSamples()
         self._engine.start()
         watch = self._session.watch_phases
         try:
@@ -72,31 +72,27 @@ class PythonProfiler:
         _running.append(self)
 
     def at_step(self, step: int) -> None:
-        """Another step begins: a cut."""
+        """Cut the profile at the begin of a step."""
         self._step = step
         if self._fault is None:
             self._cut(self._open[-1] if self._open else OTHER)
 
-    def stop(self) -> Callable[[], dict[str, Any]]:
-        """End; return what writes what was found."""
+    def stop(self) -> Callable[[], Found]:
+        """End; return the function that writes the file."""
         self._cut(None)
         self.leave()
         if self._fault is not None:
-            self._remove()
+            with contextlib.suppress(OSError):
+                os.unlink(self._session.spool.path(self._file))
             raise self._fault
         return self._finish
 
-    def _finish(self) -> dict[str, Any]:
+    def _finish(self) -> Found:
         self._write()
         return {"file": self._file, "python": self._kind}
 
-    def _made(self) -> PythonEngine:
-        if self._kind == PYTHON[0]:
-            return CallProfile()
-        return StackSamples()
-
     def leave(self) -> None:
-        """Take every hook out."""
+        """Remove every hook."""
         if self in _running:
             _running.remove(self)
         if self._unwatch is not None:
@@ -105,7 +101,7 @@ class PythonProfiler:
         self._engine.stop()
 
     def _on_phase(self, part: str, begins: bool, mode: int | None) -> None:
-        """A part of the step begins or ends; of parts within others the innermost counts."""
+        """Cut the profile at the begin or end of a part of a step; of nested parts the innermost counts."""
         if self._fault is not None:
             return
         if begins:
@@ -113,7 +109,7 @@ class PythonProfiler:
             self._cut(part)
             return
         while self._open and self._open.pop() != part:
-            pass  # a part whose end was not seen, for it raised
+            pass  # a part that raised, without a recorded end
         if mode is not None:
             self._mode = mode
             if self._segment is not None:
@@ -138,7 +134,7 @@ class PythonProfiler:
                 self._engine.cut(segment)
             self._segment = segment
         except Exception as error:
-            self._fault = error  # told when the window ends, with the next step
+            self._fault = error  # reported when the window ends with the next step
             self._session.windows.cut_short()
             self._segment = None
             self.leave()
@@ -152,12 +148,8 @@ class PythonProfiler:
                 names, self._unnamed = self._unnamed, []
                 file.write(json.dumps({"names": names, **document}, separators=(",", ":")) + "\n")
 
-    def _remove(self) -> None:
-        with contextlib.suppress(OSError):
-            os.unlink(self._session.spool.path(self._file))
-
     def _name(self, function: Any) -> int:
-        """Return the number of a function: a code object, or what it is called."""
+        """Return the number of a function, a code object or a name."""
         number = self._names.get(function)
         if number is None:
             number = self._names[function] = len(self._names)
@@ -175,7 +167,7 @@ _running: list[PythonProfiler] = []
 
 
 def _after_fork_in_child() -> None:
-    """A data loader's worker is not profiled: what was at work in its parent goes."""
+    """Remove the profilers of the parent process: workers of data loaders are not profiled."""
     for profiler in tuple(_running):
         profiler.leave()
 

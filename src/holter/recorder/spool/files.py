@@ -9,24 +9,11 @@ import os
 import struct
 import threading
 from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from holter.recorder.native.mapped import Mapped
-from holter.schema.record import (
-    HEAD_DROPPED,
-    HEAD_IDENT,
-    HEAD_MAGIC,
-    HEAD_SIZE,
-    HEAD_STEP,
-    HEAD_THREAD,
-    HEAD_VERSION,
-    MAX_SEGMENTS,
-    RECORD_SIZE,
-    SEGMENT_RECORDS,
-    SPOOL_VERSION,
-    head_name,
-    segment_name,
-)
+from holter.schema import record
 
 if TYPE_CHECKING:
     import mmap
@@ -42,31 +29,18 @@ _MADV_POPULATE_WRITE = 23
 _WORD = struct.Struct("=q")
 
 
+@dataclass(frozen=True)
 class Spool:
-    """The files of one process in the spool directory: where they lie, how large, how many may wait."""
+    """The files of one process in the spool directory: their place, their size, and how many may wait."""
 
-    def __init__(
-        self,
-        directory: str,
-        process: str,
-        *,
-        segment_records: int = SEGMENT_RECORDS,
-        max_segments: int = MAX_SEGMENTS,
-    ) -> None:
-        self.directory = directory
-        self.process = process
-        self.segment_records = segment_records
-        self.max_segments = max_segments
+    directory: str
+    process: str
+    segment_records: int = record.SEGMENT_RECORDS
+    max_segments: int = record.MAX_SEGMENTS
 
     def path(self, name: str) -> str:
         """Path of the file called `name`."""
         return os.path.join(self.directory, name)
-
-    def successor(self, process: str) -> Spool:
-        """Return the same for another process, such as a forked child."""
-        return Spool(
-            self.directory, process, segment_records=self.segment_records, max_segments=self.max_segments
-        )
 
 
 class ThreadFiles:
@@ -81,14 +55,14 @@ class ThreadFiles:
 
     def open_head(self, step: int, dropped: int) -> mmap.mmap:
         """Create the calling thread's head page; raises `OSError`. Its magic word is written last."""
-        head = create(self.spool.path(head_name(self.spool.process, self.thread)), HEAD_SIZE)
+        head = create(self.spool.path(record.head_name(self.spool.process, self.thread)), record.HEAD_SIZE)
         words = {
-            HEAD_VERSION: SPOOL_VERSION,
-            HEAD_STEP: step,
-            HEAD_DROPPED: dropped,
-            HEAD_THREAD: threading.get_native_id(),
-            HEAD_IDENT: threading.get_ident(),
-            0: HEAD_MAGIC,
+            record.HEAD_VERSION: record.SPOOL_VERSION,
+            record.HEAD_STEP: step,
+            record.HEAD_DROPPED: dropped,
+            record.HEAD_THREAD: threading.get_native_id(),
+            record.HEAD_IDENT: threading.get_ident(),
+            0: record.HEAD_MAGIC,
         }
         for word, value in words.items():
             _WORD.pack_into(head, word * 8, value)
@@ -100,13 +74,13 @@ class ThreadFiles:
             self._waiting = deque(number for number in self._waiting if os.path.exists(self._path(number)))
             if len(self._waiting) >= self.spool.max_segments:
                 return None
-        segment = create(self._path(self.started), self.spool.segment_records * RECORD_SIZE)
+        segment = create(self._path(self.started), self.spool.segment_records * record.RECORD_SIZE)
         self._waiting.append(self.started)
         self.started += 1
         return segment
 
     def _path(self, number: int) -> str:
-        return self.spool.path(segment_name(self.spool.process, self.thread, number))
+        return self.spool.path(record.segment_name(self.spool.process, self.thread, number))
 
 
 def create(path: str, size: int) -> mmap.mmap:

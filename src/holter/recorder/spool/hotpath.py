@@ -1,8 +1,8 @@
 """Write one thread's spans into mapped memory: the hot path, as fast as Python allows, or compiled.
 
 Rare cases (no file yet, a full segment, a first use of a name, an end that fits no begin) raise exceptions in
-the fast path, which passes them to the `SlowPath`: the fast path itself checks nothing.
-docs/decisions/0033 says what else was measured, 0046 why there is a compiled one beside it.
+the fast path, which passes them to `_SlowPath`: the fast path itself checks nothing.
+docs/decisions/0033 lists the measured alternatives, 0046 explains the compiled version.
 """
 
 from __future__ import annotations
@@ -36,38 +36,22 @@ _clock = time.perf_counter_ns
 _ident = threading.get_ident
 
 
-class SlowPath(Protocol):
-    """The rare cases of a span writer."""
+class _SlowPath(Protocol):
+    """The rare cases of a span writer; see `ThreadSpool`."""
 
-    def begin_slow(self, now: int, code: int) -> None:
-        """Begin a span where the page has no place for it."""
-        ...
-
-    def end_slow(self, now: int, code: int, value: Any = NAN, mode: int | None = None) -> None:
-        """End a span that is not the innermost, or whose record does not fit."""
-        ...
-
+    def begin_slow(self, now: int, code: int) -> None: ...
+    def end_slow(self, now: int, code: int, value: Any = NAN, mode: int | None = None) -> None: ...
     def add_slow(
         self, phase: int, name_id: int, begin: int, duration: int, value: Any, step: int | None, mode: int
-    ) -> None:
-        """Write a record that does not fit, or whose value is not a number."""
-        ...
-
-    def cost(self) -> int:
-        """Publish what was spent."""
-        ...
+    ) -> None: ...
+    def cost(self) -> int: ...
 
 
-class RangeFallback(Protocol):
-    """A range that another thread enters, or that an exception passes through."""
+class _RangeFallback(Protocol):
+    """A range that another thread enters, or that an exception leaves; see `Range`."""
 
-    def enter(self) -> object:
-        """Begin it."""
-        ...
-
-    def leave(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """End it."""
-        ...
+    def enter(self) -> object: ...
+    def leave(self, kind: object, error: BaseException | None, trace: object) -> None: ...
 
 
 class _Tails(dict[int, int]):
@@ -88,7 +72,7 @@ class SpanWriter:
 
     __slots__ = ("low_step", "offset", "page", "ranged", "slow_path", "space", "thread", "top")
 
-    def __init__(self, slow_path: SlowPath) -> None:
+    def __init__(self, slow_path: _SlowPath) -> None:
         self.slow_path = slow_path
         self.page = NOTHING
         """The head page as words."""
@@ -172,7 +156,7 @@ class SpanWriter:
             if step & _COST_MASK == 1:
                 self.slow_path.cost()
 
-    def ranges(self, code: int, it: RangeFallback) -> tuple[Callable[[], object], Callable[..., None]]:
+    def ranges(self, code: int, it: _RangeFallback) -> tuple[Callable[[], object], Callable[..., None]]:
         """Return `__enter__` and `__exit__` of a range with a code. On another thread they ask the range."""
 
         def enter() -> object:

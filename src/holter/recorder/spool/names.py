@@ -21,7 +21,7 @@ class NameTable:
     def __init__(self) -> None:
         self.ids: dict[str, int] = {}
         self.refused = 0
-        """How often a name was asked for that did not fit any more."""
+        """Uses of names that did not fit."""
         self._bytes = 0
         self._lock = threading.RLock()
 
@@ -46,7 +46,7 @@ class NameTable:
         return [*found, (OTHER, "(other)")] if self.refused else found
 
     def fault(self) -> dict[str, object]:
-        """Return the fact `fault` that tells how many names did not fit."""
+        """Return the fact `fault` with the number of names that did not fit."""
         error = f"{self.refused} uses of names that came after the table was full read (other)"
         return {"time": time.perf_counter_ns(), "where": "names", "error": error, "count": self.refused}
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def coldness(gap: float) -> float:
-    """Return how many times as much a hook costs as in a row, when the last was `gap` ns ago.
+    """Return the cost of a hook relative to hooks in a row, if the last one ran `gap` ns ago.
 
     The work between them empties the caches: `benchmarks/hooks_in_place.py` at steps of 1, 4, 10 and 100 ms.
     """
@@ -31,23 +31,18 @@ class SpoolSession(Protocol):
 
     def open(self, *, recording: bool) -> None:
         """Make ready for the first record; may raise `OSError`."""
-        ...
 
     def flush(self) -> None:
         """Try again what could not be written; may raise `OSError`."""
-        ...
 
     def thread_files(self) -> ThreadFiles:
         """Return where the calling thread's records go."""
-        ...
 
     def fault(self, where: str, error: BaseException) -> None:
         """Count a fault of the recorder."""
-        ...
 
     def note_failing(self, error: BaseException, code: int) -> None:
         """Remember the innermost span that an exception passed."""
-        ...
 
 
 class ThreadMemory:
@@ -100,7 +95,7 @@ class ThreadMemory:
         return memoryview(found)  # written into faster than the map itself
 
     def serve(self) -> None:
-        """Say in the head page that these are the calling thread's."""
+        """Write the calling thread into the head page."""
         if self.head is not None:
             self.head[record.HEAD_THREAD] = threading.get_native_id()
             self.head[record.HEAD_IDENT] = threading.get_ident()
@@ -112,15 +107,15 @@ class ThreadMemory:
             self.head[record.HEAD_DROPPED] = self._dropped
 
     def spent(self, nanoseconds: int) -> None:
-        """Add what was measured beside the records."""
+        """Add measured time that no record represents."""
         self._slow_ns += nanoseconds
 
     def cost(self, offset: int, ranged: int) -> int:
         """Publish and return the nanoseconds spent so far.
 
         Args:
-            offset: Up to where the segment is written.
-            ranged: How many of all records were written by ranges, which no hook stands around.
+            offset: End of the written part of the segment.
+            ranged: Number of records of ranges, which have no hook around them.
         """
         files, session = self._files, self._session
         written = 0 if files is None else max(files.started - 1, 0) * files.spool.segment_records

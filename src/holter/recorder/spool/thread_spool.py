@@ -27,10 +27,10 @@ _ANNOTATION = int(Phase.ANNOTATION)
 class ThreadSpool:
     """The spans of one thread. Hot: `begin`, `end_of`, `add`, `set_step` of its writer; the others are rare.
 
-    `begin(code)` and `end(value, mode)` nest like brackets; `code` is `name id << 8 | phase`.
-    `end_of(code, value, mode)` ends the innermost span with that code, whatever was begun since.
-    `begin` and `end_of` return the moment, ns: a reading of the clock saved where two things meet.
-    `add(phase, name_id, begin, duration, value, step, mode)` writes a span that is already over.
+    `begin(code)` begins a span; `code` is `name id << 8 | phase`.
+    `end_of(code, value, mode)` ends the innermost span with that code, even if others began since.
+    `begin` and `end_of` return the time, ns, so that the caller need not read the clock again.
+    `add(phase, name_id, begin, duration, value, step, mode)` writes a span that has ended.
     `ranges(code, range)` returns `__enter__` and `__exit__` of a range.
     """
 
@@ -52,11 +52,6 @@ class ThreadSpool:
     def thread(self) -> int:
         """The thread it serves, as `threading.get_ident` returns it; 0 without one."""
         return self.writer.thread
-
-    def end(self, value: Any = NAN, mode: int | None = None) -> None:
-        """End the innermost span."""
-        writer = self.writer
-        self.end_of(writer.page[writer.top - 1] if _FIRST < writer.top <= _END else 0, value, mode)
 
     # -- queries
 

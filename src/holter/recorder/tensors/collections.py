@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from holter.recorder.tensors.schedule import MODES, Schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 STATISTICS = ("statistics", "quantiles", "delta", "fingerprint")
-"""What a row holds beside counts: moments, quantiles, the change since the last row, a hash of the bytes."""
+"""Contents of a row besides counts: moments, quantiles, the change since the last row, a hash."""
 EACH = "each"
-"""Quantiles and hashes are in each row, however often parameters and gradients are saved."""
+"""Option for quantiles and hashes in each row of parameters and gradients."""
 KEPT = ("histogram", "exponents", "raw", "values", "shape", "active", "abs_min", "prod")
-"""What may be kept beside a row of statistics."""
+"""Values that can be kept in addition to a row of statistics."""
 EVERYTHING = "everything"
 
 SOURCES = {
@@ -35,20 +35,19 @@ SOURCES = {
     "all": ("parameter", "buffer", "gradient", "loss", "input", "output", "optimizer_state", "custom"),
     "default": ("custom",),
 }
-"""The collections that are there without being described, and what kinds of tensors each looks at."""
+"""Predefined collections → the kinds of tensors in each."""
 KINDS = SOURCES["all"]
 ROLES = (
     *("weight", "bias", "norm_param", "embedding", "buffer", "grad", "opt_state", "act_in", "act_out"),
     *("input", "output", "model_input", "token_ids", "logits", "predictions", "labels", "loss", "metric"),
     "custom",
 )
-"""What a tensor may be; some say more after a colon, as `act_out:relu`."""
-NOT_IN_EVAL = {"gradient", "optimizer_state"}
+"""Roles of tensors; some have a detail after a colon, such as `act_out:relu`."""
 
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """What is known of a tensor before its values: `kind` is where it comes from, `role` what it is."""
+    """Describes a tensor without its values: `kind` is its source, `role` its purpose."""
 
     name: str
     kind: str
@@ -59,7 +58,7 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class Collection:
-    """A named set of tensors. Regexes or roles describe it, unless it is one of `SOURCES`."""
+    """A named set of tensors, described by regular expressions or roles unless it is in `SOURCES`."""
 
     name: str
     include_regex: tuple[str, ...] = ()
@@ -120,8 +119,8 @@ class Collection:
         schedule = self.schedules.get(mode)
         return schedule is not None and schedule.due(step)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as `tensors.json` has it, without its tensors."""
+    def to_json(self) -> dict[str, object]:
+        """Return its entry in `tensors.json`, without its tensors."""
         return {
             "include_regex": list(self.include_regex),
             "roles": list(self.roles),
@@ -132,7 +131,7 @@ class Collection:
 
     @classmethod
     def from_json(cls, name: str, given: Mapping[str, Any]) -> Collection:
-        """Read what `to_json` returned; raises `ValueError` or `TypeError` for what makes no sense."""
+        """Read the result of `to_json`; raises `ValueError` or `TypeError` for invalid values."""
         unknown = [mode for mode in given.get("schedule", {}) if mode not in MODES]
         if unknown:
             raise ValueError(f"collection {name!r}: no mode {unknown[0]!r}; there are: {', '.join(MODES)}")
@@ -155,6 +154,10 @@ def check_role(role: str) -> None:
     """Raise `ValueError` for a role that is not in `ROLES`; the text after a colon is free."""
     kind = role.partition(":")[0]
     if kind not in ROLES:
-        near = difflib.get_close_matches(kind, ROLES, n=1, cutoff=0.5)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
-        raise ValueError(f"no role {role!r}{hint}; there are: {', '.join(ROLES)}")
+        raise ValueError(f"no role {role!r}{nearest(kind, ROLES)}; there are: {', '.join(ROLES)}")
+
+
+def nearest(word: str, valid: Iterable[str]) -> str:
+    """Return a hint to the most similar valid word, for an error message; empty without one."""
+    near = difflib.get_close_matches(word, list(valid), n=1, cutoff=0.5)
+    return f" (did you mean {near[0]!r}?)" if near else ""

@@ -1,6 +1,6 @@
 """Saves arrays, numbers and lists that a script passes in, where no tensor framework is loaded.
 
-A framework's adapter puts its own in the place of this one as soon as it is there.
+The adapter of a framework replaces this saver.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import threading
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.guard import tell
 from holter.recorder.tensors import requests
 from holter.recorder.tensors.collections import Collection, TensorInfo
 from holter.recorder.tensors.schedule import MODES, Schedule
@@ -27,11 +26,11 @@ if TYPE_CHECKING:
     from holter.recorder.session import Session
 
 ALWAYS = Collection("default", schedules={mode: Schedule(1) for mode in MODES})
-"""Holds tensors that nothing else describes."""
+"""Collection of tensors that no other collection describes."""
 SMALL = 1 << 14
-"""Elements of a tensor that are kept one by one, at most."""
+"""Elements of a tensor that is stored element by element, at most."""
 LARGEST = 1 << 20
-"""Elements of a tensor that is summarized, at most: they are gone through in Python."""
+"""Elements of a tensor that is summarized, at most: Python reads each."""
 _TRAIN = int(Mode.TRAIN)
 _NAN = float("nan")
 _TINY = 2.2250738585072014e-308
@@ -47,12 +46,11 @@ class ExplicitSaver:
         self._collections = requests.from_environment(os.environ.get(ENV_SAVE))
         self._lock = threading.Lock()
         self._time_budget = TimeBudget(self.files)
-        self._refused: set[str] = set()
         self.files.describe([*self._collections, ALWAYS])
         os.register_at_fork(after_in_child=self._forked)
 
     def mode(self) -> int:
-        """Return the mode the loop is in: nobody here knows better than that it trains."""
+        """Return the mode `train`: without a framework the mode is unknown."""
         return _TRAIN
 
     def save(self, name: str, given: Any, role: str) -> None:
@@ -66,9 +64,7 @@ class ExplicitSaver:
             try:
                 shape, values = _flat(given)
             except (TypeError, ValueError, OverflowError) as error:
-                if name not in self._refused:
-                    self._refused.add(name)
-                    tell(f"{name!r} cannot be saved as a tensor: {error}")
+                self.files.tell_once(f"refused {name}", f"{name!r} cannot be saved as a tensor: {error}")
                 return
             with self._lock:
                 self._write(self.files.id(what), step, shape, values)

@@ -3,8 +3,8 @@
 A request is a selection, then `@` and the interval, then options, each after a colon (or a comma):
 
 * selection: a collection of `collections.SOURCES`; a regular expression between slashes; `role=ROLE`;
-* `histogram`, `exponents`, `raw`, `values`, `shape`, `active`, `abs_min`, `prod`: what is kept beside the
-  statistics;
+* `histogram`, `exponents`, `raw`, `values`, `shape`, `active`, `abs_min`, `prod`: what is kept in addition
+  to the statistics;
   `no-statistics`: no statistics; `no-delta`, `no-quantiles`, `no-fingerprint`: not these; `each`: quantiles
   and fingerprints at each save, not once in ten steps; `everything`: all but raw;
 * `start=STEP`, `end=STEP`, `steps=3+7+9`: when; `train=N`, `eval=N`, `predict=N`: the interval in one mode
@@ -18,13 +18,25 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.tensors.collections import EACH, EVERYTHING, KEPT, SOURCES, STATISTICS, Collection
+from holter.recorder.guard import tell
+from holter.recorder.tensors.collections import (
+    EACH,
+    EVERYTHING,
+    KEPT,
+    SOURCES,
+    STATISTICS,
+    Collection,
+    nearest,
+)
 from holter.recorder.tensors.schedule import MODES, Schedule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
 DEFAULT_EVERY = 100
+_UNMATCHED_AFTER = 2
+"""Saved steps after which a regular expression without a match is reported."""
 _REQUEST = re.compile(
     r"(/.+/|role=(?:(?:act_in|act_out|model_input):\w+|\w+)|[^@:,]+)(?:@([^:,]*))?((?:[:,].*)?)"
 )
@@ -64,7 +76,7 @@ def request(text: str, every: int = DEFAULT_EVERY) -> Collection:
     name = selection.strip()
     if name not in SOURCES:
         raise ValueError(
-            f"no collection {name!r}{_nearest(name, SOURCES)};"
+            f"no collection {name!r}{nearest(name, SOURCES)};"
             f" there are: {', '.join(SOURCES)}; or /regex/, role=ROLE"
         )
     if name == "activations" and "statistics" in statistics:
@@ -150,9 +162,30 @@ def _number(text: str, what: str, given: str | None, default: int | None = None)
 
 
 def _unknown(text: str, word: str) -> ValueError:
-    return ValueError(f"{text!r}: no option {word!r}{_nearest(word, _OPTIONS)}; valid: {', '.join(_OPTIONS)}")
+    return ValueError(f"{text!r}: no option {word!r}{nearest(word, _OPTIONS)}; valid: {', '.join(_OPTIONS)}")
 
 
-def _nearest(word: str, valid: Iterable[str]) -> str:
-    near = difflib.get_close_matches(word, list(valid), n=1, cutoff=0.5)
-    return f" (did you mean {near[0]!r}?)" if near else ""
+class Unmatched:
+    """Reports regular expressions that match no tensor, once, with similar names."""
+
+    def __init__(self) -> None:
+        self._saves = 0
+        self._reported: set[str] = set()
+
+    def begin(self) -> None:
+        """Count saved steps again, because there are new collections."""
+        self._saves = 0
+
+    def look(self, collections: Sequence[Collection], seen: AbstractSet[str], *, last: bool = False) -> None:
+        """Compare with the names seen so far, after the second saved step and at the end of the training."""
+        self._saves += not last
+        if not seen or not (self._saves == _UNMATCHED_AFTER or last):
+            return
+        for one in collections:
+            for pattern in one.include_regex:
+                if pattern in self._reported or any(re.search(pattern, name) for name in seen):
+                    continue
+                self._reported.add(pattern)
+                near = difflib.get_close_matches(pattern, sorted(seen), n=3, cutoff=0.3)
+                hint = f"; there are, among others: {', '.join(near or sorted(seen)[:3])}"
+                tell(f"nothing to save matches the regular expression {pattern!r}{hint}")

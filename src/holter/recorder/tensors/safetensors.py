@@ -47,7 +47,7 @@ def save(path: str, entries: Sequence[Entry], metadata: Mapping[str, str]) -> in
         KeyError: A type that the format does not have.
     """
     sums = {name: zlib.crc32(memoryview(data)) for name, *_, data in entries}
-    header: dict[str, Any] = {"__metadata__": {**metadata, CHECKSUMS: json.dumps(sums)}}
+    header: dict[str, object] = {"__metadata__": {**metadata, CHECKSUMS: json.dumps(sums)}}
     offset = 0
     for name, dtype, shape, data in entries:
         size = memoryview(data).nbytes

@@ -53,7 +53,7 @@ class Schedule:
             first = NEVER
         return min([first, *(one for one in self.steps if one >= step)])
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return it as plain values."""
         return {"interval": self.interval, "start": self.start, "end": self.end, "steps": list(self.steps)}
 

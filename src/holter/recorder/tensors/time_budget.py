@@ -1,17 +1,15 @@
-"""Limits the time for which saving holds the training.
+"""Limits the time for which saving stops the training.
 
 Tensors of ordinary size are saved whenever they are due; the first step in which that took long is reported.
-One so large that its elements are gone through piece by piece is bounded: what would hold the training for
-longer than `MOST_NS` is given up as soon as that shows, and what took longer than `SLOW_NS` is next saved
-after `REST` times as long. What is left out counts as dropped.
+A tensor that is so large that it is read in pieces has a limit. If it would stop the training for longer than
+`MOST_NS`, it is not saved. If it took longer than `SLOW_NS`, its next save comes after `REST` times as long.
+Omitted saves count as dropped.
 """
 
 from __future__ import annotations
 
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
-
-from holter.recorder.guard import tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -23,11 +21,11 @@ SLOW_NS = 1_000_000_000
 MOST_NS = 10_000_000_000
 """One tensor never holds a training for much longer."""
 REST = 10
-"""A tensor that takes long takes at most one part in so many of a training's time."""
+"""A slow tensor takes at most one part in `REST` of a training's time."""
 
 
-class TooLong(Exception):  # noqa: N818 - no fault: it says what cannot be done in time
-    """Going through a tensor would take this many nanoseconds."""
+class TooLong(Exception):  # noqa: N818 - not an error
+    """Reading a tensor would take this many nanoseconds."""
 
     def __init__(self, takes: int) -> None:
         super().__init__(takes)
@@ -35,7 +33,7 @@ class TooLong(Exception):  # noqa: N818 - no fault: it says what cannot be done 
 
 
 def in_time(pieces: Iterable[Any], total: int) -> Iterator[Any]:
-    """Yield the pieces of a tensor of `total` elements; raises `TooLong` once they show that all take it."""
+    """Yield the pieces of a tensor of `total` elements; raises `TooLong` once their time shows it."""
     began, done = perf_counter_ns(), 0
     for piece in pieces:
         yield piece
@@ -46,18 +44,17 @@ def in_time(pieces: Iterable[Any], total: int) -> Iterator[Any]:
 
 
 class TimeBudget:
-    """Measures what saving takes of a training's time, and puts off what takes too much of it."""
+    """Measures the time of saving, and postpones tensors that take too much."""
 
     def __init__(self, files: TensorFiles, spent: Callable[[int], None] | None = None) -> None:
         self._files = files
         self._spent = spent
         self._step, self._sum = -1, 0
         self._next: dict[str, int] = {}
-        """When tensors that took long may be saved again."""
-        self._told: set[str] = set()
+        """Times at which slow tensors may be saved again."""
 
     def held(self, began: int, step: int, name: str = "") -> None:
-        """Saving, of one tensor if it is named, has held the training from `began` until now."""
+        """Add the time since `began`, for which saving stopped the training; `name` is set for one tensor."""
         took = perf_counter_ns() - began
         if self._spent is not None:
             self._spent(took)
@@ -70,35 +67,35 @@ class TimeBudget:
             self._tell_held(repr(name), took)
 
     def ready(self, name: str) -> bool:
-        """Whether a large tensor may be saved now; if not, that counts as dropped."""
+        """Whether a large tensor may be saved now; if not, count a dropped save."""
         if perf_counter_ns() >= self._next.get(name, 0):
             return True
         self._files.drop("saves", 1)
         return False
 
     def took(self, name: str, nanoseconds: int) -> None:
-        """A large tensor was saved: put the next time off if it took long."""
+        """Postpone the next save of a large tensor that took long."""
         if nanoseconds > SLOW_NS:
             self._put_off(name, nanoseconds)
             rest = REST * nanoseconds / 1e9
-            self._tell_once("rest", f"{name!r} is so large that it is saved every {rest:.0f} s at most")
+            self._files.tell_once("rest", f"{name!r} is so large that it is saved every {rest:.0f} s at most")
 
     def gave_up(self, name: str, size: int, nanoseconds: int) -> None:
-        """A tensor of `size` bytes would take so long: it is not saved, and is tried again much later."""
+        """Postpone a tensor of `size` bytes that was not saved because it would take too long."""
         self._put_off(name, nanoseconds)
         self._files.drop("saves", 1)
         seconds, gigabytes = nanoseconds / 1e9, size / 1e9
-        self._tell_once(
+        self._files.tell_once(
             "gave up",
             f"{name!r} is not saved: its {gigabytes:.1f} GB would hold the training for {seconds:.0f} s"
             " each time; save a part of it",
         )
 
     def too_large(self, name: str, count: int, what: Iterable[str]) -> None:
-        """Of a tensor of so many elements this is not kept."""
+        """Report that some kinds of values of a large tensor are not kept."""
         kinds = ", ".join(sorted(what))
         self._files.drop("saves", 1)
-        self._tell_once(
+        self._files.tell_once(
             kinds, f"{name!r} has {count:,} elements, too many for: {kinds}; its statistics are saved"
         )
 
@@ -107,11 +104,6 @@ class TimeBudget:
 
     def _tell_held(self, what: str, nanoseconds: int) -> None:
         seconds = nanoseconds / 1e9
-        self._tell_once(
+        self._files.tell_once(
             "held", f"saving {what} held the training for {seconds:.1f} s: save less often, or less of it"
         )
-
-    def _tell_once(self, what: str, text: str) -> None:
-        if what not in self._told:
-            self._told.add(what)
-            tell(text)

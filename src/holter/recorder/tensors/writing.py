@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import math
 import os
 import time
 from collections import deque
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     from holter.recorder.session import Session
     from holter.recorder.tensors.collections import Collection, TensorInfo
 
-_NAN = float("nan")
-_NO_DELTAS = (_NAN, _NAN, _NAN)
+NO_DELTAS = (math.nan, math.nan, math.nan)
 _FEW_SAVES = 100
 
 
@@ -42,14 +42,15 @@ class TensorFiles:
         self._file_bytes, self._max_files, self._max_raw_bytes = file_bytes, max_files, max_raw_bytes
         self._estimated = False
         self.collections: dict[str, Collection] = {}
+        self._notices: set[str] = set()
         self.dropped: dict[str, int] = {}
-        """Frames, and bytes of whole tensors, that could not be written since this was told last."""
+        """Frames, and bytes of whole tensors, that were dropped since the last report."""
         self._forget()
         self._ids: dict[tuple[str, tuple[int, int]], int] = {}
         self._facts: list[bytes] = []
 
     def forked(self) -> None:
-        """Begin anew in a child: all that waits, and every file, is its parent's."""
+        """Start again in a forked child, without the files of the parent."""
         self._forget()
         self.dropped.clear()
 
@@ -65,9 +66,9 @@ class TensorFiles:
         self._frames: list[tuple[int, bytes]] = []
 
     def id(self, tensor: TensorInfo, part: tuple[int, int] = (0, 0)) -> int:
-        """Return the number of a tensor; it is named in each file before its first row there.
+        """Return the number of a tensor, whose name precedes its first row in each file.
 
-        `part`: which part of it lies here, of how many; no parts where that is not known.
+        `part`: the number of its local part, and the number of all parts; 0, 0 if unknown.
         """
         known = self._ids.get((tensor.name, part))
         if known is None:
@@ -87,7 +88,7 @@ class TensorFiles:
         number: int,
         counts: Sequence[int],
         statistics: Sequence[float],
-        deltas: Sequence[float] = _NO_DELTAS,
+        deltas: Sequence[float] = NO_DELTAS,
         fingerprint: int = 0,
         state: int = 0,
     ) -> None:
@@ -104,7 +105,7 @@ class TensorFiles:
         self._frames.append((number, spool.frame(spool.Kind.VALUES, payload)))
 
     def flush(self) -> None:
-        """Write what was kept, in one piece; what cannot be written is dropped and counted."""
+        """Write the frames in one piece; frames that cannot be written are dropped and counted."""
         frames, self._frames = self._frames, []
         if not frames:
             return
@@ -129,7 +130,7 @@ class TensorFiles:
             self._session.fault("tensors.spool", error)
 
     def save(self, when: int, step: int, mode: int, entries: Sequence[safetensors.Entry]) -> bool:
-        """Write tensors whole, as one file; what cannot be written is dropped and counted: False then."""
+        """Write whole tensors as one file; return False if they had to be dropped."""
         size = sum(memoryview(data).nbytes for *_, data in entries)
         directory = self._session.spool.directory
         while self._raw and not os.path.exists(self._raw[0][0]):
@@ -142,43 +143,45 @@ class TensorFiles:
             self.drop("saves", 1)
             return False
         try:
-            written = self._write(when, step, mode, entries)
+            self._session.open()
+            path = self._session.spool.path(spool.raw_name(self._session.process, step, MODES[mode]))
+            metadata = {"step": str(step), "mode": MODES[mode], "time": str(when)}
+            written = safetensors.save(path, entries, metadata)
         except OSError as error:
             self.drop("raw bytes", size)
             self.drop("saves", 1)
             self._session.fault("tensors.spool", error)
             return False
-        self._raw.append(written)
+        self._raw.append((path, written))
         return True
 
-    def _write(
-        self, when: int, step: int, mode: int, entries: Sequence[safetensors.Entry]
-    ) -> tuple[str, int]:
-        self._session.open()
-        path = self._session.spool.path(spool.raw_name(self._session.process, step, MODES[mode]))
-        metadata = {"step": str(step), "mode": MODES[mode], "time": str(when)}
-        return path, safetensors.save(path, entries, metadata)
-
     def _estimate(self, size: int, free: int) -> None:
-        """Say once, at the first save, when there will soon be no room for more of that size."""
+        """Warn at the first save if there is little space for more saves of that size."""
         if self._estimated or not size:
             return
         self._estimated = True
         kept = os.environ.get(spool.ENV_KEPT)
         if kept:
-            with contextlib.suppress(OSError):  # an object store has room
+            with contextlib.suppress(OSError):  # an object store has no limit
                 free = min(free, spool.free_bytes(kept))
         fit = min(free - spool.RAW_RESERVE, spool.RAW_LIMIT) // size
         if fit < _FEW_SAVES:
-            megabytes = size / 1e6
-            tell(f"whole tensors take {megabytes:.0f} MB at each save: there is room for {max(fit, 0)} saves")
+            tell(
+                f"whole tensors take {size / 1e6:.0f} MB at each save: space is left for {max(fit, 0)} saves"
+            )
+
+    def tell_once(self, key: str, text: str) -> None:
+        """Write a notice to stderr, once for each key."""
+        if key not in self._notices:
+            self._notices.add(key)
+            tell(text)
 
     def drop(self, what: str, count: int) -> None:
-        """Count what was dropped."""
+        """Count dropped frames, saves or bytes."""
         self.dropped[what] = self.dropped.get(what, 0) + count
 
     def describe(self, collections: Iterable[Collection]) -> None:
-        """Take collections over; they are told with the next rows."""
+        """Add collections; their settings are written with the next rows."""
         self.flush()
         self.collections.update({one.name: one for one in collections})
         self._told = False
@@ -188,7 +191,7 @@ class TensorFiles:
         self._named.clear()
 
     def end(self) -> None:
-        """Write what is kept, say what was dropped."""
+        """Write the frames, and report dropped ones."""
         self.flush()
         self._tell_dropped()
 
@@ -202,7 +205,7 @@ class TensorFiles:
         return spool.frame(spool.Kind.COLLECTIONS, text.encode())
 
     def _ready(self) -> bool:
-        """Have a file to append to; False when too many wait, or shortly after a failure."""
+        """Open a file if necessary; return False if too many wait, or shortly after a failure."""
         if self._path and self._size < self._file_bytes:
             return True
         if time.perf_counter_ns() < self._retry_at:

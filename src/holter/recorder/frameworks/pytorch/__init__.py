@@ -1,29 +1,27 @@
-"""Records a plain PyTorch loop: attaches to torch once it is loaded, and detaches completely.
+"""Records a PyTorch training loop: attaches to torch once it is loaded, and detaches completely.
 
-Read in this order: `step_hooks` and `adapter_state` (the shared state; its hot half is compiled), `steps` and
-`iterations` (where a step ends), `roots` (forward), `backward`, `units` (of losses), `evaluations`, `loaders`
-(data), with `stacks`, `fetching` and `paths` for what a dataset does; then `transfers`, `saving`,
-`distributed`, `compilers`, and the folder `tensors`. `patches` is how each of them gets in and out.
+Read the modules in this order: `step_hooks` and `adapter_state` (shared state; its hot half is compiled),
+`steps` (where a step ends), `roots` (forward passes), `backward`, `loss_units`, `evaluations`, `loaders` and
+`batches` (data loading), `stacks`, `fetching` and `paths` (time inside a dataset), `transfers`, `saving`,
+`distributed`, `compilers`, and the folder `tensors`. Each module installs its hooks with `patches`.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.recorder.frameworks.pytorch.compilers import Compilers
 from holter.recorder.frameworks.pytorch.data.batches import Batches
 from holter.recorder.frameworks.pytorch.data.loaders import Loaders
 from holter.recorder.frameworks.pytorch.data.transfers import Transfers
 from holter.recorder.frameworks.pytorch.distributed import Distributed
-from holter.recorder.frameworks.pytorch.patches import Patches, hide
-from holter.recorder.frameworks.pytorch.saving import CheckpointHooks
+from holter.recorder.frameworks.pytorch.patches import Patches
+from holter.recorder.frameworks.pytorch.saving import watch_checkpoints
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
 from holter.recorder.frameworks.pytorch.stepping.backward import Backward
 from holter.recorder.frameworks.pytorch.stepping.evaluations import Evaluations
-from holter.recorder.frameworks.pytorch.stepping.iterations import Iterations
-from holter.recorder.frameworks.pytorch.stepping.listening import watch_phases
 from holter.recorder.frameworks.pytorch.stepping.loop_samples import LoopSampler
 from holter.recorder.frameworks.pytorch.stepping.roots import Roots
 from holter.recorder.frameworks.pytorch.stepping.steps import StepClock
@@ -36,10 +34,10 @@ if TYPE_CHECKING:
 
 
 def attach(session: Session) -> Callable[[], None]:
-    """Record torch for `session`; return what takes every hook out again.
+    """Record torch for `session`; return a function that removes every hook.
 
-    `torch` must be loaded. A part that cannot be attached (a torch that lacks what it hooks) is a
-    fault of its own; the others work.
+    `torch` must be loaded. When a part cannot be attached, because this torch lacks the function that it
+    hooks, the recorder reports a fault and attaches the other parts.
     """
     torch = sys.modules["torch"]
     training, loading = Patches(), Patches()
@@ -50,7 +48,6 @@ def attach(session: Session) -> Callable[[], None]:
     transfers = Transfers(adapter, roots)
     compilers = Compilers(adapter, roots)
     distributed = Distributed(adapter)
-    saving = CheckpointHooks(adapter)
     evaluations = Evaluations(adapter, roots, backward.units)
     tensors = TensorRecorder(adapter, clock, roots, backward)
     clock.on_new_optimizer = roots.discover
@@ -63,31 +60,17 @@ def attach(session: Session) -> Callable[[], None]:
     loaders = Loaders(adapter)
     batches = Batches(adapter, detach_training)
     loaders.before_next = clock.end_stale
-    loaders.next_batch = Iterations(adapter, clock).next_batch
+    loaders.next_batch = clock.next_batch
     loaders.end_unseen_step = roots.end_unseen_step
-
-    def watch_eval(original: Any) -> Any:
-        def eval(self: Any) -> Any:
-            try:
-                roots.on_eval(self)
-            except Exception as error:
-                roots.breaker.fault(error)
-            try:
-                return original(self)
-            except BaseException as error:
-                hide(error)
-                raise
-
-        return eval
 
     parts = {
         "steps": clock.attach,
         "forward": lambda patches: roots.attach(),
-        "eval": lambda patches: patches.wrap(torch.nn.Module, "eval", watch_eval),
+        "eval": lambda patches: patches.before(torch.nn.Module, "eval", roots.on_eval, roots.breaker),
         "backward": backward.attach,
         "evaluation": evaluations.attach,
         "h2d": transfers.attach,
-        "checkpoint": saving.attach,
+        "checkpoint": lambda patches: watch_checkpoints(adapter, patches),
         "communication": distributed.attach,
         "compile": compilers.attach,
         "tensors": tensors.attach,
@@ -114,7 +97,7 @@ def attach(session: Session) -> Callable[[], None]:
 
     adapter.boundary_calls.add(sample)
     adapter.note_device("cpu")
-    session.watch_phases = lambda call: watch_phases(adapter, call)
+    session.watch_phases = adapter.watch_phases
 
     def detach() -> None:
         session.watch_phases = None

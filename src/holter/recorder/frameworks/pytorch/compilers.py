@@ -1,4 +1,4 @@
-"""Records COMPILE spans, and keeps global hooks away from the guards of `torch.compile`."""
+"""Records COMPILE spans, and removes global hooks before `torch.compile` guards on them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder import imports
-from holter.recorder.frameworks.pytorch.patches import hide
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Compilers:
-    """Times torch's compiler. What disturbs it is taken out before the first frame is compiled."""
+    """Times torch's compiler. Removes hooks that disturb it before it compiles the first frame."""
 
     def __init__(self, adapter: AdapterState, roots: Roots) -> None:
         self.adapter = adapter
@@ -26,14 +25,15 @@ class Compilers:
         self._patches: Patches | None = None
 
     def attach(self, patches: Patches) -> None:
-        """Wrap `torch.compile`, through which `Module.compile` goes too."""
+        """Wrap `torch.compile` and `Module.compile`."""
         self._patches = patches
         torch = self.adapter.torch
-        patches.wrap(torch, "compile", self._watch_compile)
-        patches.wrap(torch.nn.Module, "compile", self._watch_module)
-        # Whoever compiles without `torch.compile` is noticed before the first frame is traced.
+        patches.before(torch, "compile", self._before_compile, self.breaker)
+        patches.after(torch, "compile", self._register, self.breaker)
+        patches.after(torch.nn.Module, "compile", lambda _, it, *a, **k: self.roots.on_eval(it), self.breaker)
+        # Other entry points to the compiler import this module before they trace the first frame.
         imports.when_imported("torch._dynamo.callback", self._on_compiler)
-        imports.when_imported("torch.export._trace", self._on_export)
+        imports.when_imported("torch.export._trace", lambda _: setattr(self.adapter, "compiles", True))
         patches.later(self._unregister)
 
     def _prepare(self) -> None:
@@ -47,56 +47,21 @@ class Compilers:
         except Exception as error:
             self.breaker.fault(error)
 
-    def _on_export(self, module: str) -> None:
-        self.adapter.compiles = True
+    def _before_compile(self, *args: Any, **kwargs: Any) -> None:
+        what = args[0] if args else kwargs.get("model")
+        # Only a module's hooks run inside the compiled code. A compiled function may never be called:
+        # libraries decorate functions at import.
+        if isinstance(getattr(what, "__self__", what), self.adapter.torch.nn.Module):
+            self._prepare()
 
-    def _watch_compile(self, original: Any) -> Any:
-        def compile(*args: Any, **kwargs: Any) -> Any:
-            try:
-                what = args[0] if args else kwargs.get("model")
-                # A module's hooks run within what is compiled, those around a function do not. And libraries
-                # decorate functions that nobody calls.
-                if isinstance(getattr(what, "__self__", what), module):
-                    prepare()
-            except Exception as error:
-                breaker.fault(error)
-            try:
-                result = original(*args, **kwargs)
-            except BaseException as error:
-                hide(error)
-                raise
-            try:
-                self._register()
-            except Exception as error:
-                breaker.fault(error)
-            return result
-
-        prepare, breaker, module = self._prepare, self.breaker, self.adapter.torch.nn.Module
-        return compile
-
-    def _watch_module(self, original: Any) -> Any:
-        def compile(self: Any, *args: Any, **kwargs: Any) -> None:
-            try:
-                original(self, *args, **kwargs)
-            except BaseException as error:
-                hide(error)
-                raise
-            try:
-                roots.on_eval(self)
-            except Exception as error:
-                breaker.fault(error)
-
-        roots, breaker = self.roots, self.breaker
-        return compile
-
-    def _register(self) -> None:
-        """Be called when compilations start and end; again after the compiler was reset."""
+    def _register(self, *_: Any, **__: Any) -> None:
+        """Register callbacks for the start and end of compilations, unless they are registered."""
         frames = sys.modules.get("torch._dynamo.eval_frame")
         if frames is not None:
             self.roots.add(frames.OptimizedModule)
         callbacks = sys.modules.get("torch._dynamo.callback")
         handler = getattr(callbacks, "callback_handler", None)
-        if handler is None:  # an older torch does not say when it compiles
+        if handler is None:  # an older torch, without such callbacks
             self._prepare()
         elif self._start not in handler.start_callbacks:
             handler.register_start_callback(self._start)

@@ -1,4 +1,4 @@
-"""Records COMMUNICATION spans: blocking collectives, and the wait of DDP after the backward pass."""
+"""Records COMMUNICATION spans: blocking collectives, and the wait of DDP at the end of a backward pass."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import weakref
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.patches import hide
+from holter.recorder.frameworks.pytorch.patches import followed
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from holter.recorder.frameworks.pytorch.patches import Patches
     from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
 
@@ -39,13 +41,13 @@ COLLECTIVES = (
     "send",
 )
 WATCHED_PARAMETERS = 4
-"""Parameters of a DDP module whose gradients are timed: the first, whose gradients come last."""
+"""Parameters of a DDP module whose gradients are timed: the first ones, whose gradients are ready last."""
 COMMUNICATION = int(Phase.COMMUNICATION)
 NAN = float("nan")
 
 
 class Distributed:
-    """Times what this rank waits for others; which rank it is goes into the journal."""
+    """Times how long this rank waits for other ranks; journals its rank."""
 
     def __init__(self, adapter: AdapterState) -> None:
         self.adapter = adapter
@@ -55,10 +57,10 @@ class Distributed:
         self._wait_name = adapter.session.name("DDP gradients")
         self._gradient_bytes = NAN
         self._codes: dict[tuple[str, str], int] = {}
-        """Of spans of groups other than the one of all ranks, by collective and group."""
+        """Codes of spans of collectives within a process group, by collective and group."""
 
     def attach(self, patches: Patches) -> None:
-        """Wrap collectives under both names that they have, process groups, and DDP."""
+        """Wrap collectives in both modules that export them, process groups, and DDP."""
         distributed = getattr(self.adapter.torch, "distributed", None)
         if distributed is None or not distributed.is_available():
             return
@@ -67,34 +69,21 @@ class Distributed:
             original = getattr(c10d, name, None)
             if original is None:
                 continue
-            watch = self._watch_init if name == "init_process_group" else self._watch_collective
-            ours = watch(original)
+            if name == "init_process_group":
+                ours = followed(original, self._note_rank, self.breaker)
+            else:
+                ours = self._watch_collective(original)
             for owner in (c10d, distributed):
                 if getattr(owner, name, None) is original:
                     patches.replace(owner, name, ours)
         if distributed.is_initialized():
             self._note_rank()
         ddp = self.adapter.torch.nn.parallel.DistributedDataParallel
-        patches.wrap(ddp, "__init__", self._watch_ddp)
-        patches.wrap(ddp, "_sync_buffers", self._timed)
+        patches.after(ddp, "__init__", self._watch_gradients, self.breaker)
+        timed, code = self.adapter.timed, self.adapter.code(Phase.COMMUNICATION, "sync_buffers")
+        patches.wrap(ddp, "_sync_buffers", lambda original: timed(original, code, self.breaker, "waiting"))
 
-    def _watch_init(self, original: Any) -> Any:
-        def init_process_group(*args: Any, **kwargs: Any) -> Any:
-            try:
-                result = original(*args, **kwargs)
-            except BaseException as error:
-                hide(error)
-                raise
-            try:
-                note()
-            except Exception as error:
-                breaker.fault(error)
-            return result
-
-        note, breaker = self._note_rank, self.breaker
-        return init_process_group
-
-    def _note_rank(self) -> None:
+    def _note_rank(self, *_: Any, **__: Any) -> None:
         distributed = self.adapter.torch.distributed
         local = os.environ.get("LOCAL_RANK", "")
         self.adapter.session.journal(
@@ -113,64 +102,46 @@ class Distributed:
         name = original.__name__
         default = self.adapter.code(Phase.COMMUNICATION, name)
 
-        def given(what: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        def argument(what: str, args: tuple[Any, ...], kwargs: Mapping[str, object]) -> Any:
             place = places.get(what, len(args))
             return args[place] if len(args) > place else kwargs.get(what)
 
-        def is_asynchronous(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            return given("async_op", args, kwargs)
+        def is_asynchronous(args: tuple[Any, ...], kwargs: Mapping[str, object]) -> Any:
+            return argument("async_op", args, kwargs)
 
-        def size(args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
+        def size(args: tuple[Any, ...], kwargs: Mapping[str, object]) -> float:
             return max(map(_bytes, (*args, *kwargs.values())), default=0) or NAN
 
-        def choose(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
-            group = given("group", args, kwargs)
+        def choose(args: tuple[Any, ...], kwargs: Mapping[str, object]) -> int:
+            group = argument("group", args, kwargs)
             return default if group is None else self._code(name, group, default)
 
         return self.adapter.timed(original, default, self.breaker, "waiting", size, is_asynchronous, choose)
 
     def _code(self, name: str, group: Any, default: int) -> int:
-        """Return what begins a span of a collective of some ranks; those of a group are journaled once."""
+        """Return the code of a collective within a group; journal the ranks of a new group."""
         c10d = self.adapter.torch.distributed.distributed_c10d
         if group is c10d.GroupMember.WORLD:
             return default
-        called = str(getattr(group, "group_name", id(group)))
-        code = self._codes.get((name, called))
+        group_name = str(getattr(group, "group_name", id(group)))
+        code = self._codes.get((name, group_name))
         if code is None:
-            if not any(known == called for _, known in self._codes):
+            if not any(known == group_name for _, known in self._codes):
                 ranks = c10d.get_process_group_ranks(group)
-                self.adapter.session.journal("process_group", {"name": called, "ranks": ranks})
-            code = self._codes[name, called] = self.adapter.code(Phase.COMMUNICATION, f"{name} in {called}")
+                self.adapter.session.journal("process_group", {"name": group_name, "ranks": ranks})
+            code = self.adapter.code(Phase.COMMUNICATION, f"{name} in {group_name}")
+            self._codes[name, group_name] = code
         return code
-
-    def _timed(self, original: Any) -> Any:
-        code = self.adapter.code(Phase.COMMUNICATION, original.__name__.lstrip("_"))
-        return self.adapter.timed(original, code, self.breaker, "waiting")
 
     # -- DDP
 
-    def _watch_ddp(self, original: Any) -> Any:
-        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            try:
-                original(self, *args, **kwargs)
-            except BaseException as error:
-                hide(error)
-                raise
-            try:
-                watch(self)
-            except Exception as error:
-                breaker.fault(error)
+    def _watch_gradients(self, result: None, ddp: Any, *_: Any, **__: Any) -> None:
+        """Note the time at which the last local gradients are ready.
 
-        watch, breaker = self._watch_gradients, self.breaker
-        return __init__
-
-    def _watch_gradients(self, ddp: Any) -> None:
-        """Note when the gradients that are ready last are ready.
-
-        These hooks sit on parameters, but neither a copy nor a pickle of a parameter takes them along.
+        The hooks are on parameters, but copies and pickles of a parameter do not contain them.
         """
         self._ddp = weakref.ref(ddp)
-        if self._end_backward not in self.adapter.before_end:  # nobody else pays for it
+        if self._end_backward not in self.adapter.before_end:
             self.adapter.before_end.append(self._end_backward)
         trained = [p for p in ddp.module.parameters() if p.requires_grad]
         self._gradient_bytes = float(sum(map(_bytes, trained)))
@@ -181,7 +152,7 @@ class Distributed:
         self._last_gradient = perf_counter_ns()
 
     def _end_backward(self, began: int) -> None:
-        """Write, inside the backward span, how long it went on after the last local gradient."""
+        """Write how long the backward pass continued after the last local gradient."""
         last, self._last_gradient = self._last_gradient, 0
         ddp = self._ddp() if self._ddp is not None else None
         if ddp is None or last < began or not ddp.require_backward_grad_sync:

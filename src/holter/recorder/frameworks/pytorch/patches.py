@@ -10,13 +10,16 @@ from holter.recorder.failure import PASSED_OVER
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holter.recorder.guard import CircuitBreaker
+
 _ABSENT = object()
 
 
 def passed_over(ours: Callable[..., Any]) -> Callable[..., Any]:
-    """Let `warnings` pass over the frames of a wrapper: they name the line that they would name without us.
+    """Make `warnings` skip the frames of a wrapper, so that a warning names the same line as without it.
 
-    With `stacklevel`, Python counts no frame of its import system, which it knows by two words in the file.
+    For `stacklevel`, Python skips the frames of its import system, which it recognizes by two words in the
+    file name.
     """
     code = ours.__code__
     if not code.co_filename.endswith(PASSED_OVER):
@@ -25,33 +28,82 @@ def passed_over(ours: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def hide(error: BaseException) -> None:
-    """Take the frame that has just caught `error`, a wrapper that raises it again, out of its traceback.
+    """Remove the calling frame, a wrapper that raises `error` again, from the traceback of `error`.
 
-    Python 3.10 keeps what a bare `raise` goes on with apart, so there only `clear` helps.
+    Python 3.10 stores the traceback of a bare `raise` elsewhere, so there only `failure.clear` helps.
     """
     if error.__traceback__ is not None:
         error.__traceback__ = error.__traceback__.tb_next
 
 
+def preceded(
+    original: Callable[..., Any], call: Callable[..., object], breaker: CircuitBreaker
+) -> Callable[..., Any]:
+    """Wrap `original` so that `call` runs before it with the same arguments; `breaker` counts its faults."""
+
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        if breaker.on:
+            try:
+                call(*args, **kwargs)
+            except Exception as error:
+                breaker.fault(error)
+        try:
+            return original(*args, **kwargs)
+        except BaseException as error:
+            hide(error)
+            raise
+
+    return wrapper
+
+
+def followed(
+    original: Callable[..., Any], call: Callable[..., object], breaker: CircuitBreaker
+) -> Callable[..., Any]:
+    """Wrap `original` so that `call` runs after it with the result and the arguments."""
+
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        try:
+            result = original(*args, **kwargs)
+        except BaseException as error:
+            hide(error)
+            raise
+        if breaker.on:
+            try:
+                call(result, *args, **kwargs)
+            except Exception as error:
+                breaker.fault(error)
+        return result
+
+    return wrapper
+
+
 class Patches:
-    """Attributes that were replaced, in order, so that they can be put back."""
+    """Attributes that were replaced, in order, so that they can be restored."""
 
     def __init__(self) -> None:
         self._undo: list[Callable[[], None]] = []
 
     def wrap(self, owner: Any, name: str, make: Callable[[Any], Callable[..., Any]]) -> bool:
-        """Put `make(original)` in the place of `owner.name`; return False when there is no such thing."""
+        """Replace `owner.name` by `make(original)`; return False when the attribute does not exist."""
         original = getattr(owner, name, None)
         if original is None:
             return False
         self.replace(owner, name, make(original))
         return True
 
-    def replace(self, owner: Any, name: str, ours: Callable[..., Any]) -> None:
-        """Put `ours` in the place of the function `owner.name`.
+    def before(self, owner: Any, name: str, call: Callable[..., object], breaker: CircuitBreaker) -> None:
+        """Run `call` before each call of `owner.name`; see `preceded`."""
+        self.wrap(owner, name, lambda original: preceded(original, call, breaker))
 
-        The replacement looks like the original (name, module, documentation, signature), so that
-        what is pickled by name, such as a process's target, is found under the same name elsewhere.
+    def after(self, owner: Any, name: str, call: Callable[..., object], breaker: CircuitBreaker) -> None:
+        """Run `call` after each call of `owner.name`; see `followed`."""
+        self.wrap(owner, name, lambda original: followed(original, call, breaker))
+
+    def replace(self, owner: Any, name: str, ours: Callable[..., Any]) -> None:
+        """Replace the function `owner.name` by `ours`.
+
+        The replacement has the original's name, module, documentation and signature, so that another process
+        can unpickle it by name.
         """
         original = getattr(owner, name)
         before = vars(owner).get(name, _ABSENT)
@@ -59,7 +111,7 @@ class Patches:
         setattr(owner, name, ours)
 
         def undo() -> None:
-            # Somebody may have wrapped ours since; then it stays, and passes calls through.
+            # Another library may have wrapped ours since. Ours then stays and passes calls through.
             if vars(owner).get(name) is not ours:
                 return
             if before is _ABSENT:
@@ -70,10 +122,10 @@ class Patches:
         self._undo.append(undo)
 
     def later(self, undo: Callable[[], None]) -> None:
-        """Run `undo` when everything is taken out."""
+        """Run `undo` when everything is restored."""
         self._undo.append(undo)
 
     def undo(self) -> None:
-        """Put everything back, the newest first."""
+        """Restore everything, the newest first."""
         while self._undo:
             self._undo.pop()()

@@ -1,9 +1,10 @@
-"""Records CHECKPOINT spans: calls that write the state of a training to storage."""
+"""Records CHECKPOINT spans: calls that write the state of a training to a file."""
 
 from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder import imports
@@ -11,7 +12,7 @@ from holter.recorder.frameworks.pytorch.stepping.adapter_state import NAN
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Mapping
 
     from holter.recorder.frameworks.pytorch.patches import Patches
     from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
@@ -20,37 +21,35 @@ LATER = {
     "torch.distributed.checkpoint": ("save", "save_state_dict"),
     "safetensors.torch": ("save_file", "save_model"),
 }
-"""Modules that `import torch` does not load: what in them writes a checkpoint."""
+"""Modules that `import torch` does not load → their functions that write a checkpoint."""
 
 
-class CheckpointHooks:
-    """Times checkpoints; their size is that of the file or folder which was written, when there is one."""
+def watch_checkpoints(adapter: AdapterState, patches: Patches) -> None:
+    """Time `torch.save` now, and other functions when the script imports their modules.
 
-    def __init__(self, adapter: AdapterState) -> None:
-        self.adapter = adapter
-        self.breaker = adapter.breaker("checkpoint")
+    The size of a checkpoint is the size of the file or folder that it wrote.
+    """
+    breaker = adapter.breaker("checkpoint")
 
-    def attach(self, patches: Patches) -> None:
-        """Wrap `torch.save` now, and the others when the script imports them."""
-        patches.wrap(self.adapter.torch, "save", self._watch("torch.save"))
-        for module, names in LATER.items():
+    def watch(owner: Any, module: str, names: tuple[str, ...]) -> None:
+        for name in names:
+            code = adapter.code(Phase.CHECKPOINT, f"{module}.{name}")
+            timed = partial(adapter.timed, code=code, breaker=breaker, flag="saving", value=_size_written)
+            patches.wrap(owner, name, timed)
 
-            def wrap(module: str, names: tuple[str, ...] = names) -> None:
-                try:
-                    for name in names:
-                        patches.wrap(sys.modules[module], name, self._watch(f"{module}.{name}"))
-                except Exception as error:
-                    self.breaker.fault(error)
+    def watch_imported(module: str) -> None:
+        try:
+            watch(sys.modules[module], module, LATER[module])
+        except Exception as error:
+            breaker.fault(error)
 
-            imports.when_imported(module, wrap)
-
-    def _watch(self, title: str) -> Callable[[Any], Any]:
-        code = self.adapter.code(Phase.CHECKPOINT, title)
-        return lambda original: self.adapter.timed(original, code, self.breaker, "saving", _size_written)
+    watch(adapter.torch, "torch", ("save",))
+    for module in LATER:
+        imports.when_imported(module, watch_imported)
 
 
-def _size_written(args: tuple[Any, ...], kwargs: dict[str, Any]) -> float:
-    """Return the bytes in the file or folder that one of the arguments names; NaN when none does."""
+def _size_written(args: tuple[Any, ...], kwargs: Mapping[str, object]) -> float:
+    """Return the size in bytes of the file or folder that an argument names; NaN without one."""
     for value in (*args, *kwargs.values()):
         if not isinstance(value, (str, os.PathLike)):
             continue

@@ -1,4 +1,4 @@
-"""Times how a batch is built (fetch, collate, stack samples) in the process that runs the dataset."""
+"""Times the building of batches (fetch, collate, stack samples) in the process that runs the dataset."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from holter.recorder.frameworks.pytorch.stepping.step_hooks import ThreadState
 
 WORTH = 5
-"""In the training process: one part in this many of its time must go into batches for a closer look.
+"""Fetches in the training process are recorded if they take more than one part in `WORTH` of its time.
 
-Below that no verdict asks what a batch is made of, while marks and looks would be dear for short steps.
+Below that share no verdict needs them, and records and stack samples would be expensive for short steps.
 """
 WORTH_NS = 500_000_000
 WORTH_FETCHES = 20
-"""How often that is found out anew: after so long, and so many fetches."""
+"""Time and number of fetches after which the share is computed again."""
 UNTIMED = 15
-"""Fetches that pass unseen after each that is timed, while they are not worth a closer look."""
+"""Fetches skipped after each timed one, while fetches are not recorded."""
 THINNED = 6
-"""The same while they are, but so short that recording each would be dear; no multiple of usual periods."""
+"""Fetches skipped after each recorded one, while fetches are short; no multiple of usual periods."""
 
 
 class Batches:
-    """Times the building of batches: by a loader's worker, or by the training process when it has none."""
+    """Times the building of batches in a worker of a loader, or in the training process without workers."""
 
     def __init__(self, adapter: AdapterState, become_worker: Callable[[], None]) -> None:
         self.adapter = adapter
@@ -46,19 +46,19 @@ class Batches:
         self._is_worker = False
         self._worth = True
         self._judged = self._began = self._spent = 0
-        # The first steps of a training take long for reasons of their own: nothing is judged by them.
+        # The first steps of a training are slow for other reasons, so they do not count.
         self._awaited = WORTH_FETCHES
         self.unseen = 0
-        """Fetches yet to pass unseen."""
+        """Fetches to skip."""
         self._stands_for = 1
-        """Fetches that the next timed one speaks for, itself and those unseen before it."""
+        """Fetches that the next timed one represents: itself and the skipped ones before it."""
         self._fetch_code = 0
         self._fetch_codes: tuple[Any, ...] = ()
 
     def attach(self, patches: Patches) -> None:
         """Wrap the fetchers of batches and the workers' main function."""
         inner = self.adapter.torch.utils.data._utils
-        patches.wrap(inner.fetch._BaseDatasetFetcher, "__init__", self._watch_fetcher)
+        patches.after(inner.fetch._BaseDatasetFetcher, "__init__", self._wrap_collate, self.fetches)
         for fetcher in (inner.fetch._MapDatasetFetcher, inner.fetch._IterableDatasetFetcher):
             self._fetch_codes += (fetcher.fetch.__code__,)
             patches.wrap(fetcher, "fetch", self._watch_fetch)
@@ -71,21 +71,8 @@ class Batches:
             self.sampler.stop()
             self.sampler = None
 
-    def _watch_fetcher(self, original: Any) -> Any:
-        watch, breaker = self._watch_collate, self.fetches
-
-        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            try:
-                original(self, *args, **kwargs)
-            except BaseException as error:
-                hide(error)
-                raise
-            try:
-                self.collate_fn = watch(self.collate_fn)
-            except Exception as error:
-                breaker.fault(error)
-
-        return __init__
+    def _wrap_collate(self, result: None, fetcher: Any, *_: Any, **__: Any) -> None:
+        fetcher.collate_fn = self._watch_collate(fetcher.collate_fn)
 
     def _watch_collate(self, original: Any) -> Any:
         states, fetching, breaker = self.adapter.states, self.fetching, self.fetches
@@ -163,7 +150,7 @@ class Batches:
         return fetch
 
     def _begin_fetch(self, state: ThreadState) -> int:
-        """Begin a span and return its code, or time the fetch only and return -1."""
+        """Begin a span and return its code; return -1 if the fetch is only timed."""
         self._began = now = perf_counter_ns()
         if not self._is_worker:
             self._awaited -= 1
@@ -219,12 +206,12 @@ class Batches:
         return _worker_loop
 
     def _enter_worker(self, worker_id: int) -> None:
-        """This process is a worker from here on: of all that trains, nothing is watched any more."""
+        """Become a worker: remove all hooks of the training."""
         session = self.adapter.session
         self._is_worker = True
         parent, _, index = os.environ.pop(ENV_LOADER, "").rpartition(":")
         if index:
-            # So that the stages of one loader are not taken for another's.
+            # The name tells the loaders apart.
             self._fetch_code = self.adapter.code(Phase.FETCH, f"loader {index}")
         session.become_worker(worker_id, parent or None)
         self._become_worker()

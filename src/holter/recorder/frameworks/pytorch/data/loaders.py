@@ -1,4 +1,4 @@
-"""Records data loading in the training process: loaders, their iterators, the wait for a batch."""
+"""Records data loading in the training process: loaders, their iterators, and waits for batches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from holter.recorder.frameworks.pytorch.stepping.step_hooks import ThreadState
 
 ENV_LOADER = "HOLTER_LOADER"
-"""While a loader starts its workers: key of this process, colon, index of the loader."""
+"""Set while a loader starts its workers: key of this process, colon, index of the loader."""
 
 
 class Loaders:
@@ -30,7 +30,7 @@ class Loaders:
         self.before_next: Callable[[], None] = lambda: None
         """Forgets an optimizer step that raised."""
         self.next_batch: Callable[[Any], None] = lambda iterator: None
-        """Called before a batch is asked for, where not one optimizer alone ends the steps."""
+        """Called before a request for a batch, unless a single optimizer ends the steps."""
         self.end_unseen_step: Callable[[], None] = lambda: None
         self._loaders: dict[int, tuple[weakref.ref[Any], int]] = {}
         self._count = 0
@@ -42,11 +42,11 @@ class Loaders:
         """Wrap loaders and their iterators."""
         iterators = self.adapter.torch.utils.data.dataloader
         patches.wrap(iterators.DataLoader, "__iter__", self._watch_start)
-        patches.wrap(iterators._BaseDataLoaderIter, "__init__", self._watch_iterator)
+        patches.before(iterators._BaseDataLoaderIter, "__init__", self._number_iterator, self.waits)
         patches.wrap(iterators._BaseDataLoaderIter, "__next__", self._watch_next)
 
     def index(self, loader: Any) -> int:
-        """Return the number of a loader in its process; note what it is when it is new."""
+        """Return the number of a loader in its process; journal a new loader."""
         known = self._loaders.get(id(loader))
         if known is not None and known[0]() is loader:
             return known[1]
@@ -116,21 +116,8 @@ class Loaders:
         if index >= 0:
             state.end_of(self._start_code, float(index))
 
-    def _watch_iterator(self, original: Any) -> Any:
-        number, breaker = self.index, self.waits
-
-        def __init__(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            try:
-                self._holter_loader = float(number(loader))
-            except Exception as error:
-                breaker.fault(error)
-            try:
-                original(self, loader, *args, **kwargs)
-            except BaseException as error:
-                hide(error)
-                raise
-
-        return __init__
+    def _number_iterator(self, iterator: Any, loader: Any, *_: Any, **__: Any) -> None:
+        iterator._holter_loader = float(self.index(loader))
 
     def _watch_next(self, original: Any) -> Any:
         states, breaker = self.adapter.states, self.waits
@@ -145,7 +132,7 @@ class Loaders:
                 begun = breaker.on and begins()
                 return original(self)
             except StopIteration:
-                states.current.seen = True  # what comes next sees no batch of this loader
+                states.current.seen = True  # the next span belongs to no batch of this loader
                 raise
             except BaseException as error:
                 if begun:
@@ -170,7 +157,7 @@ class Loaders:
         if state.loading:
             return False
         state.before_next = state.forward
-        state.loading = state.forward = True  # models that a dataset calls are not the one that trains
+        state.loading = state.forward = True  # a dataset may call models, which are not the trained one
         state.asked = False
         try:
             if state.optimizers:
@@ -196,7 +183,7 @@ class Loaders:
 
 
 def _batches(loader: Any) -> int | None:
-    """Return how many batches an epoch has, where the loader knows; a stream has no length."""
+    """Return the number of batches of an epoch; None for a loader without length."""
     try:
         return len(loader)
     except Exception:

@@ -1,4 +1,4 @@
-"""Formats a stack: the frames below the fetch of a batch, outermost first, joined by `;`."""
+"""Names stacks: the frames below the fetch of a batch, outermost first, joined by `;`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from types import CodeType, FrameType
 
     from holter.recorder.session import Session
@@ -19,18 +18,18 @@ _TOO_MANY = "(other)"
 
 
 class Paths:
-    """Names of stacks: frames below the fetch of a batch, outermost first, joined by `;`."""
+    """The names of stacks."""
 
     def __init__(self, session: Session, fetch_codes: tuple[CodeType, ...]) -> None:
         self._session = session
         self._fetch_codes = fetch_codes
-        # By identity, since comparing code objects reads all of them; they are kept alive, so ids are theirs.
+        # By id: a comparison of code objects reads all of them. They stay alive, so their ids stay valid.
         self._known: dict[tuple[int, ...], tuple[list[CodeType], int]] = {}
         self.count = 0
-        """Paths named so far."""
+        """Number of named stacks."""
 
     def name(self, frame: FrameType | None) -> int:
-        """Return the name id of the stack whose innermost frame this is; 0 when it is in no fetch."""
+        """Return the name id of the stack with this innermost frame; 0 outside of a fetch."""
         codes: list[CodeType] = []
         line = 0
         top = frame
@@ -49,7 +48,7 @@ class Paths:
         if not kept:
             return 0
         if len(kept) == 1 and top is not None:
-            # The dataset's own code: its lines are told apart.
+            # A function of the dataset itself: the name contains the line.
             while top is not None and top.f_code is not kept[0]:
                 top = top.f_back
             line = 0 if top is None else top.f_lineno or 0
@@ -59,19 +58,20 @@ class Paths:
             if self.count >= MAX_PATHS:
                 return self._session.name(_TOO_MANY)
             self.count += 1
-            known = self._known[key] = (kept, self._session.name(_text(kept, line)))
+            text = ";".join(frame_text(code, line or code.co_firstlineno) for code in kept)
+            known = self._known[key] = (kept, self._session.name(text))
         return known[1]
 
 
 def _worth_naming(codes: list[CodeType]) -> list[CodeType]:
-    """Leave out wrapping datasets in front, the plumbing of module calls, and what is too deep."""
+    """Remove wrapping datasets, frames of module calls and of the recorder, and frames in the middle."""
     kept = [code for code in codes if not code.co_filename.endswith(_PLUMBING)]
     kept = [code for code in kept if not code.co_filename.startswith(_OURS)]
     first = next((i for i, code in enumerate(kept) if _WRAPPING not in code.co_filename), None)
     kept = kept[-1:] if first is None else kept[first:]
     excess = len(kept) - MAX_FRAMES
     if excess > 0:
-        # From the middle, libraries' frames first: both ends and the user's own say most.
+        # Remove frames of libraries first, from the middle: both ends and the user's frames are informative.
         middle = range(1, len(kept) - 1)
         dropped = sorted(middle, key=lambda i: (not is_library(kept[i]), abs(i - len(kept) / 2)))[:excess]
         kept = [code for i, code in enumerate(kept) if i not in dropped]
@@ -89,13 +89,9 @@ def is_library(code: CodeType) -> bool:
     return "site-packages" in name or name.startswith((sys.prefix, sys.base_prefix, "<frozen"))
 
 
-def _text(codes: Iterable[CodeType], line: int) -> str:
-    return ";".join(frame_text(code, line or code.co_firstlineno) for code in codes)
-
-
 def frame_text(code: CodeType, line: int) -> str:
     """Return a frame as `name (file:line)`, without the separator of frames."""
-    name: Any = getattr(code, "co_qualname", code.co_name)  # Python 3.10 knows the bare name only
+    name: Any = getattr(code, "co_qualname", code.co_name)  # Python 3.10 has only the bare name
     return f"{name} ({_short(code.co_filename)}:{line})".replace(";", ",").replace("<locals>.", "")
 
 

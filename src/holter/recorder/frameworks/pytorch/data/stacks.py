@@ -1,7 +1,7 @@
-"""Samples the stack of the thread that builds batches, from a slow sampler thread.
+"""Samples the stack of the thread that builds batches, from a sampler thread with a low rate.
 
-It works for any dataset, sees Python frames only, and pays for itself: it runs at a low rate that falls
-further where a look is dear, and sleeps while no batch is being built.
+It works for any dataset and sees Python frames only. Its rate falls where a sample is expensive. It
+sleeps while no batch is being built.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 INTERVAL_S = 0.02
 COST_SHARE = 200
-"""A look may cost one part in this many of the time between looks."""
+"""A sample may cost one part in this many of the time between samples."""
 MAX_PATIENCE = 8.0
-"""By how much looks become rarer where few batches are being built when it comes to look."""
+"""Largest factor on the interval, where samples rarely find a batch being built."""
 IDLE_S = 1.0
 SWITCH_S = 0.0002
 """Switch interval of Python while batches are built."""
 ON_TIME_NS = 250_000
-"""A look that comes later than this after its time came when the dataset let it."""
+"""A sample that is later than this came when the dataset released the lock."""
 _STACK = int(Phase.STACK)
 
 
@@ -49,17 +49,17 @@ class StackSampler:
         self._awake = threading.Event()
         self._stopped = False
         self._switch = SwitchInterval(SWITCH_S)
-        # Not the module's generator: its state belongs to the user.
+        # Not the global generator: its state belongs to the script.
         self._random = random.Random(self.pid)  # noqa: S311
         threading.Thread(target=self._run, name="holter-stacks", daemon=True).start()
 
     def wake(self) -> None:
-        """Batches are being built again."""
+        """Sample again, because batches are being built."""
         self.asleep = False
         self._awake.set()
 
     def stop(self) -> None:
-        """End the thread, soon."""
+        """Make the thread end soon."""
         self._stopped = True
         self._awake.set()
 
@@ -71,7 +71,7 @@ class StackSampler:
         last = 0
         patience = 1.0
         self._switch.shorten()
-        # Random intervals, so that no rhythm of the dataset hides from us.
+        # Random intervals, so that samples do not follow a rhythm of the dataset.
         while not self._stopped and breaker.on:
             pause = interval * patience * (0.5 + self._random.random())
             soon = perf_counter_ns() + int(pause * 1e9) + ON_TIME_NS
@@ -98,7 +98,7 @@ class StackSampler:
                     last, looked = name, now
                     ledger.add(*fetching.totals(now))
                     self._write(name, now, ledger.draw(computes))
-                if self._paths.count == known:  # naming a new path is dear, but does not recur
+                if self._paths.count == known:  # a new name is expensive, but only once
                     cost = (thread_time_ns() - cpu) / 1e9
                     interval = max(INTERVAL_S, 0.7 * interval + 0.3 * cost * COST_SHARE)
             except Exception as error:

@@ -17,16 +17,15 @@ H2D = int(Phase.H2D)
 
 
 class Transfers:
-    """Times host-to-device copies as the host sees them: an asynchronous one is short here."""
+    """Times host-to-device copies on the host, where an asynchronous copy is short."""
 
     def __init__(self, adapter: AdapterState, roots: Roots) -> None:
         self.adapter = adapter
         self.roots = roots
         self.breaker = adapter.breaker("h2d")
-        self._names: dict[str, int] = {}
 
     def attach(self, patches: Patches) -> None:
-        """Wrap the ways a tensor or a module goes to a device."""
+        """Wrap the methods that move a tensor or a module to a device."""
         torch = self.adapter.torch
         for name in ("to", "cuda"):
             patches.wrap(torch.Tensor, name, self._watch_tensor)
@@ -37,7 +36,7 @@ class Transfers:
         observed, write = self.adapter.torch.overrides.has_torch_function_unary, self._write
 
         def move(self: Any, *args: Any, **kwargs: Any) -> Any:
-            # A subclass, or a mode that watches functions, would see us ask where the tensor is.
+            # A subclass, or a mode that watches functions, would see the read of `is_cpu`.
             if is_compiling():
                 return original(self, *args, **kwargs)
             watched = not (observed(self) or not self.is_cpu or states.current.moving)
@@ -61,14 +60,8 @@ class Transfers:
             return
         now = perf_counter_ns()
         size = result.numel() * result.element_size()
-        name = self._name(result.device.type)
+        name = self.adapter.session.name(result.device.type)
         self.adapter.states.current.add(H2D, name, begin, now - begin, float(size))
-
-    def _name(self, device: str) -> int:
-        name = self._names.get(device)
-        if name is None:
-            name = self._names[device] = self.adapter.session.name(device)
-        return name
 
     def _watch_module(self, original: Any) -> Any:
         states, is_compiling, breaker = self.adapter.states, self.adapter.is_compiling, self.breaker
@@ -83,7 +76,7 @@ class Transfers:
                 except BaseException as error:
                     hide(error)
                     raise
-            state.moving = True  # one span for the whole module, not one for each parameter
+            state.moving = True  # one span for the module, not one for each parameter
             before = next(self.parameters(), None)
             from_host = before is not None and before.device.type == "cpu"
             begin = perf_counter_ns()
@@ -110,5 +103,5 @@ class Transfers:
             return
         self.adapter.note_device(after.device.type)
         size = sum(p.numel() * p.element_size() for p in module.parameters())
-        name = self._name(f"{type(module).__qualname__} to {after.device.type}")
+        name = self.adapter.session.name(f"{type(module).__qualname__} to {after.device.type}")
         self.adapter.states.current.add(H2D, name, begin, now - begin, float(size))

@@ -17,19 +17,25 @@ from holter.recorder.frameworks.pytorch.stepping.step_hooks import (
 from holter.schema.phases import Mode, Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
     from types import ModuleType
 
     from holter.recorder.guard import CircuitBreaker
     from holter.recorder.session import Session
 
 NAN = float("nan")
-# Plain integers: an enumeration's members cost a lookup and slower arithmetic in every mark.
+# Plain integers: members of an enumeration cost a lookup and slower arithmetic in each record.
 TRAIN, EVAL, PREDICT = int(Mode.TRAIN), int(Mode.EVAL), int(Mode.PREDICT)
 GC = int(Phase.GC)
 PAUSE_NS = 1_000_000
-"""A garbage collection shorter than this is not worth a record."""
+"""Shorter garbage collections are not recorded."""
 _MAX_PAUSES = 1000
+LR_EVERY = 100
+"""Steps after which an unchanged learning rate is recorded again."""
+_PARTS = {
+    int(phase): phase.name.lower()
+    for phase in (Phase.DATA_LOADING, Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.CHECKPOINT)
+}
 
 
 class AdapterState(FastStepHooks):
@@ -45,7 +51,7 @@ class AdapterState(FastStepHooks):
             getattr(torch, "compiler", None), "is_compiling", lambda: False
         )
         self.compiles = False
-        """A compiler or an export was at work: hot paths ask `is_compiling`, which is dear, from then on."""
+        """Whether a compiler or an export has run. Only then hot paths call the expensive `is_compiling`."""
         self.before_step = self.after_step = None
         self.inner_steps = self.sole = self.sole_code = self.rate_left = 0
         self.sole_type = self.rate = self.on_forward = None
@@ -57,8 +63,9 @@ class AdapterState(FastStepHooks):
         self.before_end = []
         self.model_codes = {}
         self.on_eval_loss: Callable[[Any], None] | None = None
-        """Called with each of them."""
+        """Called with each loss that a function computes during an evaluation."""
         self._device = ""
+        self._rate: float | None = None
         self._pause_begin = 0
         self._gc_code = self.code(Phase.GC, "gc")
         self.wake_at = NEVER
@@ -67,8 +74,20 @@ class AdapterState(FastStepHooks):
         self.pauses = []
 
     def code(self, phase: Phase, name: str) -> int:
-        """Return what `ThreadSpool.begin` takes for spans of `phase` called `name`."""
+        """Return the code of spans of `phase` called `name`, the argument of `ThreadSpool.begin`."""
         return self.session.name(name) << 8 | int(phase)
+
+    def scalers(self, method: str) -> Iterator[Any]:
+        """Yield the classes of gradient scalers that define `method`.
+
+        Before torch 2.3 the CUDA scaler defined it; since then it inherits it.
+        """
+        for path in ("amp.GradScaler", "cuda.amp.GradScaler"):
+            owner: Any = self.torch
+            for part in path.split("."):
+                owner = getattr(owner, part, None)
+            if owner is not None and method in vars(owner):
+                yield owner
 
     def timed(
         self,
@@ -76,20 +95,20 @@ class AdapterState(FastStepHooks):
         code: int,
         breaker: CircuitBreaker,
         flag: str,
-        value: Callable[[tuple[Any, ...], dict[str, Any]], float] | None = None,
-        unless: Callable[[tuple[Any, ...], dict[str, Any]], Any] | None = None,
-        choose: Callable[[tuple[Any, ...], dict[str, Any]], int] | None = None,
+        value: Callable[[tuple[Any, ...], Mapping[str, object]], float] | None = None,
+        unless: Callable[[tuple[Any, ...], Mapping[str, object]], Any] | None = None,
+        choose: Callable[[tuple[Any, ...], Mapping[str, object]], int] | None = None,
     ) -> Callable[..., Any]:
-        """Return `original` within a span. For what is rare; hot paths are written out where they are.
+        """Wrap `original` in a span. For rare calls; hot paths have their own wrappers.
 
         Args:
             original: The framework's function.
             code: The argument of `ThreadSpool.begin`.
-            breaker: Counts faults of ours.
-            flag: Attribute of `ThreadState` that is set meanwhile: of nested calls the outermost is timed.
-            value: Gives the span's value, from the arguments, once the call has returned.
-            unless: Whether a call with these arguments is not timed.
-            choose: Gives another code for a call, from the arguments.
+            breaker: Counts faults of the recorder.
+            flag: Attribute of `ThreadState` that is true during the call, so that nested calls are not timed.
+            value: Computes the span's value from the arguments, after the call has returned.
+            unless: Returns whether a call with these arguments is not timed.
+            choose: Returns another code for a call with these arguments.
         """
         states, is_compiling = self.states, self.is_compiling
 
@@ -131,18 +150,34 @@ class AdapterState(FastStepHooks):
         return wrapper
 
     def breaker(self, what: str) -> CircuitBreaker:
-        """Return the switch and fault counter of one thing that is recorded."""
+        """Return the circuit breaker of one part of the adapter."""
         return self.session.breaker(f"pytorch.{what}")
 
     def note_device(self, kind: str) -> None:
-        """Note the kind of device that trains, as far as it shows: asking torch for one would start it."""
+        """Journal the kind of device that trains, as seen in use: asking torch would initialize it."""
         if kind != self._device:
             self._device = kind
             version = str(self.torch.__version__)
             self.session.journal("framework", {"name": "pytorch", "version": version, "device": kind})
 
+    def note_rate(self, optimizer: Any) -> None:
+        """Record the learning rate of the first group if it changed, and once in `LR_EVERY` steps."""
+        groups = optimizer.param_groups
+        rate = groups[0].get("lr") if groups else None
+        self.rate_left -= 1
+        if rate is self.rate and rate is not None and self.rate_left >= 0:
+            return
+        if rate is None or not (isinstance(rate, (int, float)) or getattr(rate, "is_cpu", False)):
+            return  # a rate on a device: reading it would wait for the device
+        self.rate = rate if type(rate) is float else None  # a tensor may change in place
+        value = float(rate)
+        if value != self._rate or self.rate_left < 0:
+            self._rate, self.rate_left = value, LR_EVERY - 1
+            if "lr" not in self.logged_names:
+                self.session.scalar("lr", value)
+
     def plain_boundary(self) -> bool:
-        """Whether nothing but the next step comes with the boundary of this one."""
+        """Whether the end of this step only begins the next one."""
         session = self.session
         return not (
             self.backward_open
@@ -154,7 +189,7 @@ class AdapterState(FastStepHooks):
         )
 
     def boundary(self, mode: int = TRAIN, now: int | None = None) -> None:
-        """End the step; inside a backward pass, at that pass's end."""
+        """End the step; inside a backward pass, do so at the end of that pass."""
         if self.backward_open:
             self.deferred = lambda: self.boundary(mode)
             return
@@ -170,10 +205,44 @@ class AdapterState(FastStepHooks):
             self.wake()
         session.boundary(now, mode)
 
+    def watch_phases(self, call: Callable[[str, bool, int | None], None]) -> Callable[[], None]:
+        """Call `call(part, begins, mode)` at each begin and end of a part of a step on the calling thread.
+
+        `mode` is known only at the end of a forward pass. An exception in `call` is a fault of the recorder.
+
+        Returns:
+            A function that ends this and restores everything.
+        """
+        state, breaker = self.states.current, self.breaker("phases")
+        plain_begin, plain_end_of = state.begin, state.end_of
+
+        def report(code: int, begins: bool, mode: int | None) -> None:
+            part = _PARTS.get(code & 255)
+            if part is not None and breaker.on:
+                try:
+                    call(part, begins, mode)
+                except Exception as error:
+                    breaker.fault(error)
+
+        def begin(code: int) -> int:
+            now = plain_begin(code)
+            report(code, True, None)
+            return now
+
+        def end_of(code: int, value: float = NAN, mode: int | None = None) -> int:
+            report(code, False, mode)
+            return plain_end_of(code, value, mode)
+
+        def undo() -> None:
+            state.begin, state.end_of, state.heard = plain_begin, plain_end_of, False
+
+        state.begin, state.end_of, state.heard = begin, end_of, True
+        return undo
+
     def watch_pauses(self) -> Callable[[], None]:
-        """Record pauses of the garbage collector from now on; return what ends that."""
+        """Record pauses of the garbage collector from now on; return a function that stops it."""
         gc.callbacks.append(self._on_gc)
-        # A forked worker would write its parent's pauses once more.
+        # Otherwise a forked worker writes its parent's pauses again.
         os.register_at_fork(after_in_child=lambda: self.pauses.clear())
 
         def stop() -> None:
@@ -182,12 +251,12 @@ class AdapterState(FastStepHooks):
 
         return stop
 
-    def _on_gc(self, phase: str, info: dict[str, Any]) -> None:
+    def _on_gc(self, phase: str, info: Mapping[str, int]) -> None:
         if phase == "start":
             self._pause_begin = perf_counter_ns()
             return
         duration = perf_counter_ns() - self._pause_begin
-        # A collection can start in the middle of writing a record, so this one is written later.
+        # A collection can start while a record is being written, so its own record is written later.
         if duration >= PAUSE_NS and self._pause_begin and len(self.pauses) < _MAX_PAUSES:
             self.pauses.append((self._pause_begin, duration, info.get("generation", -1)))
 

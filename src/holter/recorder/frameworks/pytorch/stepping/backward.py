@@ -1,4 +1,4 @@
-"""Records BACKWARD and LOSS spans, and the loss: the tensor from which the backward pass begins."""
+"""Records BACKWARD and LOSS spans, and the loss: the tensor from which a backward pass begins."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.patches import hide
-from holter.recorder.frameworks.pytorch.stepping import scalers
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import NAN
 from holter.recorder.frameworks.pytorch.stepping.loss_units import LossUnits
 from holter.schema.phases import Phase
@@ -26,14 +25,14 @@ if TYPE_CHECKING:
 
 LOSS, SCALAR = int(Phase.LOSS), int(Phase.SCALAR)
 DEVICE_LOSS_NS = 20_000_000
-"""A loss on a device is copied at most this often: each copy is one more launch."""
+"""Shortest time between two copies of a loss from a device: each copy is a kernel launch."""
 _MAX_PENDING = 16
 MOST_LOSSES = 16
-"""Losses of one step that are recorded with their names."""
+"""Losses of one step that are recorded, each under its own name."""
 
 
 class Backward:
-    """Times backward passes and reads the losses they start from."""
+    """Times backward passes and reads the losses from which they begin."""
 
     def __init__(self, adapter: AdapterState, clock: StepClock) -> None:
         self.adapter = adapter
@@ -41,26 +40,26 @@ class Backward:
         self.breaker = adapter.breaker("backward")
         self.losses = adapter.losses = adapter.breaker("loss")
         self.on_nonfinite: Callable[[Any, float], None] | None = None
-        """Called with a loss on the host that is not finite, while its graph is whole."""
+        """Called with a nonfinite loss on the host, while its graph exists."""
         self.on_late: Callable[[int, float], None] | None = None
-        """Called with the step and value of a loss that has arrived from a device."""
+        """Called with the step and the value of a loss that has arrived from a device."""
         self._code = adapter.backward_code = adapter.code(Phase.BACKWARD, "backward")
         adapter.loss_name = adapter.session.name("loss")
         self._several = False
-        """Whether each pass of a step has a loss of its own: `loss`, `loss_2`, … in order."""
+        """Whether each backward pass of a step has its own loss: `loss`, `loss_2`, … in order."""
         self._number = 1
         self._numbered = self._stepped = -1
-        clock.on_several = self._tell_apart
+        clock.on_several = self._name_passes
         self.units = LossUnits(adapter)
         self._unscaled: Any = None
         self._divisor = 1
-        """What a scaled loss was divided by."""
+        """Divisor of the loss that a scaler scaled last."""
         self._pending: deque[tuple[int, Any, Any, int, int]] = deque()
         self._next_copy = 0
         torch = adapter.torch
         self._tensor = torch.Tensor
-        adapter.tensor = None  # until it is known that losses are told as they are
-        # A function mode or dispatch mode of the script must not see the recorder's operations.
+        adapter.tensor = None  # until the unit of losses is known
+        # A function mode or a dispatch mode of the script must not see operations of the recorder.
         adapter.observed = torch.overrides.has_torch_function_unary
         adapter.modes = getattr(torch._C, "_len_torch_dispatch_stack", int)
         adapter.item = torch.Tensor.item
@@ -72,16 +71,16 @@ class Backward:
         patches.wrap(torch.autograd, "backward", self._watch_backward)
         atexit.register(self.flush)
         patches.later(lambda: atexit.unregister(self.flush))
-        for owner in scalers.owners(torch, "scale"):
-            patches.wrap(owner, "scale", self._watch_scale)
+        for owner in self.adapter.scalers("scale"):
+            patches.after(owner, "scale", self._remember, self.losses)
 
     def _watch_backward(self, original: Any) -> Any:
         adapter, states, breaker = self.adapter, self.adapter.states, self.breaker
         begins, ends = adapter.pass_begins, adapter.pass_ends
 
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
-            # Outside of the `try`, in which torch's compiler cannot break the graph: it would run this frame
-            # eagerly, and then compile what records the pass.
+            # Outside of the `try`: torch's compiler cannot break a graph inside one. It would run this frame
+            # eagerly and compile the recorder's functions.
             if adapter.compiles and adapter.is_compiling():
                 return original(tensors, *args, **kwargs)
             begun = False
@@ -104,12 +103,12 @@ class Backward:
         if state.backward:
             return False
         state.before_pass = state.forward
-        state.backward = state.forward = state.seen = True  # what is recomputed in here is no forward pass
+        state.backward = state.forward = state.seen = True  # recomputation in here is no forward pass
         state.pass_began = 0
         try:
             state.pass_began = now = state.begin(self._code)
             self.adapter.backward_open = True
-            if self.adapter.evaluated:  # a model in evaluation mode trains: this is the loss
+            if self.adapter.evaluated:  # the model trains in evaluation mode, so this is its loss
                 self.adapter.evaluated.clear()
             loss = self._loss(tensors, state, now)
             begin = state.forward_end
@@ -144,39 +143,23 @@ class Backward:
 
     # -- the loss
 
-    def _watch_scale(self, original: Any) -> Any:
-        adapter, losses = self.adapter, self.losses
-
-        def scale(self: Any, outputs: Any) -> Any:
-            try:
-                result = original(self, outputs)
-            except BaseException as error:
-                hide(error)
-                raise
-            if result is not outputs and not adapter.is_compiling():
-                try:
-                    remember(result, outputs)
-                except Exception as error:
-                    losses.fault(error)
-            return result
-
-        remember = self._remember
-        return scale
-
-    def _remember(self, scaled: Any, unscaled: Any) -> None:
+    def _remember(self, scaled: Any, scaler: Any, outputs: Any) -> None:
+        """Remember a loss that a scaler has scaled."""
+        if scaled is outputs or self.adapter.is_compiling():
+            return
         tensor = self.adapter.torch.Tensor
-        if type(scaled) is tensor and type(unscaled) is tensor:
-            self._unscaled, self._divisor = self._undivided(unscaled)
+        if type(scaled) is tensor and type(outputs) is tensor:
+            self._unscaled, self._divisor = self._undivided(outputs)
             self.adapter.scaled = weakref.ref(scaled)
 
     def _undivided(self, loss: Any) -> tuple[Any, int]:
-        """Return a loss and its divisor, as `Units.look` does as long as it is worth it."""
+        """Return a loss and its divisor; see `LossUnits.look`."""
         if self.units.watches and loss.grad_fn is not None:
             return self.units.look(loss)
         return loss.detach(), 1
 
     def _loss(self, tensors: Any, state: ThreadState, now: int) -> float:
-        """Return the loss if it is to be recorded and a number, else NaN; write one that is not a number."""
+        """Return the loss of a pass if the caller must record it, else NaN."""
         try:
             if not self.losses.on or (self._several and not self._is_named()):
                 return NAN
@@ -185,8 +168,8 @@ class Backward:
             self.losses.fault(error)
             return NAN
 
-    def _tell_apart(self, several: bool) -> None:
-        """Give each pass of a step a name of its own from now on, or none."""
+    def _name_passes(self, several: bool) -> None:
+        """Set whether each backward pass of a step has its own loss."""
         if several != self._several:
             self._several = several
             self.adapter.loss_name = self.adapter.session.name("loss")
@@ -196,7 +179,10 @@ class Backward:
         self.adapter.tensor = None if self._several or self.units.watches else self._tensor
 
     def _is_named(self) -> bool:
-        """Name the loss of the pass that begins, unless a step has too many; micro-batches share a name."""
+        """Name the loss of the pass that begins; return False when the step has too many losses.
+
+        Micro-batches share a name.
+        """
         adapter = self.adapter
         if adapter.session.step != self._numbered:
             self._number = 1
@@ -229,25 +215,25 @@ class Backward:
         if tensors.is_cpu:
             try:
                 value = tensors.item()
-            except RuntimeError:  # to ask before each time would be dearer
+            except RuntimeError:  # cheaper than a test before each read
                 if tensors.numel() != 1:
                     return NAN
                 raise
             if type(value) is float:  # not complex
-                told = "loss" in adapter.logged_names
+                logged = "loss" in adapter.logged_names
                 if value - value == 0.0:
                     adapter.healthy_step, adapter.healthy_loss = adapter.session.step, value
                 else:
-                    if value != value and not told:
+                    if value != value and not logged:
                         state.add(SCALAR, adapter.loss_name, now, 0, value)
                     if self.on_nonfinite is not None:
                         self.on_nonfinite(graph, value)
-                if told:
+                if logged:
                     return NAN
                 if divisor == 1 or value - value != 0.0:
                     return value
                 step, name = adapter.session.step, adapter.loss_name
-                self.units.tell(value, divisor, lambda loss: self._write(name, now, step, loss))
+                self.units.report(value, divisor, lambda loss: self._write(name, now, step, loss))
         elif tensors.is_cuda and tensors.numel() == 1 and tensors.is_floating_point():
             adapter.note_device("cuda")
             self._copy(tensors, divisor)
@@ -257,7 +243,7 @@ class Backward:
         self.adapter.states.current.add(SCALAR, name, when, 0, loss, step)
 
     def _copy(self, loss: Any, divisor: int) -> None:
-        """Start a copy to the host, to be read once it has arrived: never wait for a device."""
+        """Start a copy of a loss to the host; a later step boundary reads it without waiting."""
         now = perf_counter_ns()
         if now < self._next_copy or len(self._pending) >= _MAX_PENDING:
             return
@@ -279,14 +265,14 @@ class Backward:
             step, host, _, divisor, name = pending.popleft()
             value = host.item()
             if "loss" not in self.adapter.logged_names:
-                self.units.tell(value, divisor, partial(self._write, name, perf_counter_ns(), step))
+                self.units.report(value, divisor, partial(self._write, name, perf_counter_ns(), step))
             if self.on_late is not None:
                 self.on_late(step, value)
         if not pending:
             self.adapter.boundary_calls.discard(self._read_arrived)
 
     def flush(self) -> None:
-        """Write the losses that have arrived; called at the end, when no more will be waited for."""
+        """Write the losses that have arrived; called at the end of the training."""
         with contextlib.suppress(Exception):
             self._read_arrived()
             self.units.close()

@@ -1,8 +1,8 @@
-"""Losses of an evaluation, from which no backward pass begins: the functions that compute them are watched.
+"""Records losses of evaluations: no backward pass begins from them, so the loss functions are wrapped.
 
-Only from the first call of a model in evaluation mode to the next one in training mode, and only beneath
-`torch.nn.functional`, where loss modules end too, and what a script imported by name. Once a compiler is in
-use nothing is watched: it would trace ours.
+They are wrapped from the first call of a model in evaluation mode to the next call in training mode, and
+below `torch.nn.functional`, so that loss modules and functions imported by name are covered. They are not
+wrapped once a compiler is in use, because it would trace the wrappers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from threading import get_ident
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.patches import Patches, hide
+from holter.recorder.frameworks.pytorch.patches import Patches, followed
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import EVAL, PREDICT
 from holter.recorder.frameworks.pytorch.stepping.loss_units import MEAN, SUM, LossUnits
 from holter.recorder.frameworks.pytorch.tensors.arrivals import Arrivals
@@ -26,49 +26,40 @@ if TYPE_CHECKING:
     from holter.recorder.frameworks.pytorch.stepping.roots import Roots
 
 _SCALAR = int(Phase.SCALAR)
-_BENEATH = (
-    "cross_entropy_loss",
-    "nll_loss_nd",
-    "binary_cross_entropy",
-    "mse_loss",
-    "l1_loss",
-    "smooth_l1_loss",
-    "huber_loss",
-    "soft_margin_loss",
-    "multi_margin_loss",
-    "multilabel_margin_loss",
-)
-"""Functions of `torch._C._nn`."""
-_ABOVE = (
-    "binary_cross_entropy_with_logits",
-    "kl_div",
-    "ctc_loss",
-    "poisson_nll_loss",
-    "margin_ranking_loss",
-    "hinge_embedding_loss",
-    "cosine_embedding_loss",
-    "triplet_margin_loss",
-)
-"""Functions of `torch`."""
-_MOST = 64
-"""Losses of one pass."""
-_REDUCTION_AT = {
+_BENEATH = {
     "cross_entropy_loss": 3,
-    "nll_loss": 3,
+    "nll_loss_nd": 3,
     "binary_cross_entropy": 3,
-    "binary_cross_entropy_with_logits": 4,
     "mse_loss": 2,
     "l1_loss": 2,
     "smooth_l1_loss": 2,
     "huber_loss": 2,
+    "soft_margin_loss": None,
+    "multi_margin_loss": None,
+    "multilabel_margin_loss": None,
 }
-"""Which argument says how a function reduces, of those whose means are over all elements or targets."""
+"""Functions of `torch._C._nn` → position of the argument `reduction`, if their mean is over all elements or
+targets."""
+_ABOVE = {
+    "binary_cross_entropy_with_logits": 4,
+    "kl_div": None,
+    "ctc_loss": None,
+    "poisson_nll_loss": None,
+    "margin_ranking_loss": None,
+    "hinge_embedding_loss": None,
+    "cosine_embedding_loss": None,
+    "triplet_margin_loss": None,
+}
+"""The same for functions of `torch`."""
+_REDUCTION_AT = {name.removesuffix("_nd"): at for name, at in {**_BENEATH, **_ABOVE}.items()}
+_MAX_LOSSES = 64
+"""Losses of one pass that are kept."""
 _OF_TARGETS = ("cross_entropy_loss", "nll_loss")
 _UNITS = {MEAN: "mean", SUM: "sum"}
 
 
 class Evaluations:
-    """Watches functions of losses while models evaluate; those of a pass are told when the next begins."""
+    """Wraps loss functions while a model evaluates; writes the losses of a pass when the next one begins."""
 
     def __init__(self, adapter: AdapterState, roots: Roots, units: LossUnits) -> None:
         self.adapter = adapter
@@ -78,27 +69,27 @@ class Evaluations:
         self._patches = Patches()
         self._arrivals = Arrivals(adapter)
         self._watchers: dict[Any, Callable[..., Any]] = {}
-        """Ours by the function it stands for; kept, for TorchScript knows functions by their addresses."""
+        """Wrappers by original function; they stay alive, because TorchScript knows functions by address."""
         self._thread = 0
-        """The thread that evaluates; 0 while none does."""
+        """The thread that evaluates; 0 outside of an evaluation."""
 
     def attach(self, patches: Patches) -> None:
-        """Be told when models change between training and evaluation."""
+        """Watch for models that change between training and evaluation."""
         self._roots.on_evaluation = self._turn
         atexit.register(self._finish)
         patches.later(self.detach)
 
     def detach(self) -> None:
-        """Take everything out."""
+        """Remove everything."""
         atexit.unregister(self._finish)
         self._roots.on_evaluation = bool
         self._stop()
         self._finish()
 
     def _turn(self, evaluates: bool) -> None:
-        """A model is about to be called."""
+        """Wrap or unwrap the loss functions before a call of a model."""
         if self.adapter.evaluated:
-            self._tell()
+            self._write_losses()
         if evaluates and not self._roots.compiled:
             if not self._thread:
                 torch = self.adapter.torch
@@ -116,8 +107,8 @@ class Evaluations:
     def _watch(self, original: Any) -> Callable[..., Any]:
         if original not in self._watchers:
             self._watchers[original] = ours = self._watcher(original)
-            # Asked before any is replaced, for it lists them at the first question; what a script compiles
-            # meanwhile finds the same operation behind ours.
+            # TorchScript lists its functions at the first lookup, so look up before any is replaced. A script
+            # that compiles meanwhile finds the same operation for the wrapper.
             scripted = self.adapter.torch.jit._builtins
             operation = scripted._find_builtin(original)
             if operation is not None:
@@ -125,44 +116,29 @@ class Evaluations:
         return self._watchers[original]
 
     def _watcher(self, original: Any) -> Callable[..., Any]:
-        is_compiling, breaker = self.adapter.is_compiling, self.breaker
         name = original.__name__.removesuffix("_nd")
+        return followed(original, lambda result, *args, **_: self._keep(name, result, args), self.breaker)
 
-        def watched(*args: Any, **kwargs: Any) -> Any:
-            if is_compiling():
-                return original(*args, **kwargs)
-            try:
-                result = original(*args, **kwargs)
-            except BaseException as error:
-                hide(error)
-                raise
-            if self._thread == get_ident() and breaker.on:
-                try:
-                    self._see(name, result, args)
-                except Exception as error:
-                    breaker.fault(error)
-            return result
-
-        return watched
-
-    def _see(self, name: str, result: Any, args: tuple[Any, ...]) -> None:
-        """Note a loss: one that is a single number, which nobody but the script computes."""
+    def _keep(self, name: str, result: Any, args: tuple[Any, ...]) -> None:
+        """Keep a loss, if it is a single number that the script itself computes."""
         adapter = self.adapter
         torch = adapter.torch
-        # While somebody traces or transforms, nothing is asked of the tensor: the answer would be part of it.
-        if type(result) is not torch.Tensor or adapter.states.current.backward or _looked_through(torch._C):
+        if self._thread != get_ident() or adapter.is_compiling():
+            return
+        # Under tracing or a transform, reading the tensor would become part of the trace.
+        if type(result) is not torch.Tensor or adapter.states.current.backward or _is_observed(torch._C):
             return
         if result.numel() != 1 or not result.is_floating_point():
             return
         if adapter.on_eval_loss is not None:
             adapter.on_eval_loss(result)
-        if len(adapter.evaluated) < _MOST and result.device.type in ("cpu", "cuda"):
+        if len(adapter.evaluated) < _MAX_LOSSES and result.device.type in ("cpu", "cuda"):
             value, name = self._in_unit(name, result.detach(), args)
             value = value.item() if value.is_cpu else value
             adapter.evaluated.append((perf_counter_ns(), adapter.session.step, name, value))
 
     def _in_unit(self, name: str, loss: Any, args: tuple[Any, ...]) -> tuple[Any, str]:
-        """Return a loss in the unit of the training's own; named with its unit where that cannot be."""
+        """Convert a loss to the unit of the training loss; if impossible, add its unit to its name."""
         state, trained = _REDUCTION_AT.get(name), self._units.reduction
         reduction = args[state] if state is not None and state < len(args) else 0
         if reduction not in _UNITS or reduction == trained or (reduction == MEAN and not trained):
@@ -176,10 +152,10 @@ class Evaluations:
             count = inputs.numel() if not of_targets else (target != ignored).sum().clamp(min=1)
             return loss / count, name
 
-    def _tell(self) -> None:
-        """Write the losses of a pass: as the loss if there is one only, else each by its function.
+    def _write_losses(self) -> None:
+        """Write the losses of a pass: a single one as `loss`, several by their functions.
 
-        One that is in another unit than the training's own losses is always named, with its unit.
+        A loss in another unit than the training loss always has its function and unit in its name.
         """
         adapter = self.adapter
         losses, adapter.evaluated = adapter.evaluated, []
@@ -199,17 +175,17 @@ class Evaluations:
         self.adapter.states.current.add(_SCALAR, name, when, 0, float(value), step, mode)
 
     def _finish(self) -> None:
-        """The script is over."""
+        """Write the remaining losses at the end of the script."""
         try:
             if self.adapter.evaluated:
-                self._tell()
+                self._write_losses()
             self._arrivals.finish()
         except Exception as error:
             self.breaker.fault(error)
 
 
-def _looked_through(inner: Any) -> bool:
-    """Whether operations are traced, dispatched to somebody, or transformed, as by `torch.func`."""
+def _is_observed(inner: Any) -> bool:
+    """Whether operations are traced, dispatched to a mode, or transformed, as by `torch.func`."""
     if inner._get_tracing_state() is not None or getattr(inner, "_len_torch_dispatch_stack", int)():
         return True
     transforms = getattr(getattr(inner, "_functorch", None), "peek_interpreter_stack", None)

@@ -1,13 +1,13 @@
-"""In which unit a training tells its losses: what the loss function reduced, and what divided the result.
+"""Finds the unit of a training's losses: the reduction of the loss function, and a division of its result.
 
 A step may accumulate gradients over several micro-batches. Scripts and trainers then divide the loss of each
-just before its backward pass, so that gradients add up to a mean. The loss of the step is the mean of the
-undivided losses, so a division is undone in two cases:
+micro-batch before its backward pass, so that the gradients add up to a mean. The loss of the step is the mean
+of the undivided losses, so the recorder undoes a division in two cases:
 
-* the divisor is a constant, and as many passes lie between two optimizer steps, each divided by it;
-* the loss function summed over classified targets, and the divisor counts more of them than this batch has.
+* The divisor is constant and equals the number of backward passes between two optimizer steps.
+* The loss function sums over targets, and the divisor is larger than the number of targets in the batch.
 
-Any other division is the script's own: a sum over a batch by its size is that batch's mean.
+Any other division belongs to the script: a sum over a batch divided by its size is the mean of that batch.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
 
 GROUPS = 8
-"""Groups of passes between two optimizer steps, until losses of a training count as undivided."""
-_MOST = 1024
-"""Passes of one group that wait for its end."""
+"""Groups of passes without a common divisor after which the losses of a training count as undivided."""
+_MAX_GROUP = 1024
+"""Passes in one group at most."""
 MEAN, SUM = 1, 2
-"""As `torch.nn.functional` numbers reductions."""
+"""The numbers of reductions in `torch.nn.functional`."""
 _REDUCED = {"MeanBackward0": MEAN, "SumBackward0": SUM}
 
 
 class LossUnits:
-    """Looks at the first losses of a training, and at all of one that divides them."""
+    """Examines the first losses of a training, and all losses when the training divides them."""
 
     def __init__(self, adapter: AdapterState) -> None:
         self.adapter = adapter
         self.watches = True
-        """Whether losses are looked at: until it is known that nothing divides them."""
+        """Whether losses are examined; false once it is known that the training does not divide them."""
         self.reduction = 0
-        """What the training's own loss is: `MEAN`, `SUM`, or 0 where that is not known."""
+        """Reduction of the training loss: `MEAN`, `SUM`, or 0 if unknown."""
         self.divisor = 0
-        """Micro-batches of a step, once divisions by them were seen."""
+        """Number of micro-batches of a step, once a division by it was seen."""
         self._group: list[int] = []
         """Divisors of the passes since the last optimizer step; 1 for an undivided loss."""
         self._group_at = 0
@@ -47,7 +47,7 @@ class LossUnits:
         self._held: list[tuple[float, int, Callable[[float], None]]] = []
 
     def look(self, loss: Any) -> tuple[Any, int]:
-        """Return the loss without a division by all micro-batches' targets, and a constant divisor or 1."""
+        """Return the loss, not divided by the targets of all micro-batches, and its constant divisor."""
         node = loss.grad_fn
         inner, other = _divided(node)
         reduction = getattr(inner, "_saved_reduction", 0) or _REDUCED.get(type(inner).__name__, 0)
@@ -63,11 +63,11 @@ class LossUnits:
         constant = float(other) if other.is_cpu else 1.0
         if type(node).__name__ == "MulBackward0":
             constant = 1 / constant if constant else 1.0
-        whole = round(constant) if 1.5 < constant < _MOST else 1
+        whole = round(constant) if 1.5 < constant < _MAX_GROUP else 1
         return loss.detach(), whole if abs(constant - whole) < 1e-4 * whole else 1
 
     def _mean_of_targets(self, loss: Any, divisor: Any, targets: Any) -> Any:
-        """Return a sum of targets as their mean, if the divisor counts more. Reads nothing from a device."""
+        """Return the mean over targets, if the divisor exceeds their number. Reads nothing from a device."""
         torch = self.adapter.torch
         if loss.is_cpu:
             if not 0 < float(targets) <= float(divisor):
@@ -82,13 +82,13 @@ class LossUnits:
     def passed(self, divisor: int) -> None:
         """Note that a backward pass begins from a loss with this divisor."""
         steps = self.adapter.inner_steps
-        if steps != self._group_at or len(self._group) >= _MOST:
+        if steps != self._group_at or len(self._group) >= _MAX_GROUP:
             self._judge()
             self._group_at = steps
         self._group.append(divisor)
 
     def _judge(self) -> None:
-        """Find out what the group that has ended says of the training."""
+        """Examine the divisors of the group that has ended."""
         group, self._group = self._group, []
         if not group or self.divisor:
             return
@@ -100,32 +100,32 @@ class LossUnits:
         self.watches = self._of_targets or self.divisor > 1
         self.finish()
 
-    def tell(self, value: float, divisor: int, write: Callable[[float], None]) -> None:
-        """Have a loss written as it was before it was divided, now or once that is known."""
+    def report(self, value: float, divisor: int, write: Callable[[float], None]) -> None:
+        """Write the undivided loss, now or once the number of micro-batches is known."""
         if divisor > 1 and self.watches and not self.divisor:
             self._held.append((value, divisor, write))
         else:
             write(self.undivided(value, divisor))
 
     def undivided(self, value: float, divisor: int) -> float:
-        """Return a loss as it was before it was divided by the number of micro-batches."""
+        """Undo a division by the number of micro-batches."""
         return value * divisor if divisor == self.divisor else value
 
     def finish(self) -> None:
-        """Write what waits, by what is known now."""
+        """Write the losses that wait."""
         held, self._held = self._held, []
         for value, divisor, write in held:
             write(self.undivided(value, divisor))
 
     def close(self) -> None:
-        """Write what waits; the training is over."""
+        """Write the losses that wait at the end of the training."""
         if self.adapter.inner_steps != self._group_at:
             self._judge()
         self.finish()
 
 
 def _divided(node: Any) -> tuple[Any, Any]:
-    """Return the node of a loss before it was divided, and the divisor; None for one that was not."""
+    """Return the node of the undivided loss, and the divisor; None for a loss that was not divided."""
     if type(node).__name__ not in ("DivBackward0", "MulBackward0"):
         return node, None
     before = [function for function, _ in node.next_functions if function is not None]

@@ -1,8 +1,8 @@
 """Records FORWARD spans: finds the modules that the loop itself calls, and times only those calls.
 
-Nothing is put on a module *instance*: it would travel with `copy.deepcopy` and `torch.save(model)`. Instead
-the *class* of a root module gets a `__call__` that times the outermost call and passes all others through.
-Which classes are roots is found with torch's global forward hooks, for a few steps only, since they are dear.
+Module *instances* get no attributes, because `copy.deepcopy` and `torch.save(model)` would copy them. Instead
+the *class* of a root module gets a `__call__` that times the outermost call and passes inner calls through.
+Torch's global forward hooks find the root classes. They are expensive, so they stay for a few steps only.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from holter.recorder import imports
 from holter.recorder.frameworks.pytorch.patches import hide, passed_over
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import EVAL, NAN, PREDICT, TRAIN
+from holter.recorder.frameworks.pytorch.tensors.names import inner
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
@@ -26,30 +27,29 @@ if TYPE_CHECKING:
 DISCOVERY_STEPS = 3
 DISCOVERY_CALLS = 50
 MAX_ROOTS = 32
-_INNER = ("_orig_mod", "module")  # where wrappers (compiled, data-parallel) keep the module of the user
 
 
 class Roots:
-    """Root classes found so far, and the discovery of more of them."""
+    """The root classes found so far, and the discovery of more."""
 
     def __init__(self, adapter: AdapterState, clock: StepClock) -> None:
         self.adapter, self.clock = adapter, clock
         self.breaker = adapter.breaker("forward")
         self.compiled = False
         self.on_evaluation: Callable[[bool], object] = bool
-        """Called before a model evaluates, and before the first that trains again: whether it evaluates."""
+        """Called with True before a model evaluates, and with False before the next model that trains."""
         self.on_compiler: Callable[[], None] = lambda: None
         self._classes: dict[type, Callable[[], None]] = {}
         self._examined: set[type] = set()
         self._handles: list[Any] = []
         self._steps_left = self._calls_left = 0
         self._root = 0
-        """Code of the forward span that the discovery hooks opened, 0 for none."""
+        """Code of the forward span that the discovery hooks opened; 0 without one."""
         self._module = adapter.torch.nn.Module
         adapter.begin_call, adapter.end_call = self._begin_call, self._end_call
 
     def attach(self) -> None:
-        """Start the first discovery, and know the wrappers that are roots by nature."""
+        """Add the wrappers that are always roots, and start the first discovery."""
         parallel = getattr(self.adapter.torch.nn, "parallel", None)
         for name in ("DistributedDataParallel", "DataParallel"):
             cls = getattr(parallel, name, None)
@@ -65,9 +65,9 @@ class Roots:
             self.breaker.fault(error)
 
     def detach(self) -> None:
-        """Take out every hook."""
+        """Remove every hook."""
         self._close()
-        self.compiled = True  # no discovery from here on
+        self.compiled = True  # prevents a new discovery
         for undo in self._classes.values():
             undo()
         self._classes.clear()
@@ -75,7 +75,7 @@ class Roots:
     # -- root classes
 
     def is_root(self, module: Any) -> bool:
-        """Whether a module called by the loop is a model: it has state, and is not a loss."""
+        """Whether a module that the loop calls is a model: it has state, and is not a loss."""
         cls = type(module)
         if cls is self._module or cls.__module__.startswith("torch.nn.modules.loss"):
             return False
@@ -86,7 +86,7 @@ class Roots:
         return next(module.buffers(), None) is not None
 
     def add(self, cls: type) -> None:
-        """Time the outermost calls of modules of this class from now on."""
+        """Time the outermost calls of modules of this class."""
         if cls in self._classes or cls is self._module or len(self._classes) >= MAX_ROOTS:
             return
         own = vars(cls).get("__call__")
@@ -94,7 +94,7 @@ class Roots:
         try:
             cls.__call__ = ours  # type: ignore[method-assign]
         except (AttributeError, TypeError):
-            self._classes[cls] = lambda: None  # a class that takes no attributes stays unseen
+            self._classes[cls] = lambda: None  # a class without settable attributes is not recorded
             return
 
         def undo() -> None:
@@ -117,7 +117,7 @@ class Roots:
             begun = False
             try:
                 begun = not (adapter.compiles and adapter.is_compiling()) and breaker.on and begins(self)
-                # Looked up at each call, as Python itself would: others may replace it meanwhile (fx does).
+                # Looked up at each call, as Python does: another library, such as fx, may replace it.
                 if own is None:
                     return super(cls, self).__call__(*args, **kwargs)  # type: ignore[misc]
                 return own(self, *args, **kwargs)
@@ -155,22 +155,14 @@ class Roots:
             self.breaker.fault(error)
 
     def _code(self, module: Any) -> int:
-        inner, wrapped = module, False
-        for _ in range(4):
-            for name in _INNER:
-                inside = getattr(inner, name, None)
-                if isinstance(inside, self._module) and type(inner).__module__.startswith("torch."):
-                    inner, wrapped = inside, True
-                    break
-            else:
-                break
-        code = self.adapter.code(Phase.FORWARD, type(inner).__qualname__)
-        if not wrapped:  # a wrapper's class may hold many models
+        model = inner(module)
+        code = self.adapter.code(Phase.FORWARD, type(model).__qualname__)
+        if model is module:  # a wrapper's class may wrap many models
             self.adapter.model_codes[type(module)] = code
         return code
 
     def _begin(self, module: Any, state: ThreadState) -> int:
-        # A rollout has no batch of its own: it is part of the training, also without gradients.
+        # A rollout has no batch of its own. It is part of the training, even without gradients.
         tests = not (module.training and (state.seen or self.adapter.torch.is_grad_enabled()))
         state.forward = state.seen = True
         if self.adapter.predicting is None:
@@ -194,7 +186,7 @@ class Roots:
     # -- discovery
 
     def discover(self) -> None:
-        """Look for root classes for a few steps; never once a compiler is in use, which guards on hooks."""
+        """Look for root classes for a few steps, but not once a compiler is in use: it guards on hooks."""
         self._steps_left, self._calls_left = DISCOVERY_STEPS, DISCOVERY_CALLS
         if self._handles or self.compiled:
             return
@@ -203,34 +195,34 @@ class Roots:
         self._handles.append(module.register_module_forward_pre_hook(self._before))
         try:
             self._handles.append(module.register_module_forward_hook(self._after, always_call=True))
-        except TypeError:  # torch 2.0 has no always_call: a forward that raises leaves the depth wrong
+        except TypeError:  # torch 2.0: a forward pass that raises would leave a wrong depth
             self._close()
 
     def stop_discovery(self) -> None:
-        """Take the hooks out because a compiler begins to trace, and never put them in again."""
+        """Remove the discovery hooks for good, because a compiler begins to trace."""
         self.compiled, self.adapter.evaluates = True, False
         self._close()
         self.on_evaluation(False)
         self.on_compiler()
 
     def on_eval(self, module: Any) -> None:
-        """A module was put in evaluation mode by itself: a model that may be called for the first time."""
+        """Examine a module that the script puts in evaluation mode: it may be a new model."""
         cls = type(module)
         if cls in self._examined or len(self._examined) > 2 * MAX_ROOTS:
             return
         self._examined.add(cls)
-        # A lone layer that is frozen (batch norm) is part of some model, not one.
+        # A single frozen layer, such as a batch norm, is part of a model.
         if module._modules and self.is_root(module):
             self.add(cls)
 
     def end_unseen_step(self) -> None:
-        """A batch is asked for, and nothing was seen since the last: the whole step was compiled."""
+        """End a step of which no hook saw anything, because it was compiled as a whole."""
         adapter = self.adapter
         if self.compiled and adapter.predicting is False and adapter.torch.is_grad_enabled():
             adapter.boundary()
 
     def on_move(self, module: Any) -> None:
-        """A whole module went to a device: with a compiler in use the only sign of an eager model."""
+        """Examine a module that goes to a device: with a compiler in use, only this shows an eager model."""
         if self.compiled:
             self.on_eval(module)
 
@@ -246,7 +238,7 @@ class Roots:
         self._handles.clear()
         self.adapter.boundary_calls.discard(self._count_step)
         state = self.adapter.states.current
-        if state.depth:  # in the middle of a forward pass, whose end will not be seen
+        if state.depth:  # inside a forward pass, of which no hook will see the end
             state.depth = 0
             if self._root and state.forward:
                 state.forward = False
@@ -260,11 +252,10 @@ class Roots:
             try:
                 self._calls_left -= 1
                 if self._calls_left < 0:
-                    # Here and not after a call: the loop over hooks that run after an exception
-                    # is one that must not lose a hook on its way.
+                    # Not after a call: torch's loop over hooks after an exception must not lose a hook.
                     self._close()
                     return
-                if self.is_root(module):  # else a module that it calls may be one
+                if self.is_root(module):  # else one of its submodules may be a root
                     state.depth = 1
                     self._root = 0
                     self._root = self._begin(module, state)
@@ -272,7 +263,7 @@ class Roots:
                 self.breaker.fault(error)
 
     def _traces(self) -> bool:
-        """Whether modules are called to see what they do: the outermost is then part of a model."""
+        """Whether a tracer calls the modules: the outermost one is then part of a model."""
         tracer = sys.modules.get("torch.fx._symbolic_trace")
         return bool(
             getattr(tracer, "_is_fx_tracing_flag", False) or self.adapter.torch._C._get_tracing_state()
@@ -293,7 +284,7 @@ class Roots:
 
 
 def _skip_frame(torch: Any, function: Any) -> None:
-    """Let a compiler that starts at `function` start at what it calls instead, as it would without us."""
+    """Make a compiler skip the frame of `function` and start at the function that it calls."""
     with contextlib.suppress(Exception):
         dynamo = torch._C._dynamo.eval_frame
         if hasattr(dynamo, "set_code_exec_strategy"):

@@ -1,12 +1,13 @@
-"""Holds the state that hooks read in every step, by thread and for the whole adapter.
+"""Holds the state that hooks read in every step: of each thread, and of the adapter.
 
-`native/step_hooks.c` compiles both classes and the hooks of a common step. The classes here document the
-fields, and serve where nothing is compiled.
+`native/step_hooks.c` and `native/thread_state.c` are compiled versions of both classes. The classes here
+document the fields, and replace the compiled ones where no C compiler is available.
 """
 
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.spool import hotpath
@@ -22,140 +23,121 @@ if TYPE_CHECKING:
 NEVER = 1 << 62
 
 
+@dataclass(slots=True, eq=False)
 class ThreadState:
-    """The spans that one thread is inside of. Of nested spans of one kind only the outermost is recorded."""
+    """The open spans of one thread. Of nested spans of one kind, only the outermost is recorded."""
 
-    __slots__ = (
-        "add",
-        "asked",
-        "backward",
-        "before_next",
-        "before_pass",
-        "began",
-        "begin",
-        "call_code",
-        "depth",
-        "end_of",
-        "fail",
-        "fetching",
-        "forward",
-        "forward_end",
-        "heard",
-        "loading",
-        "moving",
-        "optimizer",
-        "optimizers",
-        "pass_began",
-        "saving",
-        "scaling",
-        "seen",
-        "thread_spool",
-        "waiting",
-    )
+    thread_spool: ThreadSpool
+    begin: Callable[[int], int] = field(init=False)
+    end_of: Callable[..., int] = field(init=False)
+    add: Callable[..., None] = field(init=False)
+    fail: Callable[[BaseException], None] = field(init=False)
+    forward: bool = False
+    """Whether a module's call begins no forward pass: inside a forward pass, a backward pass or a fetch."""
+    depth: int = 0
+    """Open module calls that the discovery hooks have seen."""
+    backward: bool = False
+    pass_began: int = 0
+    """Begin of the backward pass, ns; 0 if it could not be written."""
+    before_pass: bool = False
+    before_next: bool = False
+    """Values of `forward` before the backward pass, and before the batch."""
+    call_code: int = 0
+    """Code of the forward pass; 0 if its begin could not be written."""
+    heard: bool = False
+    """Whether a profiler listens: then `begin` and `end_of` are not those of the thread's spool."""
+    loading: bool = False
+    asked: bool = False
+    """Whether the span of the data loading has begun."""
+    fetching: int = 0
+    """Open fetches: a dataset may load from another dataset."""
+    moving: bool = False
+    saving: bool = False
+    waiting: bool = False
+    optimizers: int = 0
+    began: int = 0
+    """Begin of the outermost optimizer step, ns."""
+    scaling: bool = False
+    """Whether a gradient scaler steps an optimizer: then its call is the span."""
+    optimizer: int = 0
+    """Id of the outermost optimizer that steps; unchanged when the step raises."""
+    seen: bool = True
+    """Whether another span of the step began since the last request for a batch."""
+    forward_end: int = 0
+    """End of the last outermost forward pass, ns; 0 once another span has followed."""
 
-    def __init__(self, thread_spool: ThreadSpool) -> None:
-        self.thread_spool = thread_spool
-        self.begin = thread_spool.begin
-        self.end_of = thread_spool.end_of
-        self.add = thread_spool.add
-        self.fail = thread_spool.fail
-        self.forward = False
-        """A forward pass, or something in which a module's call is not one: a backward pass, a fetch."""
-        self.depth = 0
-        """Module calls open as the discovery hooks see them."""
-        self.backward = False
-        self.pass_began = 0
-        """When the backward pass began, ns; 0 when its begin could not be written."""
-        self.before_pass = self.before_next = False
-        """What `forward` was before the backward pass, and before the batch."""
-        self.call_code = 0
-        """Code of the forward pass; 0 when its begin could not be written."""
-        self.heard = False
-        """A listener gets begins and ends: `begin` and `end_of` are not those of the thread's spool."""
-        self.loading = False
-        self.asked = False
-        """The span of the loading has begun."""
-        self.fetching = 0
-        """Fetches open: a dataset may load from another one."""
-        self.moving = False
-        self.saving = False
-        self.waiting = False
-        self.optimizers = 0
-        self.began = 0
-        """When the outermost optimizer that steps began to, ns."""
-        self.scaling = False
-        """A gradient scaler steps an optimizer: that is the span, the optimizer's own hooks only count."""
-        self.optimizer = 0
-        """Id of the outermost optimizer that steps; it stays when the step raises."""
-        self.seen = True
-        """A forward, backward or optimizer was seen since the last batch was asked for."""
-        self.forward_end = 0
-        """When the last outermost forward pass ended, ns; 0 when something else came after it."""
+    def __post_init__(self) -> None:
+        """Copy the functions of the thread's spool, which hooks then find faster."""
+        spool = self.thread_spool
+        self.begin, self.end_of, self.add, self.fail = spool.begin, spool.end_of, spool.add, spool.fail
 
 
 class StepHooks:
-    """The state that the hooks of every step read, and the hooks of a common step."""
+    """The state that the hooks of every step read, and the hooks of a usual step."""
 
     local: ThreadStates
     session: Session
     logged_names: set[str]
-    """Names of numbers that the user logs."""
+    """Names of scalars that the user logs."""
 
     before_step: Callable[[Any], None] | None
-    """Called with an optimizer about to step, where its tensors are read; so is the next."""
+    """Called with an optimizer before a step in which its tensors are read."""
     after_step: Callable[[Any], None] | None
+    """Called with it after the step."""
     inner_steps: int
-    """Optimizer steps so far, those inside others or inside scalers too."""
+    """Optimizer steps so far, including those inside other optimizers or scalers."""
     sole: int
-    """Id of the one optimizer that ends every step; 0 while no such optimizer is known."""
+    """Id of the only optimizer, which ends every step; 0 if unknown."""
     sole_type: type | None
     sole_code: int
     """Code of its spans."""
     rate: float | None
-    """The learning rate that was recorded last."""
+    """The last recorded learning rate."""
     rate_left: int
-    """For so many steps more it is not recorded again."""
+    """Steps until an unchanged learning rate is recorded again."""
     boundary_calls: set[Callable[[], None]]
     """Called at every step boundary, before the step number changes; empty most of the time."""
     pauses: list[tuple[int, int, int]]
-    """Begin, duration (both ns) and generation of garbage collections that wait to be written."""
+    """Begin, duration (both ns) and generation of garbage collections that are not written yet."""
     wake_at: int
-    """Step at whose end `AdapterState.wake` is called, before the step number changes."""
+    """The step at whose end `AdapterState.wake` is called, before the step number changes."""
 
     tensor: Any
-    """The class of losses that are read as they are, None while each is looked at; the next two say who
-    watches operations on them."""
+    """The class of losses that the compiled hook reads; None while Python examines each loss."""
     observed: Callable[[Any], bool]
+    """Returns whether a subclass or a mode watches functions of a tensor."""
     modes: Callable[[], int]
+    """Returns the number of active dispatch modes."""
     item: Callable[[Any], Any]
-    """Copies the number in a tensor of one."""
+    """Reads the number in a tensor of one element."""
     losses: CircuitBreaker
     next_code: int
-    """Code of the span of a batch that is asked for."""
+    """Code of spans of requests for a batch."""
     model_codes: dict[type, int]
-    """Codes of the spans of models that were called, by class."""
+    """Codes of forward spans, by class of the model."""
     on_forward: Callable[[Any], None] | None
-    """Called with a model that the loop is about to call."""
+    """Called with a model before the loop calls it."""
     evaluates: bool
-    """The last model that was called does."""
+    """Whether the last called model evaluates."""
     backward_code: int
     loss_name: int
     look: Callable[[Any, Any], None] | None
-    """Called with every loss, unscaled and as the pass begins from it, as long as somebody wants to."""
+    """Called with every loss, unscaled and scaled, while tensors are recorded."""
     scaled: weakref.ref[Any] | None
-    """The loss that a gradient scaler has made."""
+    """The last loss that a gradient scaler returned."""
     evaluated: list[tuple[int, int, str, Any]]
-    """Time, step, function and value of losses since the last call of a model that evaluates."""
+    """Time, step, function and value of each loss since the last call of a model that evaluates."""
     healthy_step: int
-    """Step of the last finite loss on the host; the next is its value."""
+    """Step of the last finite loss on the host."""
     healthy_loss: float
     backward_open: bool
-    """A backward pass runs: a step that ends inside it ends with it."""
+    """Whether a backward pass runs: a step that ends inside it ends with it."""
     deferred: Callable[[], None] | None
+    """Ends that step."""
     before_end: list[Callable[[int], None]]
-    """Called with the begin of a backward pass, just before its span ends."""
+    """Called with the begin of a backward pass, before its span ends."""
     predicting: bool | None
-    """Forward passes are steps; None while that is not known, False once an optimizer exists."""
+    """Whether forward passes are steps; None if unknown, False once an optimizer exists."""
 
     @property
     def current(self) -> ThreadState:
@@ -163,40 +145,40 @@ class StepHooks:
         return self.local.current
 
     def next_begins(self) -> bool:
-        """Return whether a batch is asked for, not inside of asking for another."""
+        """Begin the span of a request for a batch; return False inside another request."""
         return self.begin_next()
 
     def next_ends(self, iterator: Any) -> None:
-        """The batch is there, or the iterator is exhausted."""
+        """End the span when the batch is there or the iterator is exhausted."""
         self.end_next(iterator)
 
     def call_begins(self, module: Any) -> bool:
-        """Return whether a model is called, not inside of another or of what is no forward pass."""
+        """Begin the span of a call of a model; return False if the call is no new forward pass."""
         return self.begin_call(module)
 
     def call_ends(self, module: Any) -> None:
-        """It returns."""
+        """End the span when the call returns."""
         self.end_call(module)
 
     def optimizer_begins(self, optimizer: Any) -> bool:
-        """Return whether the begin of an optimizer's step is recorded with this."""
+        """Return whether this call has recorded the begin of an optimizer step."""
         return False
 
     def optimizer_ended(self, optimizer: Any) -> bool:
-        """Return whether its end, and that of the step, is recorded with this."""
+        """Return whether this call has recorded its end, and the end of the step."""
         return False
 
     def pass_begins(self, tensors: Any) -> bool:
-        """Return whether a backward pass begins from `tensors` outside of another pass."""
+        """Begin the span of a backward pass; return False inside another pass."""
         return self.begin_pass(tensors)
 
     def pass_ends(self) -> None:
-        """It is over."""
+        """End the span of a backward pass."""
         self.end_pass()
 
     if TYPE_CHECKING:
         begin_next: Callable[[], bool]
-        """What `next_begins` does, in Python; so for the others, and for the reading of a loss."""
+        """The Python version of `next_begins`; the others accordingly."""
         end_next: Callable[[Any], None]
         begin_call: Callable[[Any], bool]
         end_call: Callable[[Any], None]

@@ -1,9 +1,14 @@
 """Records OPTIMIZER spans and decides where a step ends: the step clock.
 
-A step ends with the *last* optimizer of an iteration: the leader. Until it is known, the first optimizer that
-steps leads; when others are seen before it comes again, the last of them leads from then on. Optimizers that
-were made but have not stepped yet are waited for, so that a GAN's first iteration is one step too; see also
-`iterations`. Optimizers are only referred to weakly.
+A step ends with the *last* optimizer of an iteration, the leader. At first, the first optimizer that steps
+leads. When other optimizers step before it steps again, the last of them becomes the leader. The clock waits
+for optimizers that exist but have not stepped, so that the first iteration of a GAN is one step. It refers to
+optimizers weakly.
+
+Optimizers may step at different rates: a critic with every batch and the generator with every fifth. Then no
+optimizer ends every iteration. So a step in which any optimizer has stepped also ends when its loader is
+asked for the next batch. A batch alone does not end a step: gradients may accumulate over several batches,
+and an iteration may use several loaders.
 """
 
 from __future__ import annotations
@@ -15,9 +20,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.patches import hide
-from holter.recorder.frameworks.pytorch.stepping import scalers
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import PREDICT, TRAIN
-from holter.recorder.frameworks.pytorch.stepping.rates import LearningRate
 from holter.schema.phases import Phase
 from holter.schema.record import step_lead
 
@@ -29,46 +32,49 @@ if TYPE_CHECKING:
     from holter.recorder.frameworks.pytorch.stepping.step_hooks import ThreadState
 
 PATIENCE = 6
-"""Steps of the first optimizer without those that were made beside it, until they are no longer awaited."""
+"""Steps of the first optimizer after which the clock no longer waits for others that have not stepped."""
 ABSENT = 4
-"""The leader is gone when this many times an iteration's optimizer steps passed without it."""
+"""Iterations without a step of the leader, after which another optimizer leads."""
 SETTLED = 10
-"""Steps led, after which an optimizer that steps now and then is taken for one that does just that."""
+"""Steps that a leader must end to remain the leader when another optimizer steps occasionally."""
 SILENT_NS = 10_000_000_000
-"""A thread that ended no step for so long leaves the steps to another thread that trains."""
+"""Time without a step, after which another training thread ends the steps."""
+_SKIPPED = int(Phase.SKIPPED)
 UNDECIDED = 4
-"""Forward passes in training mode, without an optimizer or a backward pass, until they are inference."""
+"""Forward passes in training mode without optimizer or backward pass that count as inference."""
 
 
 class StepClock:
-    """Counts iterations by what optimizers do; without any, by forward passes."""
+    """Counts iterations by steps of optimizers, or by forward passes when there is no optimizer."""
 
     def __init__(self, adapter: AdapterState) -> None:
         self.adapter = adapter
         self.breaker = adapter.breaker("optimizer")
         self.on_new_optimizer: Callable[[], None] = lambda: None
         self.on_several: Callable[[bool], None] = lambda several: None
-        """Called with whether passes of a step may have different losses: several optimizers are there."""
+        """Called with whether several optimizers exist: then passes of a step may have different losses."""
         self.on_skipped: Callable[[Any], None] | None = None
-        """Called with an optimizer whose step a scaler left out; the next with the scaler."""
+        """Called with an optimizer whose step a scaler skipped."""
         self.on_scaler: Callable[[Any], None] | None = None
+        """Called with a scaler that is about to step an optimizer."""
         self._awaited: dict[int, weakref.ref[Any]] = {}
         self._known: dict[int, weakref.ref[Any]] = {}
         self._leader: weakref.ref[Any] | None = None
-        self._loop = self._began = 0  # the thread whose optimizers end steps, and since when
+        self._loop = self._began = 0  # the thread whose optimizers end steps, and when it began
         self._settled = False
         self._last_other: weakref.ref[Any] | None = None
-        self._held = 0  # iterations that were not ended because optimizers are awaited
+        self._held = 0  # iterations without an end because the clock waits for optimizers
         self._led = 0
         self._cycle = 1
         self._since = 0
-        self.unended = 0  # the thread on which an optimizer stepped that ended no step, none since
+        self._unended = 0  # the thread of the last optimizer step that did not end a step
         self.codes: dict[type, int] = {}
-        """Of OPTIMIZER spans, by class."""
-        self._note_learning_rate = LearningRate(adapter).note
-        self._pending = 0  # forward passes that may be steps of a training by hand, or of an inference
-        self._trains_by_hand = False
-        self._thread = 0  # the one that called a model first: its calls are steps
+        """Codes of OPTIMIZER spans, by class."""
+        self._fetched: tuple[int, Any] | None = None
+        """A step that began with a batch, and the loader of that batch."""
+        self._pending = 0  # forward passes that are steps without optimizer, or inference
+        self._trains_without_optimizer = False
+        self._thread = 0  # the first thread that called a model: its calls are steps
 
     def attach(self, patches: Patches) -> None:
         """Hook optimizers and gradient scalers."""
@@ -81,9 +87,9 @@ class StepClock:
             optimizer.register_optimizer_step_post_hook(after),
         ):
             patches.later(handle.remove)
-        patches.wrap(torch.optim.Optimizer, "__init__", self._watch_init)
-        for owner in scalers.owners(torch, "step"):
-            patches.wrap(owner, "step", lambda original: scalers.watch_step(self, original))
+        patches.after(torch.optim.Optimizer, "__init__", self._expect, self.breaker)
+        for owner in self.adapter.scalers("step"):
+            patches.wrap(owner, "step", self._watch_scaler)
 
     @property
     def thread(self) -> int:
@@ -92,26 +98,10 @@ class StepClock:
 
     # -- optimizers
 
-    def _watch_init(self, original: Any) -> Any:
-        adapter = self.adapter
-
-        def __init__(self: Any, *args: Any, **kwargs: Any) -> None:  # noqa: N807
-            try:
-                original(self, *args, **kwargs)
-            except BaseException as error:
-                hide(error)
-                raise
-            if adapter.is_compiling():
-                return
-            try:
-                expect(self)
-            except Exception as error:
-                breaker.fault(error)
-
-        expect, breaker = self._expect, self.breaker
-        return __init__
-
-    def _expect(self, optimizer: Any) -> None:
+    def _expect(self, result: None, optimizer: Any, *_: Any, **__: Any) -> None:
+        """Wait for the first step of a new optimizer."""
+        if self.adapter.is_compiling():
+            return
         self.adapter.predicting = False
         self.adapter.sole = 0
         key = id(optimizer)
@@ -121,7 +111,7 @@ class StepClock:
         self._count()
 
     def _hooks(self) -> tuple[Callable[..., None], Callable[..., None]]:
-        """Return what is called before and after each step of any optimizer."""
+        """Return the functions that torch calls before and after each step of an optimizer."""
         states, breaker = self.adapter.states, self.breaker
         adapter, clock = self.adapter, self
         begins, ended = adapter.optimizer_begins, adapter.optimizer_ended
@@ -156,9 +146,9 @@ class StepClock:
                 if state.scaling or not state.optimizers:
                     return
                 if state.optimizers == 1 and clock._leads(optimizer) and adapter.plain_boundary():
-                    # The common case: the record of the optimizer also ends the step, see `step_lead`.
+                    # The usual case: the record of the optimizer also ends the step, see `step_lead`.
                     state.optimizers = 0
-                    clock._note_learning_rate(optimizer)
+                    adapter.note_rate(optimizer)
                     session = adapter.session
                     session.next_step(
                         state.end_of(clock.codes[type(optimizer)], step_lead(session.since, state.began))
@@ -170,8 +160,50 @@ class StepClock:
 
         return before, after
 
+    def _watch_scaler(self, original: Any) -> Callable[..., Any]:
+        """Wrap a scaler's `step` in the span of the optimizer that it steps or skips."""
+        clock, adapter, states = self, self.adapter, self.adapter.states
+
+        def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            if adapter.is_compiling() or (state := states.current).scaling or not clock.breaker.on:
+                try:
+                    return original(self, optimizer, *args, **kwargs)
+                except BaseException as error:
+                    hide(error)
+                    raise
+            state.scaling = True
+            inner = adapter.inner_steps
+            begun = done = False
+            try:
+                if clock.on_scaler is not None:
+                    clock.on_scaler(self)
+                clock.enter(optimizer, state)
+                begun = True
+            except Exception as error:
+                clock.breaker.fault(error)
+            try:
+                result = original(self, optimizer, *args, **kwargs)
+                done = True
+                return result
+            except BaseException as error:
+                hide(error)
+                raise
+            finally:
+                state.scaling = False
+                try:
+                    if begun:
+                        if done and adapter.inner_steps == inner:
+                            state.add(_SKIPPED, clock.codes[type(optimizer)] >> 8, perf_counter_ns(), 0)
+                            if clock.on_skipped is not None:
+                                clock.on_skipped(optimizer)
+                        clock.leave(optimizer, state, stepped=done)
+                except Exception as error:
+                    clock.breaker.fault(error)
+
+        return step
+
     def enter(self, optimizer: Any, state: ThreadState) -> None:
-        """An optimizer begins to step."""
+        """Begin the span of an optimizer."""
         state.optimizers += 1
         if state.optimizers > 1:
             self._awaited.pop(id(optimizer), None)  # an optimizer inside another
@@ -180,11 +212,14 @@ class StepClock:
         state.forward_end = 0
         state.optimizer = key = id(optimizer)
         if key not in self._known:
-            self._meet(key, optimizer)
-        state.began = state.begin(self.codes.get(type(optimizer)) or self._code(optimizer))
+            self._add(key, optimizer)
+        cls = type(optimizer)
+        if cls not in self.codes:
+            self.codes[cls] = self.adapter.code(Phase.OPTIMIZER, cls.__qualname__)
+        state.began = state.begin(self.codes[cls])
 
-    def _meet(self, key: int, optimizer: Any) -> None:
-        if len(self._known) > 100_000:  # ids of the dead
+    def _add(self, key: int, optimizer: Any) -> None:
+        if len(self._known) > 100_000:  # ids of deleted optimizers
             self._known.clear()
         self._known[key] = weakref.ref(optimizer)
         self.adapter.predicting = False
@@ -195,13 +230,8 @@ class StepClock:
         known = {key for key, each in self._known.items() if each() is not None}
         self.on_several(len(known | self._awaited.keys()) > 1)
 
-    def _code(self, optimizer: Any) -> int:
-        cls = type(optimizer)
-        code = self.codes[cls] = self.adapter.code(Phase.OPTIMIZER, cls.__qualname__)
-        return code
-
     def leave(self, optimizer: Any, state: ThreadState, *, stepped: bool) -> None:
-        """It is over; `stepped` unless it raised."""
+        """End the span of an optimizer; `stepped` is false when its step raised."""
         state.optimizers -= 1
         if state.optimizers:
             return
@@ -210,7 +240,7 @@ class StepClock:
             self.stepped(optimizer, now)
 
     def end_stale(self) -> None:
-        """Forget an optimizer step that raised: its post hook was never called."""
+        """Forget an optimizer step that raised, for which torch called no post hook."""
         state = self.adapter.states.current
         state.optimizers = 0
         thread_spool = state.thread_spool
@@ -222,16 +252,16 @@ class StepClock:
     # -- where a step ends
 
     def stepped(self, optimizer: Any, now: int) -> None:
-        """An outermost optimizer step ended at `now`, ns: decide whether the iteration did, too."""
+        """Decide whether the iteration ends with an outermost optimizer step that ended at `now`, ns."""
         if self._leads(optimizer):
-            self._note_learning_rate(optimizer)
+            self.adapter.note_rate(optimizer)
             self.adapter.boundary(TRAIN, now)
             return
         elsewhere = threading.get_ident() != self._loop
         if elsewhere and self._beside(optimizer, now):
             return
         self._since += 1
-        self.unended = threading.get_ident()
+        self._unended = threading.get_ident()
         self.adapter.sole = 0
         if self._awaited:
             self._awaited.pop(id(optimizer), None)
@@ -241,12 +271,12 @@ class StepClock:
         elif leader is optimizer:
             other = self._last_other() if self._last_other is not None else None
             if other is not None and not self._settled:
-                # The iteration that began with the leader ended with the other: that one leads.
+                # The iteration that began with the leader ended with the other optimizer, which now leads.
                 self._lead(other, settled=True)
                 self._since = 1
                 return
         elif self._held and not self._awaited and not elsewhere:
-            self._lead(optimizer, settled=True)  # the last that was awaited closes the first iteration
+            self._lead(optimizer, settled=True)  # the last expected optimizer ends the first iteration
         else:
             self._last_other = None if elsewhere else weakref.ref(optimizer)
             cycle = max(self._cycle, len(self._known)) if self._held else self._cycle
@@ -259,7 +289,7 @@ class StepClock:
         self._end_step(optimizer, now)
 
     def _beside(self, optimizer: Any, now: int) -> bool:
-        """Whether another thread trains too, whose steps count since it stepped first."""
+        """Whether this thread trains in addition to the thread that ends the steps."""
         leader, since = self._leader and self._leader(), max(self.adapter.session.since, self._began)
         if leader in (None, optimizer) or self._loop not in sys._current_frames():
             return False
@@ -267,7 +297,7 @@ class StepClock:
         return now - since < SILENT_NS
 
     def _leads(self, optimizer: Any) -> bool:
-        """Whether this optimizer ends every step, being the only one: the usual case."""
+        """Whether this is the only optimizer, which ends every step: the usual case."""
         if self._settled and not self._since and not self._awaited and self._leader() is optimizer:  # type: ignore[misc]
             self._cycle = 1
             adapter, kind = self.adapter, type(optimizer)
@@ -287,33 +317,37 @@ class StepClock:
 
     def _end_step(self, optimizer: Any, now: int) -> None:
         self._cycle, self._since, self._last_other, self._held = self._since, 0, None, 0
-        self.unended = 0
+        self._unended = 0
         self._led += 1
         if self._led == SETTLED:
             self._settled = True
-        self._note_learning_rate(optimizer)
+        self.adapter.note_rate(optimizer)
         self.adapter.boundary(TRAIN, now)
 
-    def end_iteration(self) -> None:
-        """An iteration is over in which an optimizer stepped and did not end it."""
-        self._held = self.unended = 0
-        self._led += 1
-        self.adapter.boundary(TRAIN)
+    def next_batch(self, iterator: Any) -> None:
+        """End an iteration that no optimizer has ended, when its loader is asked for the next batch."""
+        session, loader = self.adapter.session, getattr(iterator, "_holter_loader", None)
+        if self._unended == threading.get_ident() and self._fetched == (session.step, loader):
+            self._held = self._unended = 0
+            self._led += 1
+            self.adapter.boundary(TRAIN)
+        if self._fetched is None or self._fetched[0] != session.step:
+            self._fetched = session.step, loader
 
     # -- no optimizer
 
     def on_forward_begin(self) -> None:
-        """The loop calls a model: what came after the last call is now known not to be training."""
+        """End the step of the last forward pass, once such passes count as inference."""
         if self._pending >= UNDECIDED:
             self._pending = 0
             self.adapter.predicting = True
             self.adapter.boundary(PREDICT)
 
     def on_forward_end(self, training: bool, now: int) -> None:
-        """A forward pass is over, and no optimizer exists: it was a step, unless gradients may follow."""
+        """End a step after a forward pass without optimizer, unless a backward pass may follow."""
         thread = threading.get_ident()
         self._thread = self._thread or thread
-        if self._trains_by_hand or thread != self._thread:  # replicas of a model run on threads of their own
+        if self._trains_without_optimizer or thread != self._thread:  # a replica
             return
         torch = self.adapter.torch
         if self.adapter.predicting is None and training and torch.is_grad_enabled():
@@ -323,7 +357,7 @@ class StepClock:
         self.adapter.boundary(PREDICT, now)
 
     def on_backward_end(self) -> None:
-        """A backward pass with no optimizer: parameters are updated by hand, each pass is a step."""
+        """End a step after a backward pass without optimizer: the script updates its parameters itself."""
         if self.adapter.predicting is not False and not self._known:
-            self.adapter.predicting, self._trains_by_hand, self._pending = None, True, 0
+            self.adapter.predicting, self._trains_without_optimizer, self._pending = None, True, 0
             self.adapter.boundary()

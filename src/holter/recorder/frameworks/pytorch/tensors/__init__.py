@@ -1,10 +1,10 @@
-"""Records tensors of a PyTorch training: schedules them, and reads them at few places.
+"""Records tensors of a PyTorch training: decides which steps are due, and reads the tensors.
 
-Read in this order: `updates` (parameters and gradients, at the optimizer's step), `activations` (inputs and
-outputs of modules), `sink` with `statistics` and `values` (what is kept of each), `arrivals` (without
-waiting for a device), `default_statistics`, `nonfinite` with `graph` and `places`.
+Read the modules in this order: `updates` (parameters and gradients at an optimizer's step), `activations`
+(inputs and outputs of modules), `sink` with `statistics` and `values` (the kept numbers), `arrivals` (copies
+from a device), `default_statistics`, `nonfinite` with `graph` and `places`.
 
-A step that is not due costs two comparisons: no hook is installed, nothing is called.
+A step that is not due costs two comparisons: no hook is installed, and no function is called.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from __future__ import annotations
 import atexit
 import os
 import types
+from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.patches import hide
-from holter.recorder.frameworks.pytorch.tensors import memory
 from holter.recorder.frameworks.pytorch.tensors.activations import Activations
 from holter.recorder.frameworks.pytorch.tensors.arrivals import Arrivals
 from holter.recorder.frameworks.pytorch.tensors.default_statistics import DefaultStatistics
@@ -28,7 +28,6 @@ from holter.recorder.frameworks.pytorch.tensors.updates import Updates
 from holter.recorder.tensors import requests
 from holter.recorder.tensors.schedule import NEVER, next_due
 from holter.recorder.tensors.time_budget import TimeBudget
-from holter.recorder.tensors.unmatched import Unmatched
 from holter.recorder.tensors.writing import TensorFiles
 from holter.schema.tensor_spool import ENV_SAVE
 
@@ -47,14 +46,14 @@ _IN_FORWARD = {"input", "output", "loss", "custom"}
 
 
 class TensorRecorder:
-    """Decides at each step boundary whether the next step is due, and puts the readers in place for it."""
+    """Decides at each step boundary whether the next step is due, and installs the hooks for it."""
 
     def __init__(self, adapter: AdapterState, clock: StepClock, roots: Roots, backward: Backward) -> None:
         self.adapter = adapter
         self.breaker = adapter.breaker("tensors")
         self.collections: list[Collection] = []
         self._clock, self._roots, self._backward = clock, roots, backward
-        # A script that saved tensors before it imported torch goes on in the same files.
+        # A script that saved tensors before it imported torch continues in the same files.
         self._files = getattr(adapter.session.explicit, "files", None) or TensorFiles(adapter.session)
         self._arrivals = Arrivals(adapter)
         self._time_budget = TimeBudget(
@@ -68,20 +67,19 @@ class TensorRecorder:
         self._explicit = TorchExplicitSaver(adapter, clock, self._models, self._sink, self._time_budget)
         self._default_statistics = DefaultStatistics(adapter, self._arrivals, self._nonfinite.on_gradients)
         self._due: Sequence[Collection] = ()
-        self._dieting = False
+        self._takes_defaults = False
         self._armed = -1
-        """The step that the readers are in place for; -1 when they are not."""
+        """The step for which hooks are installed; -1 without hooks."""
         torch = adapter.torch
         self._shield = torch._C.DisableTorchFunction
-        """Keeps what watches functions of torch, or changes where tensors are made, from seeing ours."""
+        """Hides the recorder's operations from modes that watch functions or set a default device."""
         self._modes = getattr(torch._C, "_len_torch_dispatch_stack", int)
         self._activations.observed = self._observed
-        self._unmatched = Unmatched()
-        self._memory_at = 1
+        self._unmatched = requests.Unmatched()
         self._clipping = False
 
     def attach(self, patches: Patches) -> None:
-        """Read what is asked for, and be ready for the first step."""
+        """Read the requested collections and prepare the first step."""
         self.watch(requests.from_environment(os.environ.get(ENV_SAVE)))
         roots, backward, adapter = self._roots, self._backward, self.adapter
         roots.on_compiler = self._on_compiler
@@ -99,7 +97,7 @@ class TensorRecorder:
         patches.later(self.detach)
 
     def detach(self) -> None:
-        """Take everything out."""
+        """Remove everything."""
         atexit.unregister(self._finish)
         self._disarm()
         self._nonfinite.places.remove()
@@ -110,9 +108,9 @@ class TensorRecorder:
         self._finish()
 
     def watch(self, collections: Sequence[Collection], model: Any = None) -> None:
-        """Save further collections, from this step on."""
+        """Save further collections from this step on."""
         if model is not None:
-            self._models.meet(model)
+            self._models.add(model)
         self.collections = [one for one in self.collections if one.name not in {c.name for c in collections}]
         self.collections += collections
         self._files.describe(collections)
@@ -127,7 +125,7 @@ class TensorRecorder:
     # -- which steps
 
     def _prepare(self, step: int) -> None:
-        """Put the readers in place for step `step` if it is due; note when to look again."""
+        """Install the hooks if `step` is due; set the step of the next check."""
         schedules = [one.schedules["train"] for one in self.collections if "train" in one.schedules]
         due = min(next_due(schedules, step), self._default_statistics.next(step))
         if due > step:
@@ -135,20 +133,20 @@ class TensorRecorder:
             return
         self.adapter.wake_at = self._armed = step
         self._due = [one for one in self.collections if one.due("train", step)]
-        self._dieting = self._default_statistics.next(step) == step
-        self.adapter.on_forward = self.adapter.on_forward or self._models.meet
+        self._takes_defaults = self._default_statistics.next(step) == step
+        self.adapter.on_forward = self.adapter.on_forward or self._models.add
         self._updates.begin()
         self._default_statistics.begin()
-        if self._dieting or any(one.sources & _AT_UPDATE for one in self._due):
+        if self._takes_defaults or any(one.sources & _AT_UPDATE for one in self._due):
             self.adapter.before_step = self._before_step
-            self.adapter.after_step = self._default_statistics.after if self._dieting else None
-            self._clock.on_skipped = self._on_skipped
-            self._clock.on_scaler = self._default_statistics.note_scale if self._dieting else None
+            self.adapter.after_step = self._default_statistics.after if self._takes_defaults else None
+            self._clock.on_skipped = partial(self._before_step, skipped=True)
+            self._clock.on_scaler = self._default_statistics.note_scale if self._takes_defaults else None
             self._clipping = True
 
     def _disarm(self) -> None:
         self._armed = -1
-        self._due, self._dieting, self._clipping = (), False, False
+        self._due, self._takes_defaults, self._clipping = (), False, False
         if self.adapter.look is None:
             self.adapter.on_forward = None
         self.adapter.before_step = self.adapter.after_step = None
@@ -156,7 +154,7 @@ class TensorRecorder:
         self._activations.remove()
 
     def _wake(self) -> None:
-        """The boundary of a step that is due, or of the one before it."""
+        """Handle the boundary of a step that is due, or of the step before it."""
         began = perf_counter_ns()
         session = self.adapter.session
         step = session.step
@@ -175,16 +173,14 @@ class TensorRecorder:
         self._time_budget.held(began, session.step)
 
     def _end_step(self, step: int, began: int) -> None:
-        dieting, due = self._dieting, self._due
+        takes_defaults, due = self._takes_defaults, self._due
         self._disarm()
         if self._observed():
             return
         with self._shield():
-            if dieting:
+            if takes_defaults:
                 self._default_statistics.finish(step, began)
-            if step >= self._memory_at:
-                self._memory_at = step + memory.EVERY
-                memory.write_memory(self.adapter, step)
+            self._default_statistics.write_memory(step)
             if due:
                 self._unmatched.look(self.collections, self._names_seen())
             self._sink.finish()
@@ -193,26 +189,23 @@ class TensorRecorder:
         return self._updates.names_seen | self._activations.names_seen | self._explicit.names_seen
 
     def _observed(self) -> bool:
-        """Whether torch operations of the recorder would disturb a mode or a graph capture."""
+        """Whether torch operations of the recorder would disturb a dispatch mode or a graph capture."""
         cuda = self.adapter.torch.cuda
         return bool(self._modes()) or (cuda.is_initialized() and cuda.is_current_stream_capturing())
 
     def _forked(self) -> None:
-        """This is a child from now on: what is on its way is its parent's."""
+        """Forget, in a forked child, everything that the parent writes."""
         self._arrivals.forked()
         self._sink.forked()
         self._files.forked()
 
     # -- where they are read
 
-    def _before_step(self, optimizer: Any) -> None:
-        self._reading(lambda step: self._read_update(optimizer, step, skipped=False))
-
-    def _on_skipped(self, optimizer: Any) -> None:
-        self._reading(lambda step: self._read_update(optimizer, step, skipped=True))
+    def _before_step(self, optimizer: Any, *, skipped: bool = False) -> None:
+        self._reading(lambda step: self._read_update(optimizer, step, skipped=skipped))
 
     def _read_update(self, optimizer: Any, step: int, *, skipped: bool) -> None:
-        if self._dieting:
+        if self._takes_defaults:
             self._default_statistics.before(optimizer, skipped=skipped)
         self._updates.update(optimizer, self._due, step, skipped=skipped)
 
@@ -228,8 +221,8 @@ class TensorRecorder:
         self._time_budget.held(began, self.adapter.session.step)
 
     def _on_forward(self, module: Any) -> None:
-        """The loop calls a model."""
-        self._models.meet(module)
+        """Handle a call of a model by the loop."""
+        self._models.add(module)
         if self._activations.collections:
             self._activations.on_forward(module)
         places = self._nonfinite.places
@@ -237,12 +230,12 @@ class TensorRecorder:
             places.learn(module)
 
     def _on_compiler(self) -> None:
-        """A compiler comes into use: it would compile our hooks too."""
+        """Remove hooks before a compiler compiles them."""
         self._activations.remove()
         self._nonfinite.places.remove()
 
     def _on_loss(self, loss: Any, graph: Any) -> None:
-        """A backward pass begins."""
+        """Handle the begin of a backward pass."""
         places = self._nonfinite.places
         if not places.learned:
             self._models.learn()
@@ -250,7 +243,7 @@ class TensorRecorder:
         self._activations.on_loss(loss, graph)
         if places.learned and not self._activations.collections:
             self.adapter.look = None
-            self.adapter.on_forward = None  # but in steps that are read, where new models are met
+            self.adapter.on_forward = None  # steps that are due set it again, to find new models
 
     def _watch_clip(self, original: Any) -> Any:
         by_norm = original.__name__ == "clip_grad_norm_"
@@ -263,7 +256,7 @@ class TensorRecorder:
                     listed = [parameters]
                 else:
                     listed = list(parameters)
-                    # What was a generator stays one: torch says so when it is empty.
+                    # A generator stays a generator: torch warns when it is empty.
                     was = isinstance(parameters, types.GeneratorType)
                     parameters = (one for one in listed) if was else listed
                 kind = float(args[0] if args else kwargs.get("norm_type", 2.0)) if by_norm else 0.0
@@ -279,12 +272,12 @@ class TensorRecorder:
         return clip
 
     def _read_clip(self, parameters: list[Any], limit: float | None, step: int) -> None:
-        if self._dieting:
+        if self._takes_defaults:
             self._default_statistics.clip(parameters, limit)
         self._updates.clip(parameters, self._due, step)
 
     def _finish(self) -> None:
-        """The training is over: write what is on its way."""
+        """Write everything that is pending at the end of the training."""
         try:
             if self._armed >= 0 and self._armed == self.adapter.session.step:
                 self._disarm()

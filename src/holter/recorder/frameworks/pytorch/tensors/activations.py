@@ -1,16 +1,19 @@
-"""Reads inputs and outputs of modules, with hooks on all modules in passes that are due."""
+"""Reads inputs and outputs of modules, with hooks on all modules in passes that are due.
+
+Labels and predictions of functional losses are read from the graph that keeps them for the backward pass. No
+function is wrapped, and nothing is read before a backward pass begins in a step that is due.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
+import re
+from collections import Counter, deque
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import EVAL, PREDICT, TRAIN
-from holter.recorder.frameworks.pytorch.tensors import losses
 from holter.recorder.frameworks.pytorch.tensors.names import ACTIVATIONS, class_name, module_names
-from holter.recorder.guard import tell
 from holter.recorder.tensors.collections import TensorInfo
 from holter.recorder.tensors.schedule import MODES
 
@@ -24,20 +27,28 @@ if TYPE_CHECKING:
     from holter.recorder.tensors.time_budget import TimeBudget
 
 _LOSS = ("Loss", "Criterion")
-_DEEPEST = 8
+_LOSS_NODE = re.compile(
+    r"(NllLoss|NllLoss2D|BinaryCrossEntropy|BinaryCrossEntropyWithLogits|MseLoss|SmoothL1Loss|HuberLoss)"
+    r"Backward\d*"
+)
+"""Autograd's names of loss functions that keep their arguments as `self` and `target`."""
+_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_MAX_NODES = 32
+"""Nodes searched from the loss on: scripts weight, add and average losses, but not much more."""
+_MAX_DEPTH = 8
 
 
 class Activations:
-    """Watches forward passes of models, and loss modules called after them."""
+    """Reads forward passes of models, and loss modules that are called after them."""
 
     def __init__(self, adapter: AdapterState, roots: Roots, sink: Sink, time_budget: TimeBudget) -> None:
         self.adapter = adapter
         self.breaker = adapter.breaker("activations")
         self.collections: Sequence[Collection] = ()
-        """Those that may hold inputs and outputs of modules."""
+        """Collections that may contain inputs and outputs of modules."""
         self.names_seen: set[str] = set()
         self.observed: Callable[[], bool] = lambda: False
-        """Whether nothing of ours may run now."""
+        """Returns whether torch operations of the recorder would disturb the script now."""
         self._roots = roots
         self._sink = sink
         self._time_budget = time_budget
@@ -45,21 +56,20 @@ class Activations:
         self._due: list[Collection] = []
         self._mode = TRAIN
         self._calls: Counter[int] = Counter()
-        """Forward passes so far in modes that count them."""
+        """Forward passes so far in modes other than training."""
         self._indices: Counter[str] = Counter()
-        """Tensors so far of this step, by name without number: a module called again goes on counting."""
+        """Tensors so far of this step, by name without number: repeated calls of a module go on counting."""
         self._names: dict[int, str] = {}
         self._root = 0
         self._saved_eval = -1
-        self._said = False
         self._loss_module = -1
         """The last step in which a module computed a loss."""
         adapter.on_eval_loss = self.on_eval_loss
         self.step = -1
-        """The step whose numbering this is; micro-batches of one step go on counting."""
+        """The step of this numbering; micro-batches of one step go on counting."""
 
     def on_forward(self, module: Any) -> None:
-        """A model is about to be called by the loop: watch this pass if it is due."""
+        """Install the hooks before the loop calls a model, if this pass is due."""
         try:
             mode = PREDICT if self.adapter.predicting else TRAIN if module.training else EVAL
             step = self.adapter.session.step
@@ -72,7 +82,8 @@ class Activations:
                 self.remove()
                 return
             if self._roots.compiled:
-                self._say_compiled()
+                notice = "inputs and outputs of modules are not saved; weights and gradients are"
+                self._sink.files.tell_once("compiler", f"a compiler is in use: {notice}")
                 return
             if mode == EVAL:
                 self._saved_eval = step
@@ -87,11 +98,9 @@ class Activations:
             self.breaker.fault(error)
 
     def on_loss(self, loss: Any, graph: Any) -> None:
-        """A backward pass begins from a loss: it is a tensor of this step too.
+        """Save the loss of a backward pass, and its inputs, if the step is due.
 
-        Args:
-            loss: What it is, as the loop knows it.
-            graph: What the pass begins from: the same, or scaled.
+        The pass begins from `graph`, which is the loss itself or a scaled loss.
         """
         step = self.adapter.session.step
         due = [one for one in self.collections if "loss" in one.sources and one.due("train", step)]
@@ -105,14 +114,18 @@ class Activations:
             self._functional(graph, due, step)
 
     def _loss(self, loss: Any, due: Sequence[Collection], step: int, mode: int) -> None:
-        again = self._indices["loss"]
-        self._indices["loss"] += 1
-        name = f"loss_{again}" if again else "loss"
-        self._sink.take(loss, TensorInfo(name, "loss", "loss"), due, step, mode)
+        self._sink.take(loss, TensorInfo(self._named("loss"), "loss", "loss"), due, step, mode)
+
+    def _named(self, name: str, *, number: bool = False) -> str:
+        """Return the name of the next tensor with this base name; `number`: also the first has a number."""
+        again = self._indices[name]
+        self._indices[name] += 1
+        name = f"{name}_{again}" if again or number else name
         self.names_seen.add(name)
+        return name
 
     def on_eval_loss(self, loss: Any) -> None:
-        """A function computed a loss while a model evaluates: take it if that pass is saved."""
+        """Save a loss that a function computed during an evaluation, if that pass is due."""
         due = [one for one in self._due if "loss" in one.sources]
         if not due or not self._handles or self._mode == TRAIN or self.observed():
             return
@@ -121,15 +134,11 @@ class Activations:
             self._loss(loss, due, self.adapter.session.step, self._mode)
 
     def _functional(self, loss: Any, due: Sequence[Collection], step: int) -> None:
-        """Take what a loss was computed from that no module computed."""
+        """Save the inputs of a loss that a function, not a module, computed."""
         torch = self.adapter.torch
         with torch._C.DisableTorchFunction(), torch.no_grad():
-            for under, role, value in losses.given(loss):
-                again = self._indices[under]
-                self._indices[under] += 1
-                name = f"{under}_{again}" if again else under
-                self.names_seen.add(name)
-                self._sink.take(value, TensorInfo(name, "input", role), due, step, TRAIN)
+            for name, role, value in _loss_inputs(loss):
+                self._sink.take(value, TensorInfo(self._named(name), "input", role), due, step, TRAIN)
 
     def _install(self) -> None:
         if self._handles:
@@ -137,23 +146,16 @@ class Activations:
         register = self.adapter.torch.nn.modules.module.register_module_forward_hook
         try:
             self._handles.append(register(self._after, with_kwargs=True))
-        except TypeError:  # a torch before 2.1 gives hooks the positional inputs only
+        except TypeError:  # before torch 2.1, hooks get positional arguments only
             self._handles.append(register(lambda module, args, result: self._after(module, args, {}, result)))
 
     def remove(self) -> None:
-        """Take the hooks out."""
+        """Remove the hooks."""
         while self._handles:
             self._handles.pop().remove()
 
-    def _say_compiled(self) -> None:
-        if not self._said:
-            self._said = True
-            tell(
-                "a compiler is in use: inputs and outputs of modules are not saved; weights and gradients are"
-            )
-
     def _after(self, module: Any, args: Any, kwargs: Any, result: Any) -> None:
-        # What a backward pass recomputes was recorded when it was computed first.
+        # Tensors that a backward pass recomputes were saved when they were computed first.
         if self.adapter.is_compiling() or self.adapter.states.current.backward or not self.breaker.on:
             return
         began = perf_counter_ns()
@@ -193,20 +195,15 @@ class Activations:
     def _one(
         self, under: str, key: str, value: Any, kind: str, role: str, root: bool, step: int, mode: int
     ) -> None:
-        if key:
-            under = f"{under}_{key}"
-        again = self._indices[under]
-        self._indices[under] += 1
-        name = under if key and not again else f"{under}_{again}"
-        self.names_seen.add(name)
+        name = self._named(f"{under}_{key}") if key else self._named(under, number=True)
         self._sink.take(value, TensorInfo(name, kind, role, root), self._due, step, mode)
 
 
 def _tensors(tensor: type, value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Yield the tensors of a value depth-first; those under a name, as in a mapping, with that name."""
+    """Yield the tensors of a value depth-first, with the names of the keys or fields that contain them."""
     if isinstance(value, tensor):
         yield key, value
-    elif depth > _DEEPEST:
+    elif depth > _MAX_DEPTH:
         return
     elif isinstance(value, dict):
         for name, inside in value.items():
@@ -233,3 +230,24 @@ def _input_role(
         whole = not value.is_floating_point() and value.dim() == 2
         return "token_ids" if whole else f"model_input:{number}"
     return f"act_in:{function}" if function else "input"
+
+
+def _loss_inputs(loss: Any) -> Iterator[tuple[str, str, Any]]:
+    """Yield name, role and tensor of the inputs of the functions that computed a loss.
+
+    The first input of a classification loss is the logarithm of probabilities: scores up to a constant.
+    """
+    waiting = deque([loss.grad_fn])
+    seen: set[Any] = set()
+    while waiting and len(seen) < _MAX_NODES:
+        node = waiting.popleft()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        match = _LOSS_NODE.fullmatch(node.name())
+        if match is None:
+            waiting += [before for before, _ in node.next_functions]
+            continue
+        name = _WORDS.sub("_", match[1]).lower()
+        yield f"{name}_input_0", "logits", node._saved_self
+        yield f"{name}_input_1", "labels", node._saved_target

@@ -1,4 +1,4 @@
-"""Copies small results from a device to the host without waiting, and reads them on arrival."""
+"""Copies small results from a device to the host without waiting, and reads them once they arrive."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PATIENCE_S = 2.0
 
 
 class Arrivals:
-    """Results on their way. They arrive in the order in which they were sent."""
+    """Results that are being copied. They arrive in the order in which they were sent."""
 
     def __init__(self, adapter: AdapterState) -> None:
         self._adapter = adapter
@@ -26,15 +26,22 @@ class Arrivals:
 
     @property
     def crowded(self) -> bool:
-        """Whether so much is on its way that no more should be sent."""
+        """Whether too many copies are pending to send another."""
         return len(self._pending) >= MAX_PENDING
 
+    def pass_on(self, tensor: Any, call: Callable[[Any], None]) -> None:
+        """Call `call` with a tensor on the host: now, or once it has arrived from a device."""
+        if tensor.device.type == "cuda":
+            self.later(tensor, call)
+        else:
+            call(tensor)
+
     def later(self, tensor: Any, call: Callable[[Any], None]) -> None:
-        """Call `call` with this tensor, on the host, at some step boundary after it has arrived there."""
+        """Call `call` with this tensor on the host, at a step boundary after it has arrived there."""
         self._queued.append((tensor, call))
 
     def send(self) -> None:
-        """Start the copies of what was queued: vectors of doubles of one length and device travel as one."""
+        """Start the queued copies; vectors of doubles of one length and device are copied together."""
         queued, self._queued = self._queued, []
         groups: dict[Any, list[tuple[Any, Callable[[Any], None]]]] = {}
         torch = self._adapter.torch
@@ -55,7 +62,7 @@ class Arrivals:
             self._adapter.boundary_calls.add(self.read)
 
     def read(self) -> None:
-        """Hand out what has arrived."""
+        """Pass on the results that have arrived."""
         pending = self._pending
         while pending and pending[0][0].query():
             _, host, calls = pending.popleft()
@@ -68,12 +75,12 @@ class Arrivals:
             self._adapter.boundary_calls.discard(self.read)
 
     def forked(self) -> None:
-        """Give up what is on its way to the parent; kept alive, since a child must not touch its device."""
+        """Forget the parent's copies; they stay alive, because a forked child must not touch the device."""
         self._of_parent = (self._queued, self._pending)
         self._queued, self._pending = [], deque()
 
     def finish(self) -> None:
-        """Hand out what is on its way at the end, waiting a moment for it."""
+        """Pass on the pending results at the end of the training; wait for them up to two seconds."""
         deadline = time.monotonic() + _PATIENCE_S
         while self._pending and time.monotonic() < deadline:
             self.read()

@@ -1,8 +1,8 @@
-"""Computes rows of many tensors at once: small ones as one matrix, quantiles in few sorts.
+"""Computes rows of many tensors at once: small tensors as one matrix, quantiles in few sorts.
 
-A call of torch costs as much as reading thousands of elements: models have many small parameters. Reading a
-large one empties the caches: what is to be done in Python for all of them is done before and after, as it
-would run several times as long in between.
+Models have many small parameters, and a call of torch costs as much as reading thousands of elements. A read
+of a large tensor empties the caches, so Python code for all large tensors runs before and after the reads:
+between them it would take several times as long.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.tensors.changes import NO_DELTAS
 from holter.recorder.frameworks.pytorch.tensors.statistics import EXACT, SLAB, Statistics, smallest_normal
 from holter.recorder.frameworks.pytorch.tensors.summaries import Summary
+from holter.recorder.tensors.writing import NO_DELTAS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from holter.recorder.frameworks.pytorch.tensors.fingerprints import Fingerprints
 
 _TOGETHER = 1 << 17
-"""Elements of one matrix."""
+"""Elements of a matrix of small tensors."""
 
 
 @dataclass(slots=True)
@@ -30,15 +30,15 @@ class PendingRow:
 
     tensor: Any
     before: Any
-    """What it was at its last row, or None; becomes what it is now."""
+    """Its copy at its last row, or None; is overwritten with the tensor."""
     hashed: bool
     quantiles: bool
     done: Callable[[Summary, Sequence[float], int], None]
-    """Takes statistics, changes and fingerprint."""
+    """Takes statistics, changes and fingerprint, and writes the row."""
 
 
 class BatchedRows:
-    """Takes tensors of the host, and completes their rows at `settle`: they must not change in between."""
+    """Takes tensors of the host and computes their rows in `complete`; they must not change in between."""
 
     def __init__(self, torch: Any, statistics: Statistics, fingerprints: Fingerprints) -> None:
         self._torch = torch
@@ -49,14 +49,14 @@ class BatchedRows:
         self._large: list[PendingRow] = []
 
     def takes(self, tensor: Any) -> bool:
-        """Whether a tensor is of those that are summarized together."""
+        """Whether a tensor can be summarized together with others."""
         count = tensor.numel()
         if tensor.device.type != "cpu" or tensor.dtype not in self._half:
             return False
         return bool(0 < count <= EXACT or (EXACT < count <= SLAB and tensor.is_contiguous()))
 
     def add(self, one: PendingRow) -> None:
-        """Take a tensor for which `takes` holds."""
+        """Add a tensor that `takes` accepts."""
         count = one.tensor.numel()
         if count <= EXACT:
             self._small[one.tensor.dtype, count].append(one)
@@ -64,15 +64,15 @@ class BatchedRows:
             self._large.append(one)
 
     def forget(self) -> None:
-        """Give up what waits."""
+        """Forget the tensors that wait."""
         self._small.clear()
         self._large.clear()
 
-    def settle(self) -> None:
-        """Complete all rows that wait."""
+    def complete(self) -> None:
+        """Compute all rows that wait."""
         small, self._small = self._small, defaultdict(list)
         large, self._large = self._large, []
-        found = [self._read(one) for one in large]  # nothing else in between
+        found = [self._read(one) for one in large]  # nothing else between the reads
         self._add_quantiles(large, [summary for summary, *_ in found])
         for one, (summary, deltas, fingerprint) in zip(large, found, strict=True):
             one.done(summary, deltas, fingerprint)
@@ -89,7 +89,7 @@ class BatchedRows:
         return found, NO_DELTAS if deltas is None else deltas, fingerprint
 
     def _add_quantiles(self, large: list[PendingRow], found: list[Summary]) -> None:
-        """Give those their quantiles that are to have them."""
+        """Add the quantiles of rows that need them."""
         samples: dict[int, list[tuple[Any, Summary]]] = defaultdict(list)
         for one, summary in zip(large, found, strict=True):
             if one.quantiles and not any(summary.counts[1:4]):

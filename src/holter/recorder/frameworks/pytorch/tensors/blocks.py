@@ -1,10 +1,10 @@
-"""Sums tensors of the host block by block, so that blocks stay in the cache between reads.
+"""Sums tensors of the host block by block, so that a block stays in the cache between reads.
 
-Single precision is summed in short rows, and the rows in double. Magnitudes are compared as the whole numbers
-that their bits are, which have the same order and are compared faster. Where what a tensor was is known, each
-block is compared with it while it is in the cache.
+Single precision is summed in short rows, and the rows are summed in double. Magnitudes are compared as
+integers with the same bits, which have the same order and compare faster. A block is compared with its
+earlier copy while it is in the cache.
 
-Where `sums` was compiled, it does all this in one pass, and in double, also for half precision.
+The compiled `sums` does all this in one pass and in double, also for half precision.
 """
 
 from __future__ import annotations
@@ -21,45 +21,40 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 BLOCK = 1 << 18
-"""Elements of a block: some fit a cache of the last level, and calls, which cost 2 us each, are few."""
+"""Elements of a block: several blocks fit the last-level cache, and calls at 2 us each stay few."""
 _DOUBLE = 1 << 16
-"""Elements that are summed in double at once."""
+"""Elements summed in double at once."""
 _ROW = 256
-"""Elements that are summed in single precision."""
+"""Elements summed in single precision."""
 _PLAIN = (1e-12, 1e15)
-"""Largest magnitudes between which squares neither leave single precision nor vanish in it."""
-_ROOMS = 64
-"""Sizes of rooms that are remembered."""
+"""Range of largest magnitudes in which squares neither overflow nor vanish in single precision."""
+_MAX_BUFFERS = 64
+"""Sizes of buffers that are kept."""
 _SINGLE = in_c.TYPES.index("float32")
 _FEW_THREADS, _SHORT = 3, 1 << 17
-"""Up to so many threads of torch, or elements, one thread that reads once is faster than they are."""
+"""Up to so many torch threads, or elements, one pass of one thread is faster than torch."""
 _FAR, _FAR_IN_DOUBLE = 4.0, 1e6
-"""Squares lose too many digits from this ratio on of the mean's square to the variance."""
+"""Ratios of the squared mean to the variance from which on squares lose too many digits."""
 _CANCELLED = 0.3
-"""Below this ratio of a sum to the norm, single precision has lost too many of the sum's digits."""
+"""Ratio of a sum to the norm below which single precision has lost too many digits of the sum."""
 
 
 class BlockReader:
-    """Passes over blocks with torch; keeps the room that they are worked on in."""
+    """Reads blocks with torch or compiled code; keeps buffers for intermediate results."""
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
         self._norm = torch.linalg.vector_norm
         self._kept: dict[tuple[Any, int], Any] = {}
-        self._rooms: dict[tuple[Any, int, int], Any] = {}
+        self._buffers: dict[tuple[Any, int, int], Any] = {}
         self._types = {getattr(torch, name): number for number, name in enumerate(in_c.TYPES)}
         self._found = array.array("d", bytes(8 * len(in_c.FIELDS)))
 
     def read(self, flat: Any, tiny: float, before: Any = None) -> tuple[Sums | None, Change | None]:
-        """Return sums over floating-point numbers and, if `before` is given, the change since; reads it once.
+        """Return sums over one row of floating-point numbers and, with `before`, the change; read them once.
 
-        Args:
-            flat: The elements, in one row.
-            tiny: The smallest normal number.
-            before: What they were; is `flat` afterwards.
-
-        The sums are None where squares are not to be trusted, or an element is not finite; both are for types
-        that this is not for.
+        `tiny` is the smallest normal number, `before` the earlier copy, which is overwritten with `flat`. The
+        sums are None if squares are inexact or an element is not finite; both are None for other types.
         """
         number = self._types.get(flat.dtype)
         few = flat.numel() <= _SHORT or self._torch.get_num_threads() <= _FEW_THREADS
@@ -101,23 +96,23 @@ class BlockReader:
         return sums, change
 
     def change(self, new: Any, old: Any, *, keep: bool) -> Change:
-        """Return the change; `old` is overwritten, `keep`: it is `new` afterwards."""
+        """Return the change. `old` is overwritten; with `keep`, it equals `new` afterwards."""
         change = Change()
         for block, before in zip(_split(new), _split(old), strict=True):
             self._compare(block, before, change, keep=keep)
         return change
 
     def _sum(self, block: Any, tiny: float, sums: Sums) -> bool:
-        """Add a block; False where that would be wrong."""
+        """Add a block; return False if the result would be inexact."""
         torch = self._torch
         low, bits = float(block.amin()), int(block.view(torch.int32).amax())
-        # Bits of negative numbers are negative, and in the wrong order.
+        # The bits of negative numbers are negative, and in reverse order.
         high = _number(bits) if bits >= 0 else float(block.amax())
         peak = max(-low, high)
         if low != low or not (_PLAIN[0] < peak < _PLAIN[1] or peak == 0):
             return False
         sums.low, sums.high = min(sums.low, low), max(sums.high, high)
-        magnitudes = self.room(torch.float32, block.numel())
+        magnitudes = self.buffer(torch.float32, block.numel())
         torch.abs(block, out=magnitudes)
         sums.absolute += float(magnitudes.sum())
         if _number(int(magnitudes.view(torch.int32).amin())) <= tiny:
@@ -134,7 +129,7 @@ class BlockReader:
     def _compare(self, block: Any, old: Any, change: Change, *, keep: bool) -> None:
         """Add the change of a block."""
         torch = self._torch
-        # In the place of what was, which is not needed any more: one more room would not fit the cache.
+        # In place of the old values, which are no longer needed: another buffer would not fit the cache.
         difference = torch.sub(block, old, out=old).abs_()
         single = block.dtype is torch.float32
         most = _number(int(difference.view(torch.int32).amax())) if single else float(difference.amax())
@@ -149,36 +144,36 @@ class BlockReader:
             old.copy_(block)
 
     def _squares(self, rows: Any, rest: Any) -> float:
-        """Return the sum of squares of what `_table` made."""
+        """Return the sum of squares of the results of `_table`."""
         double = self._torch.float64
         found = float(self._norm(self._norm(rows, 2, 1), dtype=double)) ** 2 if rows is not None else 0.0
         return found + float(self._norm(rest, dtype=double)) ** 2 if rest is not None else found
 
     def near_zero(self, magnitudes: Any, tiny: float) -> tuple[int, int]:
-        """Return how many elements are 0, and how many others are below `tiny`; overwrites them.
+        """Return the number of zeros, and of other elements below `tiny`; overwrites the magnitudes.
 
-        Compared into the tensor's own type, which is several times faster than into booleans; sums of a
-        block's ones are exact in single precision.
+        Comparisons yield the tensor's own type, which is several times faster than booleans. Sums of the ones
+        of a block are exact in single precision.
         """
         length = magnitudes.numel()
-        room = self.room(magnitudes.dtype, length, 3)
-        nonzero = int(self._torch.gt(magnitudes, 0, out=room).sum())
+        buffer = self.buffer(magnitudes.dtype, length, 3)
+        nonzero = int(self._torch.gt(magnitudes, 0, out=buffer).sum())
         return length - nonzero, nonzero - int(magnitudes.ge_(tiny).sum()) if tiny else 0
 
-    def room(self, dtype: Any, size: int, which: int = 0) -> Any:
-        """Return room for some elements, kept for the next time."""
-        room = self._rooms.get((dtype, size, which))
-        if room is None:
+    def buffer(self, dtype: Any, size: int, which: int = 0) -> Any:
+        """Return a buffer for some elements; buffers are kept."""
+        buffer = self._buffers.get((dtype, size, which))
+        if buffer is None:
             whole = self._kept.get((dtype, which))
-            if whole is None or whole.numel() < size or len(self._rooms) > _ROOMS:
-                self._rooms.clear()
+            if whole is None or whole.numel() < size or len(self._buffers) > _MAX_BUFFERS:
+                self._buffers.clear()
                 whole = self._kept[dtype, which] = self._torch.empty(size, dtype=dtype, device="cpu")
-            room = self._rooms[dtype, size, which] = whole[:size]
-        return room
+            buffer = self._buffers[dtype, size, which] = whole[:size]
+        return buffer
 
 
 class Sums:
-    """What `Blocks.read` found."""
+    """Sums over the elements of a tensor."""
 
     __slots__ = ("absolute", "far", "high", "low", "small", "squares", "total", "zeros")
 
@@ -190,15 +185,15 @@ class Sums:
 
 
 class Change:
-    """How far elements are from what they were: sums of squares and of magnitudes, the largest magnitude."""
+    """Differences to an earlier copy: sums of squares and of magnitudes, and the largest magnitude."""
 
     __slots__ = ("absolute", "largest", "squares")
 
     def __init__(self) -> None:
         self.squares = self.absolute = self.largest = 0.0
 
-    def told(self, count: int) -> tuple[float, float, float]:
-        """Return l2, mean and largest absolute difference of so many elements."""
+    def norms(self, count: int) -> tuple[float, float, float]:
+        """Return the l2 norm, mean and largest absolute difference of `count` elements."""
         return math.sqrt(self.squares), self.absolute / count if count else 0.0, self.largest
 
 
@@ -207,7 +202,7 @@ def _split(flat: Any) -> Any:
 
 
 def _table(block: Any) -> tuple[Any, Any]:
-    """Return a block as a table of short rows, and what is left over; None for what is not there."""
+    """Return a block as a table of short rows, and the remaining elements; None for an empty part."""
     count = block.numel()
     left = count % _ROW
     if not left:
@@ -217,5 +212,5 @@ def _table(block: Any) -> tuple[Any, Any]:
 
 
 def _number(bits: int) -> float:
-    """Return the number of single precision whose bits are those of a whole number."""
+    """Return the single-precision number with the bits of an integer."""
     return float(struct.unpack("=f", struct.pack("=i", bits))[0])

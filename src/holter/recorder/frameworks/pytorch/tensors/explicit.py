@@ -1,4 +1,4 @@
-"""Saves tensors that the script passes to `holter.save_tensor`, in the mode of the last model call."""
+"""Saves tensors that the script passes to `holter.save_tensor`, in the mode of the last called model."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import EVAL, PREDICT, TRAIN
-from holter.recorder.guard import tell
-from holter.recorder.tensors.collections import Collection, TensorInfo
-from holter.recorder.tensors.schedule import MODES, Schedule
+from holter.recorder.tensors.collections import TensorInfo
+from holter.recorder.tensors.explicit import ALWAYS
+from holter.recorder.tensors.schedule import MODES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,10 +17,8 @@ if TYPE_CHECKING:
     from holter.recorder.frameworks.pytorch.stepping.steps import StepClock
     from holter.recorder.frameworks.pytorch.tensors.names import Models
     from holter.recorder.frameworks.pytorch.tensors.sink import Sink
+    from holter.recorder.tensors.collections import Collection
     from holter.recorder.tensors.time_budget import TimeBudget
-
-_ALWAYS = Collection("default", schedules={mode: Schedule(1) for mode in MODES})
-"""Holds tensors that nothing else describes."""
 
 
 class TorchExplicitSaver:
@@ -34,13 +32,12 @@ class TorchExplicitSaver:
         self.collections: Sequence[Collection] = ()
         self.names_seen: set[str] = set()
         self.waiting = False
-        """Whether something was saved since the last step that was written."""
+        """Whether a tensor was saved since the last written step."""
         self._adapter, self._clock, self._models, self._sink = adapter, clock, models, sink
         self._described = False
-        self._refused = False
 
     def mode(self) -> int:
-        """Return the mode the loop is in: that of the model it called last."""
+        """Return the mode of the last called model."""
         if self._adapter.predicting:
             return PREDICT
         last = self._models.last
@@ -65,10 +62,10 @@ class TorchExplicitSaver:
         self.names_seen.add(name)
         due = [one for one in self.collections if one.holds(what)]
         if not due:
-            due = [_ALWAYS]
+            due = [ALWAYS]
             if not self._described:
                 self._described = True
-                self._sink.files.describe([_ALWAYS])
+                self._sink.files.describe([ALWAYS])
         due = [one for one in due if one.due(MODES[mode], step)]
         if not due:
             return
@@ -76,9 +73,7 @@ class TorchExplicitSaver:
             try:
                 tensor = given if isinstance(given, torch.Tensor) else torch.as_tensor(given, device="cpu")
             except (TypeError, ValueError, RuntimeError) as error:
-                if not self._refused:
-                    self._refused = True
-                    tell(f"{name!r} cannot be saved as a tensor: {error}")
+                self._sink.files.tell_once("refused", f"{name!r} cannot be saved as a tensor: {error}")
                 return
             self._sink.take(tensor, what, due, step, mode)
         self.waiting = True

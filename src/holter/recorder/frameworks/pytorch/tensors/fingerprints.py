@@ -1,4 +1,4 @@
-"""Hashes the bytes of a tensor, to tell whether two tensors are equal without a copy."""
+"""Hashes the bytes of a tensor, to compare two tensors without a copy."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Any
 
 _COLUMNS = 256
 _ROWS = 256
-"""Rows of a block, 512 KiB, read twice while it is in the cache."""
+"""Rows of a block of 512 KiB, which is read twice while it is in the cache."""
 _MIX = 0x9E37_79B9_7F4A_7C15 - (1 << 64)
 
 
 class Fingerprints:
-    """Hashes with torch; keeps the weights of places."""
+    """Hashes with torch; keeps the weights of positions."""
 
     def __init__(self, torch: Any) -> None:
         self._torch = torch
@@ -20,7 +20,7 @@ class Fingerprints:
     def of(self, tensor: Any) -> Any:
         """Return the hash as a tensor of one integer on the same device.
 
-        Sums over rows and columns of the bytes as a table, each weighted by its place.
+        It is the sum over the row sums and column sums of the bytes as a table, each weighted by position.
         """
         torch = self._torch
         flat = tensor.detach().contiguous().reshape(-1)
@@ -41,12 +41,12 @@ class Fingerprints:
         return (sums * self._weights(sums.numel(), sums.device)).sum()
 
     def rows(self, table: Any) -> Any:
-        """Return the hashes of the rows of a small table of the host, the same as `of` each."""
+        """Return the hashes of the rows of a small table of the host, equal to `of` of each row."""
         torch = self._torch
         width = table.shape[1]
         whole = width - width % max(8 // table.element_size(), 1)
         parts = []
-        # Copies, as `contiguous` keeps the strides of sizes of 1, which other types cannot view.
+        # Clones: `contiguous` keeps strides of axes of size 1, which prevent a view as another type.
         if whole:
             words = table[:, :whole].clone(memory_format=torch.contiguous_format).view(torch.int64)
             rows = words.shape[1] // _COLUMNS
@@ -61,7 +61,7 @@ class Fingerprints:
         return (sums * self._weights(sums.shape[1], sums.device)).sum(1)
 
     def _table(self, body: Any) -> tuple[Any, Any]:
-        """Return the sums of a table's columns and of its rows."""
+        """Return the column sums and the row sums of a table."""
         if body.device.type != "cpu":
             return body.sum(0), body.sum(1)
         blocks = body.split(_ROWS)

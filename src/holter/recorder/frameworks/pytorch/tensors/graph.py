@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -9,35 +10,19 @@ if TYPE_CHECKING:
 
 MAX_NODES = 50_000
 _RESULTS = ("_saved_result", "_saved_out")
-"""Beginnings of names under which an operation saves what it gave; under others, what it was given."""
-_PASSES = (
-    "View",
-    "Unsafe",
-    "Reshape",
-    "TBackward",
-    "Transpose",
-    "Expand",
-    "Permute",
-    "Clone",
-    "ToCopy",
-    "Alias",
-    "Select",
-    "Slice",
-    "Unsqueeze",
-    "Squeeze",
-    "AsStrided",
-    "Split",
-    "Chunk",
-    "Unbind",
+"""Prefixes of attributes with saved results of an operation; other attributes are saved inputs."""
+_MOVES = re.compile(
+    "View|Unsafe|Reshape|TBackward|Transpose|Expand|Permute|Clone|ToCopy|Alias|Select|Slice|Unsqueeze|Squeeze|"
+    "AsStrided|Split|Chunk|Unbind"
 )
-"""Beginnings of the names of operations that move numbers and make none."""
+"""Prefixes of the names of operations that only move numbers."""
 _DECIDED = {"Log", "Log2", "Log10", "Log1p", "Acos", "Asin", "Atanh", "Acosh", "Erfinv"}
-"""Operations of one input, which they save: whether they went wrong can be computed."""
+"""Operations that save their only input, so that their result can be computed again."""
 _DEEPEST = 12
 
 
 def nodes(root: Any) -> Iterator[Any]:
-    """Yield the operations of a graph, but not those that collect gradients of parameters."""
+    """Yield the operations of a graph, except those that accumulate gradients of parameters."""
     seen, waiting = {root}, [root]
     while waiting and len(seen) < MAX_NODES:
         node = waiting.pop()
@@ -49,12 +34,12 @@ def nodes(root: Any) -> Iterator[Any]:
 
 
 def number(node: Any) -> int:
-    """Return the number torch gave an operation: later ones have higher numbers."""
+    """Return torch's sequence number of an operation: later operations have higher numbers."""
     return int(node._sequence_nr())
 
 
 def parameters_used(loss: Any, names: dict[int, str]) -> dict[str, int]:
-    """Return for each parameter (`names` by id) the number of the operation that used it first."""
+    """Return, for each parameter, the number of the first operation that used it; `names` are by id."""
     used: dict[str, int] = {}
     if loss.grad_fn is None:
         return used
@@ -68,10 +53,10 @@ def parameters_used(loss: Any, names: dict[int, str]) -> dict[str, int]:
 
 
 def culprit(torch: Any, loss: Any) -> Any:
-    """Return the first operation that made something not finite of finite numbers; None when none shows.
+    """Return the first operation with finite inputs and a nonfinite result; None if the graph has no trace.
 
-    The first whose saved result is not finite is it. Where it is a saved input that is not finite, it is the
-    operation that this came from, through operations that only move numbers.
+    It is the first one with a nonfinite saved result. If a saved input is nonfinite instead, it is the
+    operation that made this input, behind operations that only move numbers.
     """
     if loss.grad_fn is None:
         return None
@@ -79,24 +64,21 @@ def culprit(torch: Any, loss: Any) -> Any:
         for name, tensor in _saved(torch, node):
             if _finite(torch, tensor):
                 continue
-            if name.startswith(_RESULTS) or _given(node, name):
+            after = node.next_functions[1:2]
+            constant = name == "_saved_other" and after and after[0][0] is None  # such as a class weight
+            if name.startswith(_RESULTS) or constant:
                 return node
             return _source(torch, node, name) or node
     return _source(torch, loss.grad_fn, "") or loss.grad_fn
 
 
 def saved_inputs(torch: Any, node: Any) -> dict[str, Any]:
-    """Return the inputs that an operation saved, by torch's names for them."""
+    """Return the saved inputs of an operation, by torch's names."""
     return {name[7:]: tensor for name, tensor in _saved(torch, node) if not name.startswith(_RESULTS)}
 
 
-def _given(node: Any, name: str) -> bool:
-    """Whether nothing that is recorded made a second operand: a number, a weight of a class."""
-    return name == "_saved_other" and len(node.next_functions) > 1 and node.next_functions[1][0] is None
-
-
 def _source(torch: Any, node: Any, name: str) -> Any:
-    """Return the operation above `node` that most likely made what is not finite, or None."""
+    """Return the operation before `node` that most likely made the nonfinite number, or None."""
     certain: list[Any] = []
     possible: list[Any] = []
     level = [node] if not name else _parents(node)
@@ -110,7 +92,7 @@ def _source(torch: Any, node: Any, name: str) -> Any:
             if makes:
                 certain.append(one)
                 continue
-            if not _moves(one):
+            if not _MOVES.match(one.name()):
                 possible.append(one)
             above += [parent for parent in _parents(one) if parent not in seen]
             seen.update(above)
@@ -123,9 +105,9 @@ def _source(torch: Any, node: Any, name: str) -> Any:
 
 
 def _makes(torch: Any, node: Any) -> bool | None:
-    """Whether an operation made something not finite: False when its result was fine, None when not known.
+    """Whether an operation has a nonfinite result; None if unknown.
 
-    Where an operation saved what it was given and that decides, it decides.
+    A saved result decides, or a saved input from which the result can be computed.
     """
     saved = dict(_saved(torch, node))
     results = [tensor for key, tensor in saved.items() if key.startswith(_RESULTS)]
@@ -147,17 +129,13 @@ def _parents(node: Any) -> list[Any]:
     ]
 
 
-def _moves(node: Any) -> bool:
-    return bool(node.name().startswith(_PASSES))
-
-
 def _saved(torch: Any, node: Any) -> Iterator[tuple[str, Any]]:
     for name in dir(node):
-        if not name.startswith("_saved_") or "mask" in name:  # masks hold minus infinity on purpose
+        if not name.startswith("_saved_") or "mask" in name:  # masks contain minus infinity by design
             continue
         try:
             value = getattr(node, name)
-        except RuntimeError:  # freed already, or changed in place since
+        except RuntimeError:  # freed, or changed in place
             continue
         if isinstance(value, torch.Tensor) and value.is_floating_point():
             yield name, value.detach()

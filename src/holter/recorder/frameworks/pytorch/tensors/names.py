@@ -1,4 +1,4 @@
-"""Names modules and parameters, and their roles; wrappers do not appear in the names."""
+"""Names modules and parameters without their wrappers, and assigns their roles."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ ACTIVATIONS = {
     "Hardswish": "hardswish",
     "Hardsigmoid": "hardsigmoid",
 }
-"""Class of a module → the function it is, as roles name it."""
+"""Class of a module → its activation function, as roles name it."""
 MAX_MODELS = 64
-WALK = 10
-"""Steps after which models are walked through again, whatever shows."""
+TRAVERSE_STEPS = 10
+"""Steps after which models are traversed again, even without a visible change."""
 
 
 class Models:
@@ -47,16 +47,16 @@ class Models:
     def __init__(self) -> None:
         self._met: dict[int, weakref.ref[Any]] = {}
         self.last: weakref.ref[Any] | None = None
-        """The model that was called last."""
+        """The last called model."""
         self._roots: dict[int, weakref.ref[Any]] = {}
         self._known: dict[int, tuple[weakref.ref[Any], TensorInfo]] = {}
         self._learned = -1
-        """The step at which names were learned; -1 when they are to be learned anew."""
+        """The step at which names were read; -1 if they must be read again."""
         self.aliases: dict[str, str] = {}
-        """Further names of parameters that have several → the name that is used."""
+        """Other names of parameters that have several → the name that is used."""
 
-    def meet(self, module: Any) -> None:
-        """Remember a model that the loop calls; what it wraps is the same model."""
+    def add(self, module: Any) -> None:
+        """Remember a model that the loop calls; a wrapper and its inner module are one model."""
         known = self._met.get(id(module))
         if known is not None and known() is module:
             self.last = known
@@ -70,7 +70,7 @@ class Models:
             self._learned = -1
 
     def alive(self) -> Iterator[Any]:
-        """Yield the models that still exist, in the order in which they were met."""
+        """Yield the models that still exist, in the order of their first calls."""
         for key, reference in list(self._roots.items()):
             module = reference()
             if module is None:
@@ -79,20 +79,16 @@ class Models:
                 yield module
 
     def learn(self, step: int | None = None, parameters: Iterable[Any] = ()) -> None:
-        """Name the parameters of all models; at saved steps, as parameters may come, go and be shared.
+        """Name the parameters of all models; repeated at saved steps, because parameters may change.
 
-        A parameter keeps its name as long as it lives, whichever other models come and go. Walking through a
-        model of many modules takes long: within `WALK` steps it is not done again where nothing shows that
-        anything has changed.
-
-        Args:
-            step: The step; None where the names are to be those of now.
-            parameters: What an optimizer has: new ones among them show a change.
+        A parameter keeps its name for its life, even if models are created or deleted. The traversal of a
+        large model is slow, so it is repeated within `TRAVERSE_STEPS` steps only if a change is visible, such
+        as unknown `parameters` of an optimizer. Without `step` it is always repeated.
         """
         known = self._known
         if (
             step is not None
-            and 0 <= self._learned <= step < self._learned + WALK
+            and 0 <= self._learned <= step < self._learned + TRAVERSE_STEPS
             and all(id(one) in known for one in parameters)
             and all(reference() is not None for reference, _ in known.values())
         ):
@@ -125,21 +121,21 @@ class Models:
         self._known = known
 
     def parameter(self, parameter: Any, group: int, position: int) -> TensorInfo:
-        """Return what a parameter is; one of no known model is named by its place in its optimizer."""
+        """Return name and role of a parameter; without a known model, its position names it."""
         found = self._known.get(id(parameter))
         if found is not None and found[0]() is parameter:
             return found[1]
         return TensorInfo(f"group{group}.parameter{position}", "parameter", "weight")
 
     def named(self) -> Iterator[tuple[Any, TensorInfo]]:
-        """Yield the parameters of all models, in order of registration, with what they are."""
+        """Yield the parameters of all models in order of registration, with their names and roles."""
         for reference, tensor in self._known.values():
             parameter = reference()
             if parameter is not None:
                 yield parameter, tensor
 
     def buffers(self) -> Iterator[tuple[Any, TensorInfo]]:
-        """Yield the buffers of all models, with what they are; of equal names those of the first model."""
+        """Yield the buffers of all models with their names; later models with equal names get a prefix."""
         names: set[str] = set()
         for root in self.alive():
             for full, buffer in root.named_buffers():
@@ -151,7 +147,7 @@ class Models:
 
 
 def inner(module: Any) -> Any:
-    """Return the module that the user knows, below wrappers that train in parallel or compile."""
+    """Return the user's module inside wrappers of parallel training and compilers."""
     for _ in range(4):
         if type(module).__name__ not in _PARALLEL:
             break
@@ -163,7 +159,7 @@ def inner(module: Any) -> Any:
 
 
 def module_names(root: Any) -> dict[int, str]:
-    """Return the names of a model's modules by their ids; that of the model is its class."""
+    """Return the names of a model's modules by their ids; the model itself has the name of its class."""
     root = inner(root)
     names = {id(module): plain(name).rstrip(".") for name, module in root.named_modules()}
     names[id(root)] = class_name(root)
@@ -171,28 +167,28 @@ def module_names(root: Any) -> dict[int, str]:
 
 
 def class_name(module: Any) -> str:
-    """Return the name of the user's class: FSDP2 makes classes of its own of them."""
+    """Return the name of the user's class, from which FSDP2 derives its own."""
     cls = type(module)
     return (cls.__mro__[2] if cls.__mro__[1].__name__ == "FSDPModule" else cls).__name__
 
 
 def plain(name: str) -> str:
-    """Return a dotted name without what wrappers put into it."""
+    """Return a dotted name without the parts of wrappers."""
     return _WRAPPERS.sub("", name)
 
 
 def local(tensor: Any) -> Any:
-    """Return the part of a distributed tensor that lies here; readers join ranks, we never communicate."""
+    """Return the local part of a distributed tensor, without communication."""
     return (
         tensor._local_tensor if hasattr(tensor, "_local_tensor") and hasattr(tensor, "placements") else tensor
     )
 
 
 def part_of(tensor: Any) -> tuple[int, int]:
-    """Return which part of a distributed tensor lies here, and of how many; none where nothing says.
+    """Return the number of the local part of a distributed tensor, and of all parts; 0, 0 if unknown.
 
-    Of a mesh of two dimensions that is sharded over one and replicated over the other several ranks hold the
-    same part. Sums that ranks have yet to add up (`Partial`) are parts of nothing.
+    On a mesh that is sharded along one dimension and replicated along the other, several ranks hold the same
+    part. Sums that the ranks have not reduced yet (`Partial`) have no parts.
     """
     placements: Any = getattr(tensor, "placements", None)
     mesh: Any = getattr(tensor, "device_mesh", None)
@@ -208,7 +204,7 @@ def part_of(tensor: Any) -> tuple[int, int]:
 
 @lru_cache(1 << 16)
 def gradient(parameter: TensorInfo) -> TensorInfo:
-    """Return what the gradient of a parameter is."""
+    """Return name and role of the gradient of a parameter."""
     return TensorInfo(f"gradient/{parameter.name}", "gradient", "grad")
 
 

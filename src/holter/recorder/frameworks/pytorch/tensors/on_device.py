@@ -5,27 +5,26 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from holter.recorder.frameworks.pytorch.tensors.repeats import unrepeated
 from holter.recorder.frameworks.pytorch.tensors.statistics import (
     EXACT,
     QUANTILES,
     SAMPLE,
     not_finite,
     smallest_normal,
+    unrepeated,
 )
 
-_NAN = float("nan")
 _BLOCK = 1 << 24
 _TIMES = 64
-"""How often the elements of an expanded tensor enter its quantiles, at most."""
+"""Repetitions of the elements of an expanded tensor in its quantiles, at most."""
 _HEAD = 1 << 16
-"""Elements whose mean is taken from all, so that squares do not lose what sets the elements apart."""
+"""Elements whose mean is subtracted from all elements, so that squares keep their digits."""
 
 
 def on_device(torch: Any, tensor: Any, *, quantiles: bool = True) -> Any:
-    """Return statistics as a tensor of doubles, on the tensor's device: COUNTS without `count`, STATISTICS.
+    """Return statistics as a tensor of doubles on the tensor's device: COUNTS without `count`, STATISTICS.
 
-    Nothing is waited for: what the host decides by looking is done here for all cases.
+    It never waits for the device, so it has no branches that depend on values.
     """
     flat, times = unrepeated(tensor.detach())
     flat = (torch.view_as_real(flat.resolve_conj()) if flat.is_complex() else flat).reshape(-1)
@@ -53,16 +52,16 @@ def on_device(torch: Any, tensor: Any, *, quantiles: bool = True) -> Any:
         high = torch.maximum(high, torch.where(sound, block, -math.inf).max())
     offset = first / finite
     parts = [times * one for one in (nan, positive, negative, zeros, small)]
-    parts += [torch.where(torch.isfinite(extreme), extreme, _NAN) for extreme in (low, high)]
+    parts += [torch.where(torch.isfinite(extreme), extreme, math.nan) for extreme in (low, high)]
     parts += [shift + offset, (second / finite - offset * offset).clamp(min=0).sqrt(), absolute / finite]
     parts = [part.double() for part in parts]
     if quantiles and flat.numel():
         step = (flat.numel() // SAMPLE) | 1 if flat.numel() > EXACT else 1
         sample = flat[::step].double()
-        sample = torch.where(torch.isfinite(sample), sample, _NAN)
+        sample = torch.where(torch.isfinite(sample), sample, math.nan)
         sample = sample.repeat(min(times, _TIMES))
         wanted = torch.tensor(QUANTILES, dtype=torch.float64, device="cpu").to(flat.device, non_blocking=True)
         parts += list(torch.nanquantile(sample, wanted))
     else:
-        parts += [zero + _NAN] * 3
+        parts += [zero + math.nan] * 3
     return torch.stack(parts)

@@ -1,9 +1,8 @@
-"""Learns which module ran an operation, from the sequence numbers of one forward pass.
+"""Finds the module that ran an operation, from the sequence numbers of one forward pass.
 
-Hooks on all modules, for that one pass, note between which numbers each module ran; the graph of the same
-pass
-notes which numbers used which parameters first. In a later pass the parameter used last before an operation
-tells how far its numbers are shifted.
+During that pass, hooks on all modules note the sequence numbers at the begin and end of each module. The
+graph of the pass contains the number of the first use of each parameter. In a later pass, the last parameter
+used before an operation shows by how much the numbers are shifted.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 MAX_CALLS = 100_000
 ATTEMPTS = 10
-"""Forward passes that are followed until one is found that a backward pass follows."""
+"""Forward passes that are recorded, until a backward pass follows one of them."""
 
 
 class Places:
@@ -33,10 +32,10 @@ class Places:
         self._numbers = getattr(adapter.torch._C._autograd, "_get_sequence_nr", None)
         self._attempts = 0
         self.learned = self._numbers is None
-        """Whether nothing is left to learn, or nothing can be."""
+        """Whether the places are known, or cannot be found."""
 
     def learn(self, module: Any) -> None:
-        """Follow the forward pass of a model that begins now."""
+        """Record the forward pass of a model that begins now."""
         self.remove()  # of a pass that raised
         self._attempts += 1
         self.learned = self.learned or self._attempts > ATTEMPTS
@@ -54,7 +53,7 @@ class Places:
                 begins.append(numbers())  # type: ignore[misc]
 
         def after(module: Any, args: Any, result: Any) -> None:
-            # The model's own hook before its call may have come too late to be called.
+            # The hook before the call of the model itself may have come too late.
             name = names.get(id(module))
             if states.current.backward or len(calls) >= MAX_CALLS or not (begins or name == whole):
                 return
@@ -71,25 +70,20 @@ class Places:
         ]
 
     def learn_parameters(self, loss: Any, names: dict[int, str]) -> None:
-        """Take the graph of the pass that was followed; with it the places are known."""
+        """Read the graph of the recorded pass, which completes the places."""
         if not self.learned and self._calls and not self._handles:
             self._used = parameters_used(loss, names)
             self.learned = bool(self._used)
 
     def remove(self) -> None:
-        """Take the hooks out."""
+        """Remove the hooks."""
         while self._handles:
             self._handles.pop().remove()
 
     def module(self, at: int, used: dict[str, int]) -> str | None:
-        """Return the innermost module that ran operation number `at`; "" when none did, as for a loss.
+        """Return the innermost module that ran operation `at`; "" outside of modules; None if unknown.
 
-        Args:
-            at: A number of a later pass.
-            used: Numbers of that pass at which parameters were used first.
-
-        Returns:
-            None when it is not known.
+        `used` contains the numbers of the first use of each parameter in the same pass.
         """
         known = [(first, name) for name, first in used.items() if name in self._used]
         if not known:

@@ -1,11 +1,11 @@
 """Computes all statistics of one tensor of the host in as few passes as possible.
 
-Counts and extremes are exact. Sums run in blocks that stay in the cache: absolute values in the tensor's own
-precision (all of one sign, so nothing cancels), the sum itself in double. Squares of single precision are
-summed in short rows, and the rows in double; where the mean lies so far from 0, or the elements so near to
-the ends of the range, that this would lose digits, deviations from the mean are summed in double instead.
-Half precision is widened first. Quantiles are exact for up to `EXACT` elements, beyond that those of `SAMPLE`
-evenly spaced ones.
+Counts and extremes are exact. Sums run over blocks that stay in the cache: absolute values in the tensor's
+own precision (they have one sign, so nothing cancels), the sum itself in double. Squares of single precision
+are summed in short rows, and the rows are summed in double. If that loses digits, because the mean is far
+from 0 or elements are near the ends of the range, deviations from the mean are summed in double. Half
+precision is widened first. Quantiles are exact up to `EXACT` elements, and come from `SAMPLE` evenly spaced
+ones beyond.
 """
 
 from __future__ import annotations
@@ -15,22 +15,20 @@ from functools import reduce
 from typing import Any
 
 from holter.recorder.frameworks.pytorch.tensors.blocks import BLOCK, BlockReader, Sums
-from holter.recorder.frameworks.pytorch.tensors.repeats import unrepeated
 from holter.recorder.frameworks.pytorch.tensors.summaries import EMPTY, Summary, joined
 from holter.recorder.tensors.time_budget import in_time
 
 EXACT = 4096
 SAMPLE = 512
 _WIDE = 1e30
-"""From this magnitude on, sums are made in double."""
-_NAN = float("nan")
+"""From this magnitude on, sums are in double."""
 QUANTILES = (0.05, 0.5, 0.95)
 SLAB = 1 << 26
-"""Elements summarized at once; of larger tensors the pieces are joined."""
+"""Elements summarized at once; larger tensors are summarized in pieces."""
 
 
 class Statistics:
-    """Statistics with torch; keeps the room that blocks are worked on in."""
+    """Computes statistics with torch; keeps buffers."""
 
     def __init__(self, torch: Any, *, slab: int = SLAB) -> None:
         self._torch = torch
@@ -40,10 +38,10 @@ class Statistics:
         self._tinies: dict[Any, float] = {}
 
     def of(self, tensor: Any, *, quantiles: bool = True) -> Summary:
-        """Summarize a tensor of the host, of any type and layout of memory. Takes no gradient.
+        """Summarize a tensor of the host, of any type and memory layout.
 
         Raises:
-            TooLong: It is so large that this would hold the training for too long.
+            TooLong: The tensor is so large that this would stop the training for too long.
         """
         tensor = tensor.detach()
         count = tensor.numel()
@@ -56,25 +54,25 @@ class Statistics:
         tiny = self._tiny(tensor.dtype)
         if count <= self._size:
             found = self._slab(tensor.reshape(-1), tiny, quantiles=quantiles)
-            found.counts = (count, *found.counts[1:])  # of complex numbers, both parts were counted
+            found.counts = (count, *found.counts[1:])  # both parts of complex numbers were counted
             return found
         if not (tensor.is_contiguous() or tensor.dim() == 1):
-            # In one row it would be a copy: its slices along the longest axis are summarized instead.
+            # One row would be a copy, so summarize slices along the longest axis.
             axis = max(range(tensor.dim()), key=tensor.size)
             slices = tensor.split(max(tensor.size(axis) * self._size // count, 1), axis)
             return reduce(joined, (self.of(one, quantiles=False) for one in in_time(slices, count)))
-        # What must be widened first is widened piece by piece.
+        # Half precision is widened piece by piece.
         row = tensor.reshape(-1)
         pieces = in_time(row.split(self._size), count)
         found = reduce(joined, (self._slab(one, tiny, quantiles=False) for one in pieces))
         return self._with_quantiles(found, row) if quantiles else found
 
     def _repeated(self, tensor: Any, times: int, *, quantiles: bool) -> Summary:
-        """Summarize a tensor that has all elements of another one so many times."""
+        """Summarize an expanded tensor, whose elements are those of `tensor`, repeated."""
         found = self.of(tensor, quantiles=False)
-        found.counts = tuple(times * one for one in found.counts)  # type: ignore[assignment]
+        found.counts = tuple(times * one for one in found.counts)
         spread = tensor.numel() > EXACT and not (tensor.is_contiguous() or tensor.dim() == 1)
-        if not quantiles or spread:  # in one row it would be a copy
+        if not quantiles or spread:  # one row would be a copy
             return found
         return self._with_quantiles(found, tensor.reshape(-1), times)
 
@@ -103,9 +101,9 @@ class Statistics:
             return found
         count = flat.numel()
         low, high = (float(one) for one in torch.aminmax(flat))
-        bad = (0, 0, 0)
+        bad: tuple[int, ...] = (0, 0, 0)
         if not (math.isfinite(low) and math.isfinite(high)):
-            bad = tuple(int(found.sum()) for found in not_finite(torch, flat))  # type: ignore[assignment]
+            bad = tuple(int(found.sum()) for found in not_finite(torch, flat))
             flat = flat[torch.isfinite(flat)]
             if flat.numel() == 0:
                 return Summary((count, *bad, 0, 0), EMPTY)
@@ -114,11 +112,11 @@ class Statistics:
             flat = flat.double()
         zeros, small, absolute, mean, variance = self._moments(flat, tiny, low, high)
         std = math.sqrt(max(variance, 0.0)) if low != high else 0.0
-        around = self._quantiles(self.sample(flat)) if quantiles else (_NAN,) * 3
+        around = self._quantiles(self.sample(flat)) if quantiles else (math.nan,) * 3
         return Summary((count, *bad, zeros, small), (low, high, mean, std, absolute, *around))
 
     def _plain(self, row: Any, tiny: float) -> Summary | None:
-        """Summarize a row the short way; None where that would be wrong, or is not for its type or size."""
+        """Summarize a row the fast way; None if that is inexact, or not for its type or size."""
         if row.numel() <= EXACT:
             return None
         return _summary(self._blocks.read(row, tiny)[0], row.numel())
@@ -126,12 +124,12 @@ class Statistics:
     def _moments(
         self, flat: Any, tiny: float, low: float, high: float
     ) -> tuple[int, int, float, float, float]:
-        """Return zeros, tiny elements, mean of absolute values, mean and variance of finite elements."""
+        """Return counts of zeros and tiny elements, mean magnitude, mean and variance of finite elements."""
         torch = self._torch
         count = flat.numel()
         size = min(count, BLOCK)
-        deviations = self._blocks.room(torch.float64, size)
-        magnitudes = self._blocks.room(flat.dtype, size)
+        deviations = self._blocks.buffer(torch.float64, size)
+        magnitudes = self._blocks.buffer(flat.dtype, size)
         shift = None
         absolute = first = second = 0.0
         zeros = small = 0
@@ -147,7 +145,7 @@ class Statistics:
             d.copy_(block)
             total = float(d.sum())
             if shift is None:
-                # Far from 0, squares would lose what sets the elements apart.
+                # Far from 0, squares would lose the differences of the elements.
                 shift = total / length if abs(total / length) > high - low else 0.0
             if shift:
                 d.sub_(shift)
@@ -158,28 +156,28 @@ class Statistics:
         return zeros, small, absolute / count, (shift or 0.0) + offset, second / count - offset * offset
 
     def brief(self, tensor: Any, before: Any = None) -> tuple[Summary, tuple[float, float, float] | None]:
-        """Return statistics without quantiles, and, if `before` is given, what `change` returns.
+        """Return statistics without quantiles, and, with `before`, the result of `change`.
 
-        In one row of memory, both tensors are read once, if that can be.
+        Contiguous tensors are read only once.
         """
         sums = change = None
         row = tensor.is_contiguous() and 0 < tensor.numel() <= self._size
         if row and (before is None or before.is_contiguous()):
             old = None if before is None else before.view(-1)
             sums, change = self._blocks.read(tensor.view(-1), self._tiny(tensor.dtype), old)
-        told = None
+        norms = None
         if before is not None:
-            told = self.change(tensor, before) if change is None else change.told(tensor.numel())
-        return _summary(sums, tensor.numel()) or self.of(tensor, quantiles=False), told
+            norms = self.change(tensor, before) if change is None else change.norms(tensor.numel())
+        return _summary(sums, tensor.numel()) or self.of(tensor, quantiles=False), norms
 
     def change(self, tensor: Any, before: Any) -> tuple[float, float, float]:
         """Return l2, mean and largest absolute difference of two tensors of the host.
 
-        `before` is overwritten with `tensor`: it is what the next one is compared with.
+        `before` is overwritten with `tensor`, for the next comparison.
         """
         new, old = self.flat(tensor), self.flat(before)
         shared = new.numel() > 0 and old.data_ptr() == before.data_ptr()
-        found = self._blocks.change(new, old, keep=shared).told(new.numel())
+        found = self._blocks.change(new, old, keep=shared).norms(new.numel())
         if not shared:
             before.copy_(tensor)
         return found
@@ -188,17 +186,12 @@ class Statistics:
         return tuple(self.quantiles(self.flat(sample)[None])[0].tolist())
 
     def sample(self, flat: Any) -> Any:
-        """Return what quantiles are taken from: all of few elements, evenly spaced ones of many."""
+        """Return the elements for quantiles: all of a small tensor, evenly spaced ones of a large tensor."""
         count = flat.numel()
         return flat if count <= EXACT else flat[:: (count // SAMPLE) | 1]  # odd: it meets every channel
 
     def quantiles(self, table: Any, times: int = 1) -> Any:
-        """Return the quantiles of each row of a table of finite elements, as a table of doubles.
-
-        Args:
-            table: The elements; of none that are not finite.
-            times: How often each of them is there.
-        """
+        """Return the quantiles of each row of a table of finite elements, each repeated, as doubles."""
         length = table.shape[1]
         if (length, times) not in self._places:
             self._places[length, times] = self._places_of_quantiles(length, times)
@@ -208,7 +201,7 @@ class Statistics:
         return low + (high - low) * shares
 
     def _places_of_quantiles(self, length: int, times: int) -> tuple[Any, Any]:
-        """Return which of ordered elements quantiles lie between, and where between them."""
+        """Return the sorted elements around each quantile, and its relative position between them."""
         last = length * times - 1
         places = [quantile * last for quantile in QUANTILES]
         around = [one // times for place in places for one in (int(place), min(int(place) + 1, last))]
@@ -217,7 +210,7 @@ class Statistics:
         return torch.tensor(around, device="cpu"), shares
 
     def flat(self, tensor: Any) -> Any:
-        """Return the elements in one row: float32 or float64; of complex numbers both parts."""
+        """Return the elements as one row of float32 or float64, with both parts of complex numbers."""
         torch = self._torch
         tensor = tensor.detach()
         if tensor.is_complex():
@@ -230,7 +223,7 @@ class Statistics:
 
 
 def _summary(found: Sums | None, count: int) -> Summary | None:
-    """Return statistics from sums; None where squares lose too many digits."""
+    """Return statistics from sums; None if squares lose too many digits."""
     if found is None:
         return None
     mean = found.total / count
@@ -238,18 +231,43 @@ def _summary(found: Sums | None, count: int) -> Summary | None:
     if mean * mean > found.far * variance:
         return None
     variance = max(variance, 0.0)
-    numbers = (found.low, found.high, mean, math.sqrt(variance), found.absolute / count, _NAN, _NAN, _NAN)
+    numbers = (
+        found.low,
+        found.high,
+        mean,
+        math.sqrt(variance),
+        found.absolute / count,
+        math.nan,
+        math.nan,
+        math.nan,
+    )
     return Summary((count, 0, 0, 0, found.zeros, found.small), numbers)
 
 
 def not_finite(torch: Any, flat: Any) -> tuple[Any, Any, Any]:
-    """Return which elements are NaN, which are +inf, and which are -inf."""
+    """Return masks of the elements that are NaN, +inf, and -inf."""
     return torch.isnan(flat), torch.isposinf(flat), torch.isneginf(flat)
 
 
 def smallest_normal(torch: Any, dtype: Any) -> float:
-    """Return the smallest normal number of a type; for whole numbers anything but 0 is normal."""
+    """Return the smallest normal number of a floating-point type; 0 for integers."""
     try:
         return float(torch.finfo(dtype).smallest_normal)
     except (TypeError, RuntimeError):
         return 0.0
+
+
+def unrepeated(tensor: Any) -> tuple[Any, int]:
+    """Return a view without the axes along which memory repeats, and the number of repetitions."""
+    times = 1
+    for axis in reversed(range(tensor.dim())):
+        if tensor.stride(axis) == 0 and tensor.size(axis) > 1:
+            times *= tensor.size(axis)
+            tensor = tensor.select(axis, 0)
+    return tensor, times
+
+
+def stored(tensor: Any) -> tuple[Any, int]:
+    """Return the stored values of a sparse tensor, and the number of zeros that are not stored."""
+    values = tensor.to_sparse().coalesce().values()
+    return values, tensor.numel() - values.numel()

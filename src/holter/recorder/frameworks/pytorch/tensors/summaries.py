@@ -1,31 +1,29 @@
-"""The summary of a tensor, and how the summaries of its parts are joined."""
+"""The summary of a tensor, and the join of the summaries of its parts."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
 
-_NAN = float("nan")
-
 
 @dataclass(slots=True)
 class Summary:
-    """Statistics over the finite elements; counts as `tensor_spool.COUNTS`, the rest as `STATISTICS`."""
+    """Counts as in `tensor_spool.COUNTS`, and statistics of the finite elements as in `STATISTICS`."""
 
-    counts: tuple[int, int, int, int, int, int]
+    counts: tuple[int, ...]
     statistics: tuple[float, ...]
 
 
-EMPTY = (_NAN,) * 8
+EMPTY = (math.nan,) * 8
 
 
 def joined(one: Summary, other: Summary) -> Summary:
-    """Join the statistics of two parts of a tensor, exactly; quantiles are lost."""
+    """Join the statistics of two parts of a tensor exactly, without quantiles."""
     counts = tuple(a + b for a, b in zip(one.counts, other.counts, strict=True))
     first, second = (each.counts[0] - sum(each.counts[1:4]) for each in (one, other))
     if not (first and second):
         kept = one if first else other
-        return Summary(counts, (*kept.statistics[:5], _NAN, _NAN, _NAN))  # type: ignore[arg-type]
+        return Summary(counts, (*kept.statistics[:5], *EMPTY[5:]))
     (low, high, mean, std, absolute), (low2, high2, mean2, std2, absolute2) = (
         one.statistics[:5],
         other.statistics[:5],
@@ -34,11 +32,11 @@ def joined(one: Summary, other: Summary) -> Summary:
     apart = mean2 - mean
     variance = (1 - share) * std * std + share * std2 * std2 + share * (1 - share) * apart * apart
     numbers = (min(low, low2), max(high, high2), mean + share * apart, math.sqrt(variance))
-    return Summary(counts, (*numbers, absolute + share * (absolute2 - absolute), _NAN, _NAN, _NAN))  # type: ignore[arg-type]
+    return Summary(counts, (*numbers, absolute + share * (absolute2 - absolute), *EMPTY[5:]))
 
 
 def with_zeros(found: Summary, zeros: int) -> Summary:
-    """Add zeros that were not stored; quantiles are not known then."""
+    """Add zeros that a sparse tensor does not store; quantiles are then unknown."""
     if not zeros:
         return found
     count, nan, positive, negative, zero, tiny = found.counts
@@ -48,5 +46,5 @@ def with_zeros(found: Summary, zeros: int) -> Summary:
     square = (std * std + mean * mean) * share
     mean *= share
     std = math.sqrt(max(square - mean * mean, 0.0))
-    numbers = (min(low, 0.0), max(high, 0.0), mean, std, absolute * share, _NAN, _NAN, _NAN)
+    numbers = (min(low, 0.0), max(high, 0.0), mean, std, absolute * share, *EMPTY[5:])
     return replace(found, counts=counts, statistics=numbers)

@@ -1,10 +1,10 @@
-"""Describes a tensor beyond its statistics: sizes, elements, histograms, active units."""
+"""Computes what is kept of a tensor besides statistics: sizes, elements, histograms, active units."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.tensors.repeats import unrepeated
+from holter.recorder.frameworks.pytorch.tensors.statistics import unrepeated
 from holter.schema.tensor_spool import Values
 
 if TYPE_CHECKING:
@@ -15,31 +15,24 @@ if TYPE_CHECKING:
 
 BINS = 64
 LOWEST_EXPONENT = -64
-"""Exponents are counted from here up; what lies outside is counted in the outermost bins."""
+"""The lowest bin of exponents; exponents outside of all bins count in the outermost ones."""
 EXPONENTS = 128
 LARGEST = 1 << 26
-"""Elements of a tensor that is looked at for more than its statistics: that takes room of its own size."""
+"""Elements of a tensor with more than statistics, at most: their computation takes memory of its size."""
 MAX_VALUES = 1 << 16
-"""Elements of a tensor that is kept element by element, at most."""
+"""Elements of a tensor that is stored element by element, at most."""
 _OF_ALL = {"histogram", "exponents", "abs_min", "prod"}
 _SHARE_OF_STD = 0.01
 _INSIDE = {"act_in:tanh": 3.8, "act_in:sigmoid": 6.0}
-"""Beyond these inputs the function is flat."""
+"""Magnitudes of inputs beyond which the function is flat."""
 
 
 def described(
     torch: Any, tensor: Any, role: str, kept: AbstractSet[str], statistics: Statistics
 ) -> Iterator[tuple[Values, Any]]:
-    """Yield what is kept of a tensor, as tensors on its device; nothing is waited for.
+    """Yield what is kept of a strided tensor, as tensors on its device, without waiting for the device.
 
-    Of what `too_large` names nothing is.
-
-    Args:
-        torch: The module.
-        tensor: Strided, detached.
-        role: Its role: what counts as active depends on it.
-        kept: Which: `shape`, `values`, `histogram`, `exponents`, `active`, `abs_min`, `prod`.
-        statistics: What flattens.
+    `kept` are kinds from `collections.KEPT`, without those in `too_large`. Active units depend on the role.
     """
     if kept & {"shape", "values"}:
         yield Values.SHAPE, torch.tensor(tuple(tensor.shape), dtype=torch.float64, device="cpu")
@@ -70,7 +63,7 @@ def described(
 
 
 def too_large(tensor: Any, kept: AbstractSet[str]) -> AbstractSet[str]:
-    """Return which of `kept` a tensor is too large for."""
+    """Return the kinds in `kept` for which a tensor is too large."""
     count = tensor.numel()
     if count <= MAX_VALUES:
         return frozenset()
@@ -86,7 +79,7 @@ def _histogram(torch: Any, flat: Any, sound: Any) -> Any:
     """Count the finite elements in equal bins from the smallest to the largest."""
     low = torch.where(sound, flat, float("inf")).min()
     high = torch.where(sound, flat, float("-inf")).max()
-    # In double, so that a tensor of few equal values does not fall between the bins.
+    # In double, so that a tensor with few distinct values does not fall between the bins.
     width = ((high.double() - low.double()) / BINS).clamp(min=1e-300)
     places = (
         ((torch.where(sound, flat, low).double() - low.double()) / width).clamp(0, BINS - 1).to(torch.int64)
@@ -95,7 +88,7 @@ def _histogram(torch: Any, flat: Any, sound: Any) -> Any:
 
 
 def _exponents(torch: Any, flat: Any, sound: Any) -> Any:
-    """Count the finite elements that are not 0 by floor(log2|x|)."""
+    """Count the finite nonzero elements by floor(log2|x|)."""
     counted = sound & (flat != 0)
     exponents = torch.frexp(torch.where(counted, flat, 1.0))[1].to(torch.int64) - 1
     places = (exponents - LOWEST_EXPONENT).clamp(0, EXPONENTS - 1)
@@ -103,15 +96,15 @@ def _exponents(torch: Any, flat: Any, sound: Any) -> Any:
 
 
 def _counted(places: Any, sound: Any, bins: int) -> Any:
-    """Count places; unlike `bincount` this does not wait for a device."""
+    """Count the elements in each bin; unlike `bincount`, this does not wait for a device."""
     counts = sound.new_zeros(bins, dtype=places.dtype)
     return counts.scatter_add_(0, places, sound.to(places.dtype)).double()
 
 
 def _active(torch: Any, tensor: Any, role: str) -> tuple[Any, int]:
-    """Return for each unit in how many samples it was active, and how many samples there were.
+    """Return the number of samples in which each unit was active, and the number of samples.
 
-    Units lie along axis 1, as channels and features do; of three axes along the last, as in sequences.
+    Units are along axis 1, as channels and features are; with three axes along the last, as in sequences.
     """
     axis = min(1, tensor.dim() - 1) if tensor.dim() != 3 else 2
     table = tensor.float().movedim(axis, -1).reshape(-1, tensor.shape[axis])
