@@ -13,6 +13,10 @@ _MORE = [bytes((number & 0x7F | 0x80, number >> 7 | 0x80)) for number in range(1
 """Two bytes of a number that goes on."""
 
 
+class BadMessageError(ValueError):
+    """The bytes are no message of Protocol Buffers."""
+
+
 def varint(number: int) -> bytes:
     """Encode a whole number of at most 64 bits; a negative one as its complement."""
     if 0 <= number < 1 << 14:
@@ -29,8 +33,10 @@ def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
     """Return the number that begins at a place, 0 to 2^64 - 1, and the place behind it.
 
     Raises:
-        ValueError: The data, or the ten bytes that 64 bits take, are over before the number is.
+        BadMessageError: The data, or the ten bytes that 64 bits take, end before the number does.
     """
+    if at < len(data) and (byte := data[at]) < 0x80:
+        return byte, at + 1
     number = shift = 0
     for place in range(at, min(at + LONGEST, len(data))):
         byte = data[place]
@@ -38,4 +44,4 @@ def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
         if byte < 0x80:
             return number & _ALL, place + 1
         shift += 7
-    raise ValueError("a number has no end")
+    raise BadMessageError("a number has no end")
