@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from holter.recorder.identity import Identity
     from holter.recorder.spool.files import Spool
@@ -67,7 +67,7 @@ class ProfilingWindow:
     """The step before which it ends; None when the clock ends it."""
     until_ns: int | None
     """Monotonic ns from which on the next step boundary ends it."""
-    parameters: dict[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
