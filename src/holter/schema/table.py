@@ -38,11 +38,10 @@ class Table:
         self._columns = dict(columns)
         self._of: Table | None = None
         self._which: NDArray[Any] | slice | None = None
-        lengths = set(map(len, self._columns.values()))
-        if len(lengths) > 1:
-            told = {name: len(column) for name, column in columns.items()}
-            raise ValueError(f"columns differ in length: {told}")
-        self.rows: int = lengths.pop() if lengths else 0
+        lengths = {name: len(column) for name, column in columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"columns differ in length: {lengths}")
+        self.rows: int = next(iter(lengths.values()), 0)
         """Number of rows."""
 
     @classmethod
@@ -53,7 +52,7 @@ class Table:
         return cls(_EMPTY[table].columns)
 
     @classmethod
-    def of(cls, table: str, rows: Iterable[Mapping[str, Any]]) -> Table:
+    def of(cls, table: str, rows: Iterable[Mapping[str, object]]) -> Table:
         """Build table `table` from rows given as mappings; absent values take a neutral default.
 
         Neutral: NaN for numbers with a fraction, -1 for rank, worker and step, 0 and "" otherwise.
@@ -68,13 +67,20 @@ class Table:
         return cls(columns)
 
     @classmethod
-    def made_of(cls, rows: Sequence[Mapping[str, Any]]) -> Table:
-        """Build a table of no schema from rows, whose columns are those of the first; texts are objects."""
+    def of_tuples(cls, types: Mapping[str, type], rows: Sequence[Sequence[object]]) -> Table:
+        """Build a table of no schema from rows; `types` names the columns and their types."""
+        columns = zip(*rows, strict=True) if rows else [()] * len(types)
+        named = zip(types.items(), columns, strict=True)
+        return cls({name: np.array(column, type_) for (name, type_), column in named})
+
+    @classmethod
+    def made_of(cls, rows: Sequence[Mapping[str, object]]) -> Table:
+        """Build a table of no schema from mappings; the first one names the columns, and texts are objects."""
         columns: dict[str, NDArray[Any]] = {}
         for name in rows[0] if rows else ():
             values = [row.get(name) for row in rows]
             plain = all(isinstance(value, int | float) for value in values)
-            columns[name] = np.array(values) if plain else _objects(values)
+            columns[name] = np.array(values) if plain else objects(values)
         return cls(columns)
 
     @classmethod
@@ -154,9 +160,10 @@ def repeated(text: str, rows: int) -> NDArray[Any]:
     return column
 
 
-def _objects(values: list[Any]) -> NDArray[Any]:
+def objects(values: Collection[object]) -> NDArray[Any]:
+    """Return a column of objects, such as texts."""
     column = np.empty(len(values), object)
-    column[:] = values
+    column[:] = list(values)
     return column
 
 

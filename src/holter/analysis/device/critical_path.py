@@ -25,6 +25,9 @@ PARTS = (*KINDS, "kernel_delay", "launch_delay", "sync", "host")
 a launch to its run; from the end of work until the host noticed; or what the host did."""
 
 
+_COLUMNS = {"time": np.int64, "duration": np.int64, "part": object, "name": object}
+
+
 def critical_path(tables: Mapping[str, Table], rank: int | None = None) -> Table:
     """Return the critical path of the busiest device.
 
@@ -51,7 +54,7 @@ def critical_path(tables: Mapping[str, Table], rank: int | None = None) -> Table
         if rank is None or key[0] == rank
     ]
     if not devices:
-        return _table([])
+        return Table.of_tuples(_COLUMNS, [])
     lowest = min(key[0] for key, _ in devices)
     key, mine = max((d for d in devices if d[0][0] == lowest), key=lambda d: int(d[1].duration.sum()))
     own = syncs.where((syncs["rank"] == key[0]) & (syncs["duration"] > 0))
@@ -60,7 +63,7 @@ def critical_path(tables: Mapping[str, Table], rank: int | None = None) -> Table
     start = int(mine.begin.min())
     if steps.rows:
         start = min(start, int(steps["time"].min()))
-    return _table(_walk(mine, asked[mine.correlation], own, start))
+    return Table.of_tuples(_COLUMNS, _walk(mine, asked[mine.correlation], own, start))
 
 
 def _walk(work: Work, asked: Ints, syncs: Table, start: int) -> list[tuple[int, int, str, str]]:
@@ -112,13 +115,6 @@ def _host(
             add(max(int(work.end[waited]), start), ends[at], "sync")
             return waited, int(work.end[waited])
     return -1, time
-
-
-def _table(path: list[tuple[int, int, str, str]]) -> Table:
-    columns: Any = zip(*path, strict=True) if path else [()] * 4
-    kinds: list[Any] = [np.int64, np.int64, object, object]
-    titles = ("time", "duration", "part", "name")
-    return Table({t: np.array(c, dtype=k) for t, c, k in zip(titles, columns, kinds, strict=True)})
 
 
 def path_shares(path: Table) -> dict[str, float]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from holter.analysis.device.launching import HTA_CALLS
-from holter.analysis.device.longest_path import Edge, Graph
+from holter.analysis.device.longest_path import Graph
 from holter.analysis.device.work import Work, device_work, hta_rounded, launch_of
 from holter.analysis.host.operator_tree import host
 from holter.schema.table import Table
@@ -38,6 +38,7 @@ _BLOCKING = (
     "cudaMemcpy",
     "cudaMemcpyAsync",
 )
+_COLUMNS = {"duration": np.int64, "part": object, "name": object}
 _CALLS = (*HTA_CALLS, "cuLaunchKernel")
 
 
@@ -62,16 +63,16 @@ def hta_critical_path(
     operators = tables.get("operators") or Table.empty("operators")
     ranks = operators["rank"]
     if not operators.rows:
-        return _table([])
+        return Table.of_tuples(_COLUMNS, [])
     rank = int(ranks.min()) if rank is None else rank
     mine = {name: table.where(table["rank"] == rank) for name, table in tables.items() if "rank" in table}
     window = _window(mine["operators"], annotation, instance)
     if window is None:
-        return _table([])
+        return Table.of_tuples(_COLUMNS, [])
     graph = Graph()
     first = _threads(graph, mine, window)
     _devices(graph, mine, window, first)
-    return _table(graph.longest())
+    return Table.of_tuples(_COLUMNS, [edge[1:] for edge in graph.longest()])
 
 
 def _window(operators: Table, annotation: str, instance: int) -> tuple[int, int] | None:
@@ -253,13 +254,3 @@ def _waits(operators: Table) -> list[dict[str, Any]]:
         numbers = {key: value for key, value in told.items() if isinstance(value, int)}
         found.append({"stream": -1, **numbers, "name": name, "begin": b, "end": e})
     return found
-
-
-def _table(path: list[Edge]) -> Table:
-    return Table(
-        {
-            "duration": np.array([edge.weight for edge in path], np.int64),
-            "part": np.array([edge.part for edge in path], object),
-            "name": np.array([edge.name for edge in path], object),
-        }
-    )
