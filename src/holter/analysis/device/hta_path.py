@@ -16,7 +16,7 @@ import numpy as np
 
 from holter.analysis.device.launching import HTA_CALLS
 from holter.analysis.device.longest_path import Graph
-from holter.analysis.device.work import Work, device_work, hta_rounded, launch_of
+from holter.analysis.device.work import Work, device_work, hta_rounded, launch_of, matching
 from holter.analysis.host.operator_tree import host
 from holter.schema.table import Table
 
@@ -79,7 +79,7 @@ def _window(operators: Table, annotation: str, instance: int) -> tuple[int, int]
     if not annotation:
         return (-(2**62), 2**62)
     rows = operators.where(operators["kind"] == "annotation").sorted("time")
-    found = rows.where(np.array([annotation in name for name in rows["name"].tolist()], bool))
+    found = rows.where(matching(rows["name"], lambda name: annotation in name))
     if not 0 <= instance < found.rows:
         return None
     begin, end = hta_rounded(found["time"], found["time"] + found["duration"])
