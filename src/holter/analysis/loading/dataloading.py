@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis.events import details
 from holter.analysis.loading.stacks import SampledCallable, callables
 from holter.analysis.loading.waits import holding, inside, outside, split_waits, within
 from holter.analysis.steps.breakdown import breakdown
@@ -89,15 +89,7 @@ class DataLoading:
 
 def loaders(events: Table) -> list[dict[str, Any]]:
     """Read the facts of the job's data loaders from table `events`; one that cannot be read is left out."""
-    found = []
-    for row in events.where(events["kind"] == "loader").to_rows():
-        try:
-            detail = json.loads(row["detail"])
-        except ValueError:
-            continue
-        if isinstance(detail, dict):
-            found.append({**detail, "rank": row["rank"]})
-    return found
+    return [{**detail, "rank": row["rank"]} for row, detail in details(events, "loader")]
 
 
 def stages(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis.events import details
 from holter.analysis.loading.loader_timeline import NEXT, START, epochs, waits_of
 from holter.schema.table import Table
 
@@ -67,19 +67,17 @@ def lives(events: Table) -> Table:
     """Return `rank`, `worker`, `begin` and `end` (ns) of each worker that has ended."""
     began: dict[str, tuple[int, int, int]] = {}
     ended: dict[str, int] = {}
-    for row in events.where(np.isin(events["kind"].astype(str), ("process", "end", "exit"))).to_rows():
+    for row, detail in details(events, "process", "end", "exit"):
         try:
-            detail = json.loads(row["detail"])
             process = str(detail["process"])
-            if row["kind"] == "process" and detail["role"] == "worker":
-                began[process] = (int(detail["wall"]), int(row["rank"]), int(detail["worker"]))
-            elif row["kind"] != "process":
+            if row["kind"] != "process":
                 ended[process] = min(int(row["time"]), ended.get(process, int(row["time"])))
+            elif detail["role"] == "worker":
+                began[process] = (int(detail["wall"]), int(row["rank"]), int(detail["worker"]))
         except (ValueError, KeyError, TypeError):
             continue
     rows = sorted((*began[key], ended[key]) for key in began.keys() & ended.keys())
-    names = ("begin", "rank", "worker", "end")
-    return Table({name: np.array([row[at] for row in rows], np.int64) for at, name in enumerate(names)})
+    return Table.of_tuples(dict.fromkeys(("begin", "rank", "worker", "end"), np.int64), rows)
 
 
 def _durations(begin: NDArray[Any], took: NDArray[Any], rows: Table) -> Durations:

@@ -10,7 +10,15 @@ from holter.analysis.verdict.device_facts import LEAST_KERNELS, DeviceFacts, dev
 from holter.analysis.verdict.device_suspects import HOST_SHARE, TESTS
 from holter.analysis.verdict.evidence import Evidence, counted, ms, pct, sentence, us
 from holter.analysis.verdict.host_verdict import without_device
-from holter.analysis.verdict.result import GPU_BUSY, GPU_SATURATED, UNEXPLAINED, Verdict, ruled_out
+from holter.analysis.verdict.result import (
+    GPU_BUSY,
+    GPU_SATURATED,
+    UNEXPLAINED,
+    Verdict,
+    most_guilty,
+    ruled_out,
+    summed_share,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,10 +60,7 @@ def verdict(tables: Mapping[str, Table], facts: DeviceFacts | None = None) -> Ve
             missing=["a trace of several steps after warm-up"],
         )
     tested = {name: test(facts) for name, test in TESTS.items()}
-    guilty = sorted(
-        (name for name, found in tested.items() if found.guilty),
-        key=lambda name: -(tested[name].share or 0.0),
-    )
+    guilty = most_guilty(tested)
     excluded = ruled_out(tested)
     if not guilty:
         return _innocent(facts, excluded)
@@ -65,11 +70,10 @@ def verdict(tables: Mapping[str, Table], facts: DeviceFacts | None = None) -> Ve
         more = [item for name in guilty for item in tested[name].evidence]
         return replace(found, also=guilty, evidence=[*found.evidence, *more])
     named = [name for name in guilty if (tested[name].share or 0.0) >= MINOR * worst]
-    shares = [share for name in named if (share := tested[name].share) is not None]
     return Verdict(
         suspect=named[0] if len(named) == 1 else "mixed",
         sentence=" ".join(tested[name].sentence for name in named),
-        share_pct=min(sum(shares), 100.0),
+        share_pct=summed_share(tested[name] for name in named),
         also=named if len(named) > 1 else [name for name in guilty if name not in named],
         evidence=[item for name in guilty for item in tested[name].evidence],
         ruled_out=excluded,
@@ -88,7 +92,7 @@ def momentary(tables: Mapping[str, Table]) -> bool:
 
 
 def _innocent(facts: DeviceFacts, excluded: list[dict[str, str]]) -> Verdict:
-    parts, busy = facts.breakdown, facts.busy_pct
+    parts, busy, kernel = facts.breakdown, facts.busy_pct, facts.median_kernel_us
     one = facts.devices == 1
     said = (
         f"{facts.accelerators} {'is' if one else 'are'} busy {pct(busy)} of the time and "
@@ -96,13 +100,11 @@ def _innocent(facts: DeviceFacts, excluded: list[dict[str, str]]) -> Verdict:
     )
     evidence = [
         Evidence(said, "busy", busy, GPU_BUSY),
-        Evidence(
-            f"the median kernel takes {us(facts.median_kernel_us)}",
-            "kernel.median_us",
-            facts.median_kernel_us,
-        ),
+        Evidence(f"the median kernel takes {us(kernel)}", "kernel.median_us", kernel),
     ]
     missing = _missing(facts)
+    lost = sorted(((share, name) for name, share in parts.items() if name != "compute"), reverse=True)
+    rest = ", ".join(f"{_WORDS.get(name, name)} {pct(share)}" for share, name in lost[:3] if share >= 1)
     if parts["compute"] >= GPU_SATURATED:
         return Verdict(
             suspect="model_compute",
@@ -114,8 +116,6 @@ def _innocent(facts: DeviceFacts, excluded: list[dict[str, str]]) -> Verdict:
             missing=missing,
         )
     if busy >= GPU_BUSY:
-        lost = sorted(((share, name) for name, share in parts.items() if name != "compute"), reverse=True)
-        rest = ", ".join(f"{_WORDS.get(name, name)} {pct(share)}" for share, name in lost[:3] if share >= 1)
         return Verdict(
             suspect="healthy",
             sentence=f"No bottleneck found: {said}." + (f" The rest is {rest}." if rest else ""),
@@ -125,8 +125,6 @@ def _innocent(facts: DeviceFacts, excluded: list[dict[str, str]]) -> Verdict:
         )
     if parts["idle"] >= UNEXPLAINED:
         return _unexplained(facts, evidence, excluded, missing)
-    lost = sorted(((share, name) for name, share in parts.items() if name != "compute"), reverse=True)
-    rest = ", ".join(f"{_WORDS.get(name, name)} {pct(share)}" for share, name in lost[:3] if share >= 1)
     return Verdict(
         suspect="inconclusive",
         sentence=f"{sentence(said)} No single reason explains the rest" + (f" ({rest})." if rest else "."),
@@ -156,11 +154,8 @@ def _unexplained(
 
 
 _WORDS = {
-    "communication": "communication",
-    "copies": "copies",
     "data_loading": "waiting for batches",
     "checkpoint": "checkpoints",
-    "allocation": "allocation",
     "host": "waiting for the host",
     "idle": "kernel start-up and dependencies",
 }

@@ -27,10 +27,7 @@ def without_device(facts: DeviceFacts) -> Verdict:
             missing=["kernels", "operators"],
         )
     top = [(name, share) for name, share in facts.host_parts.items() if name and share >= 1][:3]
-    doing = (
-        ", ".join(f"{short_name(name)} {pct(share)}" for name, share in top)
-        or "code that the trace does not name"
-    )
+    doing = ", ".join(f"{short_name(name)} {pct(share)}" for name, share in top) or short_name("")
     evidence = [
         Evidence(f"{short_name(name)} takes {pct(share)} of the main thread's time", name, share)
         for name, share in top
@@ -88,6 +85,7 @@ def _slow(facts: DeviceFacts) -> Verdict:
     first = facts.slow[0]
     lost = 100.0 * (1 - 1 / first.ratio) * first.share_pct / 100
     others = len(facts.slow) - 1
+    check = "Check whether it has more work or a slower machine."
     more = f" {counted(others, 'more thread')} {'is' if others == 1 else 'are'} slow, too." if others else ""
     return Verdict(
         suspect="communication",
@@ -106,12 +104,6 @@ def _slow(facts: DeviceFacts) -> Verdict:
             )
             for slow in facts.slow[:5]
         ],
-        advice=[
-            Advice(
-                "Check whether it has more work or a slower machine.",
-                None,
-                "the other threads take equally long",
-            )
-        ],
+        advice=[Advice(check, None, "the other threads take equally long")],
         missing=["kernels"],
     )
