@@ -160,13 +160,12 @@ def _innocent(facts: VerdictFacts, excluded: list[dict[str, str]], lacking: list
         if facts.not_seen:
             where = f"in {' and '.join(facts.not_seen)}, which no hook observed, or in the loop's own code"
         text = f"{pct(other)} {stall} is spent outside all known parts, {where}"
-        stated = facts.seen(text, "other", other, UNEXPLAINED)
-        found = unsure(
+        return unsure(
             sentence=sentence(text),
-            evidence=[stated, *evidence],
+            evidence=[facts.seen(text, "other", other, UNEXPLAINED), *evidence],
+            advice=job_advice.own_code(facts),
             missing=["profile of the Python code", *lacking],
         )
-        return replace(found, advice=job_advice.own_code(facts))
     stall = facts.of_time_with_stall(*COMPUTE)
     clear = loading < DATA_INNOCENT
     limit = "" if clear else f", which becomes a suspect at {pct(DATA_SHARE)}"
