@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.frame import Document, Rows
 from holter.job.results import Frame
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from holter.store.job import JobFolder
     from holter.store.trial import Trial
@@ -111,9 +111,10 @@ class JobPart:
 
         if name not in TABLES:
             raise KeyError(f"no table {name!r}{meant(name, TABLES)}; there are: {', '.join(TABLES)}")
-        given = {"start_ns": self.chosen.start_ns, "end_ns": self.chosen.end_ns}
-        given_ = {**given, "where": self.chosen.condition(name)}
-        return Frame(self.trial, name, **{key: value for key, value in given_.items() if value is not None})
+        condition = self.chosen.condition(name)
+        return Frame(self.trial, name).select(
+            start_ns=self.chosen.start_ns, end_ns=self.chosen.end_ns, where=condition
+        )
 
     def utilization(self, *, by_device: bool = False, by_phase: bool = False) -> Rows:
         """Return min, p50, p90, p95, p99 and max of each metric of each node.
@@ -191,7 +192,7 @@ class JobPart:
         return f"holter.open({self.folder.url!r}).part({self.chosen})"
 
 
-def _rows(found: list[dict[str, Any]]) -> Rows:
+def _rows(found: Sequence[Mapping[str, object]]) -> Rows:
     from holter.schema.table import Table
 
     return Rows(Table.made_of(found))

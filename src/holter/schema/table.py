@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_DTYPES: dict[str, Any] = {
+_DTYPES: dict[str, type] = {
     "BIGINT": np.int64,
     "INTEGER": np.int32,
     "SMALLINT": np.int16,

@@ -21,7 +21,7 @@ from holter.analysis.host.operator_tree import host
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 PARTS = (
     "cpu_bound",
@@ -84,6 +84,19 @@ def _window(operators: Table, annotation: str, instance: int) -> tuple[int, int]
         return None
     begin, end = hta_rounded(found["time"], found["time"] + found["duration"])
     return int(begin[instance]), int(end[instance])
+
+
+class _StreamWait(NamedTuple):
+    """A wait that the trace lays over a stream."""
+
+    name: str
+    begin: int
+    end: int
+    stream: int
+    correlation: int
+    record: int | None
+    """Correlation of the call that recorded the awaited event."""
+    awaited_stream: int
 
 
 class _Calls(NamedTuple):
@@ -164,7 +177,7 @@ def _devices(graph: Graph, tables: Mapping[str, Table], window: tuple[int, int],
     order: list[tuple[int, int, int]] = [
         (int(begin[w]), 0, w) for w in range(len(begin)) if called[w] >= 0 and within[called[w]]
     ]
-    order += [(int(wait["end"]), 1, n) for n, wait in enumerate(waits)]
+    order += [(wait.end, 1, n) for n, wait in enumerate(waits)]
     nodes = {w: calls.events + w for _, kind, w in order if kind == 0}
     last: dict[int, int] = {}
     synced: dict[int, int] = {}
@@ -195,29 +208,26 @@ def _devices(graph: Graph, tables: Mapping[str, Table], window: tuple[int, int],
 
 
 def _wait(
-    graph: Graph, wait: Mapping[str, Any], neighbor: Any, nodes: Mapping[int, int], last: dict[int, int],
-    synced: dict[int, int], calls: _Calls,
+    graph: Graph, wait: _StreamWait, neighbor: Callable[..., int], nodes: Mapping[int, int],
+    last: dict[int, int], synced: dict[int, int], calls: _Calls,
 ) -> None:  # fmt: skip
-    """Put in one wait: of a stream for work of another, or of the host for work, streams or all."""
-    name, record = wait["name"], wait.get("wait_on_cuda_event_record_corr_id")
-    if name == "Stream Wait Event":
-        if record is not None:
-            source = neighbor(record, wait.get("wait_on_stream", -1), before=True)
-            target = neighbor(wait.get("correlation", 0), wait["stream"], before=False)
+    """Add one wait: of a stream for work of another, or of the host for work, streams or all."""
+    if wait.name == "Stream Wait Event":
+        if wait.record is not None:
+            source = neighbor(wait.record, wait.awaited_stream, before=True)
+            target = neighbor(wait.correlation, wait.stream, before=False)
             if source >= 0 and target >= 0:
                 synced[target] = source
         return
-    caller = next((e for b, until, e in calls.waits if b <= wait["begin"] and wait["end"] <= until), -1)
+    caller = next((e for b, until, e in calls.waits if b <= wait.begin and wait.end <= until), -1)
     if caller < 0:
         return
-    if name == "Event Sync":
-        sources = (
-            [neighbor(record, wait.get("wait_on_stream", -1), before=True)] if record is not None else []
-        )
-    elif name == "Context Sync":
+    sources = [last.get(wait.stream, -1)]
+    if wait.name == "Event Sync":
+        known = wait.record is not None
+        sources = [neighbor(wait.record, wait.awaited_stream, before=True)] if known else []
+    elif wait.name == "Context Sync":
         sources = list(last.values())
-    else:
-        sources = [last.get(wait["stream"], -1)]
     for source in sources:
         if source in nodes:
             graph.add(2 * nodes[source] + 1, 2 * caller + 1, 0)
@@ -239,18 +249,19 @@ def _queued(work: Work, begin: Any, asked: Any, called: Any, launches: Table) ->
     return ahead, left
 
 
-def _waits(operators: Table) -> list[dict[str, Any]]:
-    """Return the waits that the trace lays over streams, with what their details say."""
+def _waits(operators: Table) -> list[_StreamWait]:
+    """Return the waits that the trace lays over streams, with the numbers of their details."""
     rows = operators.where(operators["kind"] == "device_wait")
     begin, end = hta_rounded(rows["time"], rows["time"] + rows["duration"])
     found = []
-    for name, detail, b, e in zip(
-        rows["name"].tolist(), rows["detail"].tolist(), begin.tolist(), end.tolist(), strict=True
-    ):
+    columns = (rows["name"].tolist(), rows["detail"].tolist(), begin.tolist(), end.tolist())
+    for name, detail, began, ended in zip(*columns, strict=True):
         try:
-            told = json.loads(detail or "{}")
+            read = json.loads(detail or "{}")
         except ValueError:
-            told = {}
-        numbers = {key: value for key, value in told.items() if isinstance(value, int)}
-        found.append({"stream": -1, **numbers, "name": name, "begin": b, "end": e})
+            read = {}
+        known = {key: value for key, value in read.items() if isinstance(value, int)}
+        record, awaited = known.get("wait_on_cuda_event_record_corr_id"), known.get("wait_on_stream", -1)
+        where = known.get("stream", -1), known.get("correlation", 0)
+        found.append(_StreamWait(name, began, ended, *where, record, awaited))
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -85,7 +85,7 @@ def told(
     both: NDArray[np.bool_],
     seen: Sequence[int],
     **counts: NDArray[np.int64],
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return a summary of snapshots: counts, and the devices of the last bottlenecks.
 
     Args:

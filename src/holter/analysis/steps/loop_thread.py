@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,11 +58,9 @@ def not_counted(threads: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     This is work of threads beside the training loop, and steps of several processes with the same rank.
     Spans do not name their process, so that such steps cannot be separated.
     """
-    by_rank: dict[int, list[Mapping[str, Any]]] = {}
-    for one in threads:
-        by_rank.setdefault(one["rank"], []).append(one)
     found = []
-    for rank, listed in by_rank.items():
+    for rank, rows in groupby(threads, itemgetter("rank")):
+        listed = list(rows)
         ending = [one for one in listed if one["last"] is not None]
         found += [
             f"{one['overlapping']:,} of {one['steps']:,} steps of rank {rank}, which overlap other steps: "

@@ -18,7 +18,7 @@ BASIS = ("count", "nan", "posinf", "neginf", "mean", "std")
 """The columns of table `tensors` without which nothing can be joined."""
 _PLACE = ("name", "step", "mode", "parts")
 """Columns that are equal in all parts of a whole."""
-_NEUTRAL: dict[str, Any] = {"O": "", "f": np.nan}
+_NEUTRAL: dict[str, object] = {"O": "", "f": np.nan}
 
 
 def joined(rows: Table) -> tuple[Table, Table]:

@@ -60,7 +60,7 @@ def first_non_finite(scalars: Table) -> NonFinite | None:
     return None
 
 
-def headline(manifest: Mapping[str, Any], events: Table | None, scalars: Table | None) -> str | None:
+def headline(manifest: Mapping[str, object], events: Table | None, scalars: Table | None) -> str | None:
     """Return one sentence about the failure; None without a failure.
 
     Args:
@@ -76,15 +76,15 @@ def headline(manifest: Mapping[str, Any], events: Table | None, scalars: Table |
     return f"{died} Before that, {text[:1].lower()}{text[1:]}" if died else text
 
 
-def _stopped(manifest: Mapping[str, Any]) -> str | None:
+def _stopped(manifest: Mapping[str, object]) -> str | None:
     """Return why a rule stopped the job, if one did."""
     by = manifest.get("stopped_by")
     return f"{by['reason']}." if isinstance(by, dict) and by.get("reason") else None
 
 
-def _hung(manifest: Mapping[str, Any], events: Table | None) -> str | None:
+def _hung(manifest: Mapping[str, object], events: Table | None) -> str | None:
     """Describe a hang that lasts, or lasted until something ended the job, whatever that was."""
-    lasting: list[tuple[set[int], Mapping[str, Any]]] = []
+    lasting: list[tuple[set[int], Mapping[str, object]]] = []
     for row, detail in details(events, "hang"):
         if detail.get("recovered"):
             lasting = [(left, one) for ranks, one in lasting if (left := ranks - {row["rank"]})]
@@ -98,8 +98,9 @@ def _hung(manifest: Mapping[str, Any], events: Table | None) -> str | None:
     return f"{word}{_where(newest)}: {newest['text']}."
 
 
-def _died(manifest: Mapping[str, Any], events: Table | None) -> str | None:
-    failure = manifest.get("failure") or {}
+def _died(manifest: Mapping[str, object], events: Table | None) -> str | None:
+    stored = manifest.get("failure")
+    failure = stored if isinstance(stored, dict) else {}
     kind = failure.get("kind")
     if not kind and manifest.get("status") != "Failed":
         return None
@@ -126,7 +127,7 @@ def _died(manifest: Mapping[str, Any], events: Table | None) -> str | None:
     return f"Failed with exit code {code}{where}." if code is not None else f"Failed{where}."
 
 
-def _where(failure: Mapping[str, Any]) -> str:
+def _where(failure: Mapping[str, object]) -> str:
     step, phase, rank = (failure.get(key) for key in ("step", "phase", "rank"))
     stepped = isinstance(step, int) and step >= 0
     text = f" in step {step}" if stepped else ""
@@ -184,7 +185,7 @@ def _place(module: str, parameter: str) -> str:
     return f"{module} (parameter {own})" if own != parameter else f"{module} (nearest parameter {parameter})"
 
 
-def _pass(detail: Mapping[str, Any]) -> str:
+def _pass(detail: Mapping[str, object]) -> str:
     if detail.get("direction") == "forward":
         return "the forward pass"
     # Weights that a step finds broken were broken by the update before it, whatever its gradients were.
