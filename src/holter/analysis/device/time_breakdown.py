@@ -60,11 +60,6 @@ class TimeBreakdown:
         return self.communication_ns - self.communication_exposed_ns
 
     @property
-    def active_pct(self) -> float:
-        """Share of the span in which anything ran."""
-        return self.share(self.busy_ns)
-
-    @property
     def overlap_pct(self) -> float | None:
         """Share of communication that compute hid, as HTA's `comp_comm_overlap_pctg`; None without any."""
         return 100.0 * self.overlap_ns / self.communication_ns if self.communication_ns > 0 else None

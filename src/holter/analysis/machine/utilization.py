@@ -1,4 +1,4 @@
-"""Statistics of each metric of each node."""
+"""Computes statistics of each metric of each node, and counts readings by range."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis.grouping import groups
 from holter.schema.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -13,6 +14,10 @@ if TYPE_CHECKING:
 
     from holter.schema.table import Table
 
+Range = tuple[float, float]
+
+RANGES: tuple[Range, ...] = ((90, 100), (10, 90), (0, 10))
+"""Full, in between, idle; percent."""
 _PERCENTS = (50, 90, 95, 99)
 _NO_STATISTICS = frozenset({"gpu.throttle_reasons"})
 """Bit masks have no percentiles."""
@@ -76,21 +81,24 @@ def told_device(metric: str, device: str, *, by_device: bool) -> str:
 
 def series(samples: Table, *, by_device: bool = False) -> dict[tuple[str, str, str], NDArray[Any]]:
     """Split table `samples` into (node, metric, device) → readings, in the order of the table."""
-    if not samples.rows:
-        return {}
-    keys: dict[tuple[str, str, str], int] = {}
-    nodes, metrics, devices = (samples[name].tolist() for name in ("node", "metric", "device"))
-    codes = np.empty(samples.rows, dtype=np.int64)
-    # Most rows repeat one of a few hundred triples: look each up by the triple, name it once.
-    seen: dict[tuple[str, str, str], int] = {}
-    for i, triple in enumerate(zip(nodes, metrics, devices, strict=True)):
-        code = seen.get(triple)
-        if code is None:
-            node, metric, device = triple
-            key = node, metric, told_device(metric, device, by_device=by_device)
-            code = seen[triple] = keys.setdefault(key, len(keys))
-        codes[i] = code
-    order = np.argsort(codes, kind="stable")
-    values = samples["value"][order]
-    starts = np.searchsorted(codes[order], np.arange(1, len(keys)))
-    return dict(zip(keys, np.split(values, starts), strict=True))
+    found: dict[tuple[str, str, str], list[NDArray[np.int64]]] = {}
+    for (node, metric, device), rows in groups(*(samples[n] for n in ("node", "metric", "device"))).items():
+        found.setdefault((node, metric, told_device(metric, device, by_device=by_device)), []).append(rows)
+    return {key: samples["value"][np.sort(np.concatenate(rows))] for key, rows in found.items()}
+
+
+def in_ranges(values: NDArray[np.float64], ranges: tuple[Range, ...] = RANGES) -> list[int]:
+    """Count the values in each range, both ends included. A value counts for the first range that fits.
+
+    Raises:
+        ValueError: A range ends before it begins.
+    """
+    taken = np.zeros(len(values), dtype=bool)
+    counts = []
+    for low, high in ranges:
+        if not low <= high:
+            raise ValueError(f"range ({low}, {high}) ends before it begins")
+        inside = (values >= low) & (values <= high) & ~taken
+        taken |= inside
+        counts.append(int(inside.sum()))
+    return counts

@@ -100,10 +100,7 @@ def _workers(facts: VerdictFacts, loading: DataLoading) -> list[Evidence]:
 
 def _machine(facts: VerdictFacts, load: Load) -> list[Evidence]:
     """Return readings of the machine that point to data loading."""
-    found = []
-    if load.gpu_p50 is not None:
-        text = f"the GPUs are busy {pct(load.gpu_p50)} (median)"
-        found.append(facts.seen(text, "gpu.util", load.gpu_p50, GPU_BUSY, load.node))
+    found = [] if load.gpu_p50 is None else [_gpus_busy(facts, load, load.gpu_p50)]
     if load.cpu_p95 is not None and load.cpu_p95 > CPU_BUSY:
         text = f"the CPU is busy {pct(load.cpu_p95)} (p95)"
         found.append(facts.seen(text, "cpu.util", load.cpu_p95, CPU_BUSY, load.node))
@@ -111,6 +108,10 @@ def _machine(facts: VerdictFacts, load: Load) -> list[Evidence]:
         text = f"cores wait for I/O {pct(load.iowait_p95)} of the time (p95)"
         found.append(facts.seen(text, "cpu.iowait", load.iowait_p95, WAITS_FOR_IO, load.node))
     return found
+
+
+def _gpus_busy(facts: VerdictFacts, load: Load, gpu: float, limit: float = GPU_BUSY) -> Evidence:
+    return facts.seen(f"the GPUs are busy {pct(gpu)} (median)", "gpu.util", gpu, limit, load.node)
 
 
 def model_compute(facts: VerdictFacts) -> SuspectResult:
@@ -133,7 +134,7 @@ def model_compute(facts: VerdictFacts) -> SuspectResult:
         f"busy {pct(gpu)} (median)."
     )
     evidence = [
-        facts.seen(f"the GPUs are busy {pct(gpu)} (median)", "gpu.util", gpu, GPU_SATURATED, load.node),
+        _gpus_busy(facts, load, gpu, GPU_SATURATED),
         facts.seen(f"forward and backward take {pct(share)} {of}", "forward+backward", share),
     ]
     return SuspectResult(guilty=True, sentence=said, share=share, evidence=evidence)
@@ -156,8 +157,7 @@ def communication(facts: VerdictFacts) -> SuspectResult:
     text = f"exposed communication takes {pct(share)} {of}: {ms(exposed)} of {ms(step)} on average"
     evidence = [facts.seen(text, "communication", share, COMMUNICATION_SHARE)]
     if load is not None and load.gpu_p50 is not None:
-        gpu = f"the GPUs are busy {pct(load.gpu_p50)} (median)"
-        evidence.append(facts.seen(gpu, "gpu.util", load.gpu_p50, GPU_BUSY, load.node))
+        evidence.append(_gpus_busy(facts, load, load.gpu_p50))
     stall = facts.of_time_with_stall("communication")
     said = f"Exposed communication takes {pct(share)} {stall}: {ms(exposed)} of {ms(step)} on average."
     share = facts.breakdown["communication"]
