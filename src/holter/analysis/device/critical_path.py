@@ -28,8 +28,8 @@ a launch to its run; from the end of work until the host noticed; or what the ho
 _COLUMNS = {"time": np.int64, "duration": np.int64, "part": object, "name": object}
 
 
-def critical_path(tables: Mapping[str, Table], rank: int | None = None) -> Table:
-    """Return the critical path of the busiest device.
+def critical_path(tables: Mapping[str, Table]) -> Table:
+    """Return the critical path of the busiest device of the lowest rank.
 
     It is a path by time, over what a trace tells: waits of one stream for another are taken for waits for
     what ended last. HTA's critical path runs through a graph of operators within a chosen annotation,
@@ -37,7 +37,6 @@ def critical_path(tables: Mapping[str, Table], rank: int | None = None) -> Table
 
     Args:
         tables: `kernels`, `memory_operations`, `launches`, `syncs`; `spans` with the steps, if there are any.
-        rank: Whose; the lowest by default.
 
     Returns:
         time, duration, part (one of `PARTS`), name (of the work), in the order of time, without gaps; no rows
@@ -48,11 +47,7 @@ def critical_path(tables: Mapping[str, Table], rank: int | None = None) -> Table
     called = launch_of(work, launches)
     asked = np.where(called >= 0, launches["time"][called] if launches.rows else 0, -1).astype(np.int64)
     number = np.arange(len(called))
-    devices = [
-        (key, part)
-        for key, part in split(work._replace(correlation=number))
-        if rank is None or key[0] == rank
-    ]
+    devices = list(split(work._replace(correlation=number)))
     if not devices:
         return Table.of_tuples(_COLUMNS, [])
     lowest = min(key[0] for key, _ in devices)

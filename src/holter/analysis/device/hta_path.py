@@ -43,15 +43,14 @@ _CALLS = (*HTA_CALLS, "cuLaunchKernel")
 
 
 def hta_critical_path(
-    tables: Mapping[str, Table], annotation: str = "ProfilerStep", instance: int = 0, rank: int | None = None
+    tables: Mapping[str, Table], annotation: str = "ProfilerStep", instance: int = 0
 ) -> Table:
-    """Return the critical path as HTA's `critical_path_analysis`.
+    """Return the critical path of the lowest rank as HTA's `critical_path_analysis`.
 
     Args:
         tables: `operators` with their details, `launches`, `syncs`, `kernels`, `memory_operations`.
         annotation: A part of the name of the annotation to look within; empty for the whole trace.
         instance: Which of them, in the order of the trace.
-        rank: Whose; the lowest by default.
 
     Returns:
         duration (ns), part (one of `PARTS`), name (of the event it belongs to), in the order of the path; no
@@ -61,10 +60,9 @@ def hta_critical_path(
         ValueError: The events contradict one another.
     """
     operators = tables.get("operators") or Table.empty("operators")
-    ranks = operators["rank"]
     if not operators.rows:
         return Table.of_tuples(_COLUMNS, [])
-    rank = int(ranks.min()) if rank is None else rank
+    rank = int(operators["rank"].min())
     mine = {name: table.where(table["rank"] == rank) for name, table in tables.items() if "rank" in table}
     window = _window(mine["operators"], annotation, instance)
     if window is None:

@@ -76,17 +76,9 @@ def _mm(dims: Any, _: Any) -> tuple[int, list[Shape]]:
     return 2 * m * n * k, [dims[0], dims[1], [m, n]]
 
 
-def _addmm(dims: Any, _: Any) -> tuple[int, list[Shape]]:
-    return _mm(dims[1:], _)
-
-
 def _bmm(dims: Any, _: Any) -> tuple[int, list[Shape]]:
     (b, m, k), (_, _, n) = dims[0], dims[1]
     return 2 * b * m * n * k, [dims[0], dims[1], [b, m, n]]
-
-
-def _baddbmm(dims: Any, _: Any) -> tuple[int, list[Shape]]:
-    return _bmm(dims[1:], _)
 
 
 def _convolution(dims: Any, concrete: Any) -> tuple[int, list[Shape]]:
@@ -105,7 +97,7 @@ def _convolution(dims: Any, concrete: Any) -> tuple[int, list[Shape]]:
 def _convolution_backward(dims: Any, concrete: Any) -> tuple[int, list[Shape]]:
     grad, image, kernel = dims[0], dims[1], dims[2]
     transposed = any(_flags(*concrete[7:8]))
-    # Gradients of input and of weight, each as dear as the way forward; a first layer needs one alone.
+    # Gradients of input and of weight, each as expensive as the forward pass; a first layer needs one.
     of_input, of_weight, *_ = *_flags(*concrete[10:11]), True, True
     forward = 2 * prod(image if transposed else grad) * prod(kernel[1:])
     return forward * (of_input + of_weight), [grad, *[image, kernel] * (of_input + of_weight)]
@@ -136,9 +128,9 @@ def _flags(text: Any = "") -> list[bool]:
 
 _WORK: dict[str, Work] = {
     "aten::mm": _mm,
-    "aten::addmm": _addmm,
+    "aten::addmm": lambda dims, concrete: _mm(dims[1:], concrete),
     "aten::bmm": _bmm,
-    "aten::baddbmm": _baddbmm,
+    "aten::baddbmm": lambda dims, concrete: _bmm(dims[1:], concrete),
     "aten::convolution": _convolution,
     "aten::convolution_backward": _convolution_backward,
     "aten::_scaled_dot_product_flash_attention": _attention(4),

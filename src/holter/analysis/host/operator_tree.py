@@ -189,14 +189,6 @@ def _inside_itself(tree: Host, chosen: Ints) -> NDArray[np.bool_]:
     return nested
 
 
-def module_table(tables: Mapping[str, Table]) -> Table:
-    """Add up the calls of each module of the model, as `operator_table` with what the trace calls modules.
-
-    Needs a trace with Python stacks: there a call of a module is an event of its own.
-    """
-    return operator_table(tables, kinds=("module",))
-
-
 class Links(NamedTuple):
     """Operators of the forward pass and those of the backward pass that belong to them."""
 

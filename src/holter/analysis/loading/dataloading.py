@@ -88,15 +88,9 @@ class DataLoading:
 
     def to_json(self) -> dict[str, object]:
         """Return the facts as `describe --json` prints them under `dataloading`."""
-        known = {
-            "workers": self.workers,
-            "pin_memory": self.pin_memory,
-            "prefetch_factor": self.prefetch_factor,
-            "fetch_ms": self.fetch_ms,
-            "needed_workers": self.needed_workers,
-            "busy_pct": self.busy_pct,
-        }
         rows = [{"name": c.name, "stage": c.stage, "fetch_pct": c.fetch_pct} for c in self.callables]
+        names = ("workers", "pin_memory", "prefetch_factor", "fetch_ms", "needed_workers", "busy_pct")
+        known = {name: getattr(self, name) for name in names}
         return {"stages": dict(self.stages), "callables": rows, **known}
 
 

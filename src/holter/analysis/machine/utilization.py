@@ -23,9 +23,7 @@ _NO_STATISTICS = frozenset({"gpu.throttle_reasons"})
 """Bit masks have no percentiles."""
 
 
-def utilization(
-    samples: Table, *, start_ns: int | None = None, end_ns: int | None = None, by_device: bool = False
-) -> list[dict[str, Any]]:
+def utilization(samples: Table, *, by_device: bool = False) -> list[dict[str, Any]]:
     """Compute min, p50, p90, p95, p99, max of each metric of each node.
 
     Devices of one metric are pooled: the p95 of `gpu.util` is that of all readings of all the node's GPUs.
@@ -33,15 +31,12 @@ def utilization(
 
     Args:
         samples: Table `samples`.
-        start_ns: Leave out readings before.
-        end_ns: Leave out readings from then on.
         by_device: Keep all devices apart.
 
     Returns:
         One mapping a series: node, metric, device ("" when pooled), unit, count, min … max.
         A metric that was never read has none.
     """
-    samples = between(samples, start_ns, end_ns)
     rows = []
     for (node, metric, device), values in sorted(series(samples, by_device=by_device).items()):
         values = values[~np.isnan(values)]

@@ -30,15 +30,10 @@ _CODES = {part: code for code, part in enumerate(BREAKDOWN) if part != "other"} 
 _MODES = {mode.name.lower(): int(mode) for mode in Mode}
 _MODE_NAMES = np.array([mode.name.lower() for mode in sorted(Mode)], dtype=object)
 _MARK = np.dtype(
-    [
-        ("begin", "i8"),
-        ("end", "i8"),
-        ("code", "i1"),
-        ("mode", "i1"),
-        ("number", "i4"),
-        ("loader", "i4"),
-        ("thread", "i2"),
-    ]
+    {
+        "names": ["begin", "end", "code", "mode", "number", "loader", "thread"],
+        "formats": ["i8", "i8", "i1", "i1", "i4", "i4", "i2"],
+    }
 )
 _KINDS = {
     BREAKDOWN.index("data_loading"): evals.DATA,
