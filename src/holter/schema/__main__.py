@@ -48,7 +48,7 @@ Modes: {_listed(mode.name.lower() for mode in Mode)}.
 
 ## System metrics
 
-Sampled every {DEFAULT_INTERVAL_MS} ms unless told otherwise; allowed are {", ".join(map(str, INTERVALS_MS))} ms. A rate needs two readings, so its first value is absent.
+Sampled every {DEFAULT_INTERVAL_MS} ms by default; allowed are {", ".join(map(str, INTERVALS_MS))} ms. A rate needs two readings, so its first value is absent.
 
 | metric | unit | kind | per device | meaning |
 |---|---|---|---|---|

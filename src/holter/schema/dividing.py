@@ -32,7 +32,7 @@ def divided(requests: Iterable[Request]) -> tuple[Request, ...]:
     return tuple(found)
 
 
-def told(requests: Iterable[Request]) -> list[str]:
+def notices(requests: Iterable[Request]) -> list[str]:
     """Return sentences about windows of one order whose steps differ from the requested ones."""
     asked = list(requests)
     given = divided(asked)

@@ -115,7 +115,7 @@ def masked(command: Iterable[str]) -> list[str]:
     """Return a command's words without the secrets among them.
 
     A secret is what an option or a variable is given whose name says so (`--api-key V`, `--api-key=V`,
-    `API_KEY=V`), a password beside a user (`-u USER:V`) or after `-p`, and what `masked_text` masks.
+    `API_KEY=V`), a password next to a user (`-u USER:V`) or after `-p`, and what `masked_text` masks.
     """
     found: list[str] = []
     programs: set[str] = set()

@@ -95,7 +95,7 @@ _ALL = (
     Metric(
         "gpu.procs",
         "processes",
-        "The job's trainers that hold memory on the GPU; absent where the driver's process numbers cannot be told, as in a container of its own.",
+        "The job's trainers that hold memory on the GPU; absent where the driver's process numbers are unknown, as in a container of its own.",
     ),
     Metric(
         "gpu.sm_active",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis.device.work import check_definition
 from holter.analysis.grouping import groups
 from holter.schema.table import Table
 
@@ -52,8 +53,7 @@ def bandwidths(kernels: Table, *, definition: str = "all") -> Table:
     Raises:
         ValueError: Another definition.
     """
-    if definition not in ("all", "tracelens"):
-        raise ValueError(f"bandwidth has no definition {definition!r}; valid: all, tracelens")
+    check_definition(definition, ("all", "tracelens"))
     known = (kernels["kind"] == "communication") & (kernels["bytes"] > 0) & (kernels["duration"] > 0)
     rows = kernels.where(known & (kernels["group_size"] > 1)).sorted("time")
     by_kind: dict[tuple[Any, ...], dict[int, NDArray[np.int64]]] = {}

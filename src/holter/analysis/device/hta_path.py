@@ -10,12 +10,14 @@ own; nor do calls that only wait.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
+from graphlib import CycleError, TopologicalSorter
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from holter.analysis.device.launching import HTA_CALLS
-from holter.analysis.device.longest_path import Graph
 from holter.analysis.device.work import Work, device_work, hta_rounded, launch_of, matching
 from holter.analysis.host.operator_tree import host
 from holter.schema.table import Table
@@ -40,6 +42,44 @@ _BLOCKING = (
 )
 _COLUMNS = {"duration": np.int64, "part": object, "name": object}
 _CALLS = (*HTA_CALLS, "cuLaunchKernel")
+
+
+class Edge(NamedTuple):
+    """An edge from one node to the next, with its kind and the event that takes its time."""
+
+    begin: int
+    weight: int
+    part: str
+    name: str
+
+
+class Graph:
+    """Nodes are numbers: twice the event's for its begin, one more for its end."""
+
+    def __init__(self) -> None:
+        self.into: defaultdict[int, dict[int, Edge]] = defaultdict(dict)
+
+    def add(self, begin: int, end: int, weight: int, part: str = "", name: str = "") -> None:
+        """Add an edge; of two between the same nodes the last counts."""
+        self.into[end][begin] = Edge(begin, max(weight, 0), part, name)
+
+    def longest(self) -> list[Edge]:
+        """Return the edges of the longest path, in order; raises `ValueError` for a graph with a cycle."""
+        best: dict[int, tuple[int, Edge | None]] = {}
+        before = {node: edges.keys() for node, edges in self.into.items()}
+        try:
+            for node in TopologicalSorter(before).static_order():
+                edges = self.into[node].values() if node in before else ()
+                reached = [(best[edge.begin][0] + edge.weight, edge) for edge in edges]
+                best[node] = max(reached, key=itemgetter(0), default=(0, None))
+        except CycleError:
+            raise ValueError("the events of the trace lead back to themselves") from None
+        path: list[Edge] = []
+        _, edge = max(best.values(), key=itemgetter(0), default=(0, None))
+        while edge is not None:
+            path.append(edge)
+            edge = best[edge.begin][1]
+        return path[::-1]
 
 
 def hta_critical_path(
@@ -112,8 +152,8 @@ def _threads(graph: Graph, tables: Mapping[str, Table], window: tuple[int, int])
     """Add the events of each thread."""
     tree = host(tables)
     begin, end = hta_rounded(tree.begin, tree.end)
-    told = np.isin(tree.kind, ("operator", "runtime", "launch", "sync"))
-    chosen = np.flatnonzero(told & (begin >= window[0]) & (begin <= window[1]) & (end > begin))
+    counted = np.isin(tree.kind, ("operator", "runtime", "launch", "sync"))
+    chosen = np.flatnonzero(counted & (begin >= window[0]) & (begin <= window[1]) & (end > begin))
     calls = _Calls({}, [], len(tree.begin))
     stack: list[int] = []
     last, highest, thread = -1, -1, None
@@ -187,8 +227,7 @@ def _devices(graph: Graph, tables: Mapping[str, Table], window: tuple[int, int],
         name, stream, launch = work.names[int(work.name[w])], int(work.stream[w]), int(called[w])
         kind = "gpu_communication_bound" if "nccl" in name.lower() else "gpu_compute_bound"
         graph.add(2 * node, 2 * node + 1, int(end[w] - begin[w]), kind, name)
-        other = synced.get(w, -1)
-        earlier = last.get(stream, -1)
+        earlier, other = last.get(stream, -1), synced.get(w, -1)
         other = other if other in nodes else -1
         if other >= 0:
             graph.add(2 * nodes[other] + 1, 2 * node, 0)
@@ -199,9 +238,8 @@ def _devices(graph: Graph, tables: Mapping[str, Table], window: tuple[int, int],
             if event >= 0:
                 graph.add(2 * event, 2 * node, int(begin[w]) - at, "gpu_kernel_launch_overhead", name)
         elif earlier >= 0 and (other < 0 or end[other] < end[earlier]):
-            gap = int(begin[w] - end[earlier])
-            before_ = work.names[int(work.name[earlier])]
-            graph.add(2 * nodes[earlier] + 1, 2 * node, gap, "gpu_kernel_kernel_overhead", before_)
+            gap, owner = int(begin[w] - end[earlier]), work.names[int(work.name[earlier])]
+            graph.add(2 * nodes[earlier] + 1, 2 * node, gap, "gpu_kernel_kernel_overhead", owner)
         last[stream] = w
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.analysis.device.time_breakdown import split
-from holter.analysis.device.work import device_work, hta_rounded, launch_of
+from holter.analysis.device.work import check_definition, device_work, hta_rounded, launch_of
 from holter.analysis.intervals import Intervals, gaps, union
 from holter.schema.table import Table
 
@@ -55,14 +55,13 @@ def idle_time(tables: Mapping[str, Table], definition: str = "all") -> list[Idle
         tables: `kernels`, `memory_operations`, `launches`.
         definition: `all`: gaps in which no stream of a device ran anything, one row a device. `hta`: gaps
             within each stream, one row a stream, as HTA's `get_idle_time_breakdown`: each event is compared
-            with the one that began before it, gaps that overlap count as less than nothing, and what has no
-            launch in the trace is not told apart.
+            with the one that began before it, gaps that overlap count as negative, and work without a
+            launch in the trace counts as others do.
 
     Raises:
         ValueError: Another definition.
     """
-    if definition not in ("all", "hta"):
-        raise ValueError(f"idle time has no definition {definition!r}; valid: all, hta")
+    check_definition(definition, ("all", "hta"))
     launches = tables.get("launches") or Table.empty("launches")
     work = device_work(tables, definition).without_waits()
     asked = launches["time"].astype(np.int64)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.device.time_breakdown import split
-from holter.analysis.device.work import COMMUNICATION, device_work, hta_rounded, launch_of
+from holter.analysis.device.work import COMMUNICATION, check_definition, device_work, hta_rounded, launch_of
 from holter.analysis.grouping import groups
 from holter.schema.table import Table
 
@@ -46,8 +46,7 @@ def launch_delays(
     Raises:
         ValueError: No such definition.
     """
-    if definition not in ("all", "hta"):
-        raise ValueError(f"launches have no definition {definition!r}; valid: all, hta")
+    check_definition(definition, ("all", "hta"))
     launches = tables.get("launches") or Table.empty("launches")
     work = device_work(tables, definition).without_waits()
     called = launch_of(work, launches)

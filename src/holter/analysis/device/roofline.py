@@ -25,14 +25,10 @@ _COLUMNS = {
 }  # fmt: skip
 
 
-def _summed(cost: Cost, calls: int) -> tuple[int, int]:
-    return min(cost.flops * calls, 2**62), min(cost.bytes * calls, 2**62)
-
-
 def roofline(
     tables: Mapping[str, Table], device: str = "", definition: str = "all", *, on_host: bool = False
 ) -> Table:
-    """Set each known operator beside the time it took.
+    """Relate the cost of each known operator to the time that it took.
 
     Args:
         tables: `operators` with their details (record_shapes=True), `launches`, `kernels`,
@@ -69,7 +65,8 @@ def roofline(
             bound = "compute" if intensity >= top / speed else "memory"
         share = 100.0 * tflops * 1e12 / top if top else float("nan")
         side = "host" if on_host else "device"
-        found.append((name, calls, *_summed(cost, calls), *times, side, tflops, intensity, share, bound))
+        sums = min(cost.flops * calls, 2**62), min(cost.bytes * calls, 2**62)
+        found.append((name, calls, *sums, *times, side, tflops, intensity, share, bound))
     table = Table.of_tuples(_COLUMNS, found)
     return table.where(np.argsort(-table["host_ns" if on_host else "device_ns"], kind="stable"))
 

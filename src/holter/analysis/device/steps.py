@@ -11,6 +11,7 @@ from holter.analysis.device.work import (
     COMMUNICATION,
     COMPUTE,
     MEMORY,
+    check_definition,
     device_work,
     hta_rounded,
     launch_of,
@@ -108,26 +109,23 @@ def _with_device_time(tables: Mapping[str, Table], rows: Table, called: str) -> 
     )
 
 
-def annotation_table(tables: Mapping[str, Table], *, side: str = "host", definition: str = "all") -> Table:
+def annotation_table(tables: Mapping[str, Table], *, definition: str = "all") -> Table:
     """Add up the ranges that people named, name by name.
 
     Args:
         tables: `operators`.
-        side: `host`, or `device` for the stretches that a trace lays over streams.
-        definition: `hta`, for the host: whole microseconds, and with two steps and more only what began
+        definition: `all`, or `hta`: whole microseconds, and with two steps and more only what began
             before the last one of its rank.
 
     Returns:
         rank, name, count, total_ns, mean_ns, min_ns, max_ns, the longest in all first.
 
     Raises:
-        ValueError: No such side or definition.
+        ValueError: No such definition.
     """
-    if (side, definition) not in (("host", "all"), ("host", "hta"), ("device", "all")):
-        raise ValueError(f"{side!r} by {definition!r} is not known; valid: host by all or hta, device by all")
+    check_definition(definition, ("all", "hta"))
     operators = tables.get("operators") or Table.empty("operators")
-    kind = "annotation" if side == "host" else "device_annotation"
-    rows = operators.where(operators["kind"] == kind)
+    rows = operators.where(operators["kind"] == "annotation")
     if definition == "hta":
         rows = _before_the_last_step(rows)
     begin = rows["time"].astype(np.int64)

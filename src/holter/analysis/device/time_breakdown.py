@@ -90,7 +90,7 @@ def time_breakdown(tables: Mapping[str, Table], definition: str = "all") -> list
 
 
 def split(work: Work, *, devices: bool = True) -> Iterator[tuple[tuple[int, int], Work]]:
-    """Yield the work of each rank, and device unless told otherwise (then -1), in their order."""
+    """Yield the work of each rank and device, in their order; without `devices` the device is -1."""
     if not len(work.begin):
         return
     device = work.device if devices else np.full(len(work.begin), -1)

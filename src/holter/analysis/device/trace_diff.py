@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.analysis.device.work import NameCodes
+from holter.analysis.device.work import NameCodes, check_definition
 from holter.analysis.host.operator_tree import DEVICE_SIDE
 from holter.schema.table import Table
 
@@ -34,8 +34,8 @@ def trace_diff(
         side: `host` for operators, annotations and calls of the runtime, `device` for kernels and copies, or
             both.
         definition: `all`: everything, divided by the number of ranks of each trace. `hta`: the first step of
-            the lowest rank, as HTA's `TraceDiff.compare_traces` does unless told otherwise; `spans` tell the
-            steps.
+            the lowest rank, as HTA's `TraceDiff.compare_traces` does by default; `spans` have
+            the steps.
 
     Returns:
         name, side, change (one of `CHANGES`, by the number of calls), calls_before, calls_after, ns_before,
@@ -47,8 +47,7 @@ def trace_diff(
     """
     if side not in SIDES:
         raise ValueError(f"side {side!r} is not known; valid: {', '.join(SIDES)}")
-    if definition not in ("all", "hta"):
-        raise ValueError(f"a difference has no definition {definition!r}; valid: all, hta")
+    check_definition(definition, ("all", "hta"))
     names = NameCodes()
     both = [_first_step(tables) if definition == "hta" else tables for tables in (before, after)]
     sums = [_sums(tables, names, side) for tables in both]

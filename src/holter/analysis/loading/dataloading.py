@@ -179,9 +179,8 @@ def causes(loading: DataLoading, *, cpu_p50: float | None, iowait_p95: float | N
         found.append("single_process")
     if cpu_p50 is not None and cpu_p50 >= CPU_FULL:
         found.append("cpu_saturated")
-    if (fetch and loading.stages.get("read", 0.0) >= fetch / 2) or (
-        iowait_p95 is not None and iowait_p95 > 30
-    ):
+    reads = fetch and loading.stages.get("read", 0.0) >= fetch / 2
+    if reads or (iowait_p95 is not None and iowait_p95 > 30):
         found.append("io_wait")
     if loading.workers and loading.busy_pct is not None and loading.busy_pct > _BUSY:
         found.append("too_few_workers")

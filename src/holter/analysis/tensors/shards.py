@@ -23,7 +23,7 @@ def joined(rows: Table) -> Table:
     a rank wrote several at one step (one for each optimizer), they are its parts too.
 
     Args:
-        rows: All rows of their steps, as `settled` gives them; at least step, name and value.
+        rows: All rows of their steps, at least step, name and value.
     """
     names = rows["name"].tolist()
     parts = np.flatnonzero([name.endswith(SUFFIX) for name in names])

@@ -132,11 +132,7 @@ def _where(failure: Mapping[str, object]) -> str:
     stepped = isinstance(step, int) and step >= 0
     text = f" in step {step}" if stepped else ""
     if phase == ENDED:
-        text = (
-            f" after step {step}, when its recording had ended"
-            if stepped
-            else " when its recording had ended"
-        )
+        text = f"{f' after step {step},' if stepped else ''} when its recording had ended"
     elif phase and phase not in ("step", "other"):
         text += f" while in {phase}"
     known = [f"rank {rank}"] if isinstance(rank, int) and rank >= 0 else []

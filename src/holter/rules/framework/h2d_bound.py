@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.analysis.steps.exclusive import covered
+from holter.analysis.intervals import union
 from holter.rules import Issue, Lookback, Rule, Window, parameter
 from holter.rules.engine import last_hour as _hour
 from holter.rules.engine.levels import severity_of, worth
@@ -129,11 +129,6 @@ def _exposed(copies: Table, kernels: Table) -> float | None:
         begin = np.concatenate([work["time"], moves["time"]])
         end = begin + np.concatenate([work["duration"], moves["duration"]])
         busy = len(work["time"])
-        lost += _length(begin, end) - _length(begin[:busy], end[:busy])
+        lost += union(begin, end).length - union(begin[:busy], end[:busy]).length
         wall += int(end.max() - begin.min())
     return 100.0 * lost / wall if wall > 0 else None
-
-
-def _length(begin: Any, end: Any) -> int:
-    order = np.argsort(begin, kind="stable")
-    return int(covered(begin[order], end[order], np.zeros(len(begin), dtype=np.int64), 1)[0])
