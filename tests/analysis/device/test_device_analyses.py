@@ -19,7 +19,7 @@ from holter.analysis.device.kernel_statistics import (
 )
 from holter.analysis.device.launching import host_bound, launch_delays, queue_lengths
 from holter.analysis.device.steps import annotated, device_step_times, histogram, step_roles
-from holter.analysis.host.operator_tree import forward_backward, host, operator_table
+from holter.analysis.host.operator_tree import forward_backward, host, module_table, operator_table
 from holter.schema.table import Table
 
 
@@ -152,7 +152,7 @@ def test_operators_nest_and_own_their_launches() -> None:
     found = {row["name"]: row for row in operator_table(tables(trace)).to_rows()}
     assert found["aten::linear"]["own_ns"] == 20 * US
     assert found["aten::linear"]["device_ns"] == 500 * US
-    (module,) = operator_table(tables(trace), kinds=("module",)).to_rows()
+    (module,) = module_table(tables(trace)).to_rows()
     assert (module["total_ns"], module["own_ns"], module["device_ns"]) == (100 * US, 20 * US, 500 * US)
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.device.kernel_names import product
-from holter.analysis.device.work import KINDS, NameCodes, device_work
+from holter.analysis.device.work import KINDS, device_work
 from holter.analysis.grouping import groups
-from holter.schema.table import Table, objects
+from holter.schema.table import NameCodes, Table, objects
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

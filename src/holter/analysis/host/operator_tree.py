@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from holter.analysis.device.work import NameCodes, device_work, launch_of, matching
-from holter.schema.table import Table
+from holter.analysis.device.work import device_work, launch_of, matching
+from holter.schema.table import NameCodes, Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -187,6 +187,14 @@ def _inside_itself(tree: Host, chosen: Ints) -> NDArray[np.bool_]:
         left = left[~same]
         at[left] = tree.parent[at[left]]
     return nested
+
+
+def module_table(tables: Mapping[str, Table]) -> Table:
+    """Add up the calls of each module of the model, as `operator_table` with what the trace calls modules.
+
+    Needs a trace with Python stacks: there a call of a module is an event of its own.
+    """
+    return operator_table(tables, kinds=("module",))
 
 
 class Links(NamedTuple):

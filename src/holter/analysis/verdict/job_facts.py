@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -166,13 +166,12 @@ def gather(
     """
     mask = steady(steps)
     used = steps.where(mask)
-    facts = VerdictFacts(
-        statistics=step_statistics(steps, mask),
-        ranks=tuple(sorted(set(steps["rank"].tolist()))),
-        device=_device(events),
-        running=running,
-        not_counted=not_counted,
-    )
+    listed = loaders(events)
+    found: dict[str, Any] = {
+        "device": _device(events),
+        "running": running,
+        "not_counted": not_counted,
+    }
     if used.rows:
         begin, end = int(used["time"].min()), int((used["time"] + used["duration"]).max())
         numbers = {"step_start": int(used["step"].min()), "step_end": int(used["step"].max())}
@@ -180,29 +179,37 @@ def gather(
         plain = plain if plain.rows else used
         rest = plain["duration"] - plain["data_loading"]
         machines = loads(samples, nodes or {}, begin, end) if samples is not None else []
-        first = machines[0] if machines else Load(node="")
-        loading = stages(spans, steps, loaders(events), mask) if spans is not None else None
-        facts = replace(
-            facts,
-            breakdown=breakdown(used, np.ones(used.rows, dtype=bool)),
-            not_seen=tuple(not_seen(used)),
-            stalls=_stalls(used),
-            step_ms=float(np.median(plain["duration"])) / 1e6,
-            mean_step_ms=float((used["duration"] - used["eval"]).mean()) / 1e6,
-            rest_ms=float(np.median(rest)) / 1e6,
-            rest_least_ms=float(np.percentile(rest, 10)) / 1e6,
-            parts_ms={part: float(np.median(plain[part])) / 1e6 for part in BREAKDOWN},
-            steady_steps=int(np.unique(used["rank"], return_counts=True)[1].max()),
-            window={**numbers, "time_start": begin, "time_end": end},
-            loading=loading,
-            causes=causes(loading, cpu_p50=first.cpu_p50, iowait_p95=first.iowait_p95) if loading else [],
-            stragglers=stragglers(used),
-            loads=machines,
-        )
+        loading = stages(spans, steps, listed, mask) if spans is not None else None
+        first = machines[0] if machines else None
+        found |= {
+            "breakdown": breakdown(used, np.ones(used.rows, dtype=bool)),
+            "not_seen": tuple(not_seen(used)),
+            "stalls": _stalls(used),
+            "step_ms": float(np.median(plain["duration"])) / 1e6,
+            "mean_step_ms": float((used["duration"] - used["eval"]).mean()) / 1e6,
+            "rest_ms": float(np.median(rest)) / 1e6,
+            "rest_least_ms": float(np.percentile(rest, 10)) / 1e6,
+            "parts_ms": {part: float(np.median(plain[part])) / 1e6 for part in BREAKDOWN},
+            "steady_steps": int(np.unique(used["rank"], return_counts=True)[1].max()),
+            "window": {**numbers, "time_start": begin, "time_end": end},
+            "loading": loading,
+            "causes": causes(
+                loading,
+                cpu_p50=first.cpu_p50 if first else None,
+                iowait_p95=first.iowait_p95 if first else None,
+            )
+            if loading
+            else [],
+            "stragglers": stragglers(used),
+            "loads": machines,
+        }
     elif samples is not None:
-        facts = replace(facts, loads=loads(samples, nodes or {}, None, None))
-    seen = profiled_steps(profiled, facts.step_ms) if profiled is not None else None
-    return replace(facts, profiled=seen, kernels=seen.kernels) if seen is not None else facts
+        found["loads"] = loads(samples, nodes or {}, None, None)
+    seen = profiled_steps(profiled, found.get("step_ms")) if profiled is not None else None
+    if seen is not None:
+        found |= {"profiled": seen, "kernels": seen.kernels}
+    ranks = tuple(sorted(set(steps["rank"].tolist())))
+    return VerdictFacts(statistics=step_statistics(steps, mask), ranks=ranks, **found)
 
 
 def _stalls(steps: Table) -> dict[str, Stall]:

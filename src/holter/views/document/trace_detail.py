@@ -16,7 +16,7 @@ from holter.analysis.device.operator_costs import KNOWN
 from holter.analysis.device.roofline import roofline, utilization
 from holter.analysis.device.steps import annotation_table, device_step_times, step_roles
 from holter.analysis.device.work import matching
-from holter.analysis.host.operator_tree import forward_backward, host, operator_table
+from holter.analysis.host.operator_tree import forward_backward, host, module_table
 from holter.schema.table import Table
 from holter.store.parquet import queries as parquet
 
@@ -94,7 +94,7 @@ def detail(tables: Mapping[str, Table], devices: Sequence[str], *, on_host: bool
         "steps": _steps(tables),
         "roles": _roles(tables),
         "kernels_by_launches": rows(kernel_table(tables, by="launches", most=_MOST)),
-        "modules": rows(_longest(operator_table(tables, kinds=("module",)))),
+        "modules": rows(_longest(module_table(tables))),
         "roofline": cast(
             "list[RooflineRow]", rows(roofline(tables, device, on_host=on_host).where(slice(_MOST)))
         ),
