@@ -90,7 +90,7 @@ class Writer:
         path = self.spool / record.segment_name(self.key, thread, number)
         if not path.exists():
             with open(path, "wb") as file:
-                file.truncate(record.SEGMENT_SIZE)
+                file.truncate(record.SEGMENT_RECORDS * record.RECORD_SIZE)
         data = record.RECORD.pack(begin, duration, value, step, self.name(name) if name else 0, mode, phase)
         with open(path, "r+b") as file:
             file.seek(at * record.RECORD_SIZE)

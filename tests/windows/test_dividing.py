@@ -10,7 +10,7 @@ from tests.windows.test_operators import rows
 
 from holter.cli.run.plan import profiling_variable
 from holter.compat.sagemaker import FrameworkProfile, ProfilerConfig
-from holter.schema.dividing import divided, told
+from holter.schema.dividing import divided, notices
 from holter.schema.windows import ProfilingOrder, Request
 
 
@@ -36,7 +36,7 @@ def asked(profiler: str, first: int | None, steps: int | None = None, rank: int 
 def test_who_gets_which_steps(requests, expected, lines):
     given = [asked(*one) for one in requests]
     assert [(one.start_step, one.steps) for one in divided(given)] == expected
-    assert len(told(given)) == lines
+    assert len(notices(given)) == lines
 
 
 def test_what_a_person_is_told(capsys):

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.schema.table import Codes, NameCodes, objects
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -14,18 +16,15 @@ if TYPE_CHECKING:
 
 def coded(texts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
     """Return the distinct texts of a column in order of appearance, and the index of each row's text."""
-    number = {text: at for at, text in enumerate(dict.fromkeys(texts.tolist()))}
-    codes = np.fromiter(map(number.__getitem__, texts.tolist()), np.int32, len(texts))
-    names = np.empty(len(number), object)
-    names[:] = list(number)
-    return names, codes
+    names = NameCodes()
+    codes = names.codes(texts, np.int32)
+    return objects(names), codes
 
 
 def groups(*columns: NDArray[Any]) -> dict[tuple[Any, ...], NDArray[np.int64]]:
     """Return which rows have the same values in all columns: values → numbers of rows, both as they come."""
-    keys = list(zip(*(column.tolist() for column in columns), strict=True))
-    number = {key: at for at, key in enumerate(dict.fromkeys(keys))}
-    codes = np.fromiter(map(number.__getitem__, keys), np.int64, len(keys))
+    number = Codes[tuple[Any, ...]]()
+    codes = number.codes(zip(*(column.tolist() for column in columns), strict=True))
     order = np.argsort(codes, kind="stable")
     edges = np.searchsorted(codes[order], np.arange(1, len(number)))
     return dict(zip(number, np.split(order, edges), strict=True)) if number else {}

@@ -6,8 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, cast
 
 from holter.frame import Document
-from holter.job.part import JobPart
-from holter.job.results import Frame, Picture
+from holter.job.part import Frame, JobPart, Picture
 from holter.views.document.part import Part
 
 if TYPE_CHECKING:

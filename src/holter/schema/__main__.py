@@ -14,58 +14,45 @@ if TYPE_CHECKING:
 
 def page() -> str:
     """Write the reference page, in Markdown."""
-    lines = [
-        "# What is recorded",
-        "",
-        "Written by `python -m holter.schema`; a test compares this page with the code.",
-        "",
-        f"Version {SCHEMA_VERSION} of the tables. Times are integer nanoseconds, sizes bytes, shares percent from 0 to 100. "
-        "A reading that could not be had is absent, never 0.",
-        "",
-        "## Tables",
-        "",
-        "Files do not hold the column `node`: their path does, and readers add it.",
-    ]
-    for table in TABLES.values():
-        lines += [
-            "",
-            f"### {table.name}",
-            "",
-            table.meaning,
-            "",
-            "| column | type | unit | meaning |",
-            "|---|---|---|---|",
-        ]
-        lines += [f"| `{c.name}` | {c.type} | {c.unit} | {c.meaning} |" for c in table.columns]
-    lines += [
-        "",
-        "## Phases",
-        "",
-        "What a span is. The number stands in the spool, the name in the tables.",
-        "",
-    ]
-    lines += ["| phase | number |", "|---|---|"]
-    lines += [f"| `{phase.name.lower()}` | {phase.value} |" for phase in Phase]
-    lines += [
-        "",
-        f"A step's wall time is split into: {_listed(BREAKDOWN)}. They exclude one another and add up to it.",
-        f"Data loading has the stages {_listed(STAGES)}; other callables keep their own names.",
-        f"A job has the phases {_listed(JOB_PHASES)}.",
-        f"Modes: {_listed(mode.name.lower() for mode in Mode)}.",
-        "",
-        "## System metrics",
-        "",
-        f"Sampled every {DEFAULT_INTERVAL_MS} ms unless told otherwise; allowed are {', '.join(map(str, INTERVALS_MS))} ms. "
-        "A rate needs two readings, so its first value is absent.",
-        "",
-        "| metric | unit | kind | per device | meaning |",
-        "|---|---|---|---|---|",
-    ]
-    lines += [
-        f"| `{m.name}` | {m.unit} | {'rate' if m.rate else 'gauge'} | {'yes' if m.per_device else ''} | {m.meaning} |"
+    tables = "".join(
+        f"\n### {table.name}\n\n{table.meaning}\n\n| column | type | unit | meaning |\n|---|---|---|---|\n"
+        + "".join(f"| `{c.name}` | {c.type} | {c.unit} | {c.meaning} |\n" for c in table.columns)
+        for table in TABLES.values()
+    )
+    phases = "".join(f"| `{phase.name.lower()}` | {phase.value} |\n" for phase in Phase)
+    metrics = "".join(
+        f"| `{m.name}` | {m.unit} | {'rate' if m.rate else 'gauge'} | {'yes' if m.per_device else ''} | {m.meaning} |\n"
         for m in METRICS.values()
-    ]
-    return "\n".join(lines) + "\n"
+    )
+    return f"""# What is recorded
+
+Written by `python -m holter.schema`; a test compares this page with the code.
+
+Version {SCHEMA_VERSION} of the tables. Times are integer nanoseconds, sizes bytes, shares percent from 0 to 100. A reading that could not be had is absent, never 0.
+
+## Tables
+
+Files do not hold the column `node`: their path does, and readers add it.
+{tables}
+## Phases
+
+What a span is. The number stands in the spool, the name in the tables.
+
+| phase | number |
+|---|---|
+{phases}
+A step's wall time is split into: {_listed(BREAKDOWN)}. They exclude one another and add up to it.
+Data loading has the stages {_listed(STAGES)}; other callables keep their own names.
+A job has the phases {_listed(JOB_PHASES)}.
+Modes: {_listed(mode.name.lower() for mode in Mode)}.
+
+## System metrics
+
+Sampled every {DEFAULT_INTERVAL_MS} ms by default; allowed are {", ".join(map(str, INTERVALS_MS))} ms. A rate needs two readings, so its first value is absent.
+
+| metric | unit | kind | per device | meaning |
+|---|---|---|---|---|
+{metrics}"""
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -38,3 +38,7 @@ DURATION = Column("duration", "BIGINT", "How long it took.", "ns")
 RANK = Column("rank", "INTEGER", "Global rank of the training process.")
 STEP = Column("step", "INTEGER", "Global training step; -1 before the first.")
 MODE = Column("mode", "VARCHAR", "global, train, eval or predict.")
+
+TIMED = (TIME, DURATION, RANK)
+STEPPED = (TIME, RANK, STEP, MODE)
+"""The columns that rows of a stretch of time, and rows of a moment in a step, begin with."""

@@ -1,4 +1,4 @@
-"""Processes of holter beside the training: the command that starts one, its priority, its end and its faults."""
+"""Processes of holter next to the training: the command that starts one, its priority, end and faults."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from types import FrameType
 
 FAULT = "holter-fault: "
-"""How a line begins that tells a fault. Then where, `: `, and what: the agent notes it as holter's, once."""
+"""Begin of a line about a fault: place, `: ` and text follow. The agent records it once, as holter's."""
 
 _PROGRAM = (
     f"import runpy, sys; sys.path[:] = sys.argv.pop(2).split({os.pathsep!r}); "
@@ -46,22 +45,18 @@ def _search_path() -> list[str]:
 
 
 def stand_by(niceness: int) -> tuple[Callable[[], bool], Callable[[float], object]]:
-    """Make this process one that follows a job: training comes first, and who outlives its agent ends.
+    """Make this process follow a job: it gives way to the training, and ends when its agent has ended.
 
     Args:
         niceness: How far it gives way, up to 19.
 
     Returns:
-        What says whether to stop, after SIGTERM or SIGINT or once whoever started this is gone; and a wait
-        of so many seconds, which such a signal cuts short.
+        A function that says whether to stop, after SIGTERM or SIGINT or once the parent process is gone; and
+        one that waits so many seconds, or until such a signal.
     """
     stop, parent = threading.Event(), os.getppid()
-
-    def ask(_signal: int, _frame: FrameType | None) -> None:
-        stop.set()
-
-    signal.signal(signal.SIGTERM, ask)
-    signal.signal(signal.SIGINT, ask)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
     with contextlib.suppress(OSError):
         os.nice(niceness)
     return lambda: stop.is_set() or os.getppid() != parent, stop.wait

@@ -1,4 +1,4 @@
-"""Loads C functions that the build has compiled beside their source (`hatch_build.py`)."""
+"""Loads C functions that the build has compiled next to their source (`hatch_build.py`)."""
 
 from __future__ import annotations
 

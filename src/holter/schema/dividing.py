@@ -32,8 +32,8 @@ def divided(requests: Iterable[Request]) -> tuple[Request, ...]:
     return tuple(found)
 
 
-def told(requests: Iterable[Request]) -> list[str]:
-    """Return what a person should know of windows of one order: which steps they get instead of those asked for."""
+def notices(requests: Iterable[Request]) -> list[str]:
+    """Return sentences about windows of one order whose steps differ from the requested ones."""
     asked = list(requests)
     given = divided(asked)
     lines = [
@@ -43,9 +43,9 @@ def told(requests: Iterable[Request]) -> list[str]:
         if any(given[at] != asked[at] for at in mine)
     ]
     busy: list[tuple[int, Request]] = []
-    for one in sorted((one for one in given if _dear(one)), key=lambda one: one.start_step or 0):
+    for one in sorted((one for one in given if _exclusive(one)), key=lambda one: one.start_step or 0):
         begin = one.start_step or 0
-        late = max((end for end, other in busy if _meet(other, one)), default=begin)
+        late = max((end for end, other in busy if _share_rank(other, one)), default=begin)
         if late > begin:
             lines.append(
                 f"{one.profiler} of steps {_steps(one)} begins with step {late} or later, with its full length: "
@@ -59,27 +59,26 @@ def _same(requests: list[Request]) -> list[list[int]]:
     """Return which windows ask for the same steps of the same rank, by their places; two or more each."""
     groups: list[list[int]] = []
     for at, one in enumerate(requests):
-        if not _dear(one):
-            continue
-        for group in groups:
-            if any(_equal(requests[other], one) for other in group):
+        if _exclusive(one):
+            equal = (group for group in groups if any(_equal(requests[other], one) for other in group))
+            group = next(equal, None)
+            if group is None:
+                groups.append([at])
+            else:
                 group.append(at)
-                break
-        else:
-            groups.append([at])
     return [group for group in groups if len(group) > 1]
 
 
 def _equal(one: Request, other: Request) -> bool:
-    return (one.start_step, _count(one)) == (other.start_step, _count(other)) and _meet(one, other)
+    return (one.start_step, _count(one)) == (other.start_step, _count(other)) and _share_rank(one, other)
 
 
-def _meet(one: Request, other: Request) -> bool:
-    """Whether there is a rank that has both."""
+def _share_rank(one: Request, other: Request) -> bool:
+    """Return whether a rank has both windows."""
     return None in (one.rank, other.rank) or one.rank == other.rank
 
 
-def _dear(one: Request) -> bool:
+def _exclusive(one: Request) -> bool:
     return one.start_step is not None and one.profiler not in FREE
 
 

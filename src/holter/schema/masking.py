@@ -30,10 +30,15 @@ _KEYS = frozenset(
     ).split()
 )
 """The words before `key` that make the key a secret; other keys, as of a dictionary, are not secret."""
-_PASSES = frozenset("admin db ftp imap login mail mysql pg proxy redis root smtp ssh sudo user".split())
-"""What stands before `pass` where it is a password, and not one over the data."""
-_PATS = frozenset("access azure databricks devops gh github gitlab".split())
-"""What stands before `pat` where it is a personal access token."""
+_BEFORE = {
+    "key": _KEYS,
+    "pass": frozenset("admin db ftp imap login mail mysql pg proxy redis root smtp ssh sudo user".split()),
+    "pat": frozenset("access azure databricks devops gh github gitlab".split()),
+    "id": frozenset(("password", "secret")),
+    "value": frozenset(("password", "secret")),
+    "string": frozenset(("connection", "password", "secret")),
+}
+"""Last word of a name → the words before it that make it a secret: `pass` may also be one over the data."""
 _BARE = frozenset(("key", "pass", "pat"))
 """Secrets only as the whole name of an option: in a text, `key: fc1.weight` is not secret."""
 _SPECIAL = frozenset("begin bos class cls end eos image mask next pad sep special start stop unk".split())
@@ -110,7 +115,7 @@ def masked(command: Iterable[str]) -> list[str]:
     """Return a command's words without the secrets among them.
 
     A secret is what an option or a variable is given whose name says so (`--api-key V`, `--api-key=V`,
-    `API_KEY=V`), a password beside a user (`-u USER:V`) or after `-p`, and what `masked_text` masks.
+    `API_KEY=V`), a password next to a user (`-u USER:V`) or after `-p`, and what `masked_text` masks.
     """
     found: list[str] = []
     programs: set[str] = set()
@@ -181,7 +186,7 @@ def _by_p(word: str, programs: set[str]) -> bool:
 
 
 def _secret(name: str, *, option: bool = False) -> bool:
-    """Tell whether a name speaks of a secret: by its last word, as of an API key, not of a pad token."""
+    """Return whether a name is that of a secret, by its last words: an API key is one, a pad token is not."""
     words = [word.lower() for word in _WORDS.findall(name)]
     last, before = words[-1] if words else "", words[-2] if len(words) > 1 else ""
     if last == "token" and before in _SPECIAL:
@@ -190,10 +195,4 @@ def _secret(name: str, *, option: bool = False) -> bool:
         return True
     if last in _BARE and not before:
         return option
-    return (
-        (last == "key" and before in _KEYS)
-        or (last == "pass" and before in _PASSES)
-        or (last == "pat" and before in _PATS)
-        or (last in ("id", "value", "string") and before in ("secret", "password"))
-        or (last == "string" and before == "connection")
-    )
+    return before in _BEFORE.get(last, ())

@@ -12,8 +12,12 @@ class Metric:
     name: str
     unit: str
     meaning: str
-    per_device: bool = False
     rate: bool = False
+
+    @property
+    def per_device(self) -> bool:
+        """Whether each device, or each role of processes, has readings of its own."""
+        return self.name.startswith(("cpu.core.", "proc.", "other.", "gpu."))
 
 
 _ALL = (
@@ -21,18 +25,12 @@ _ALL = (
     Metric(
         "cpu.iowait", "%", "Share of time cores were idle with input or output outstanding, mean.", rate=True
     ),
-    Metric("cpu.core.util", "%", "Busy share of one core.", per_device=True, rate=True),
+    Metric("cpu.core.util", "%", "Busy share of one core.", rate=True),
     Metric(
-        "cpu.core.iowait",
-        "%",
-        "Share of time one core was idle with input or output outstanding.",
-        per_device=True,
-        rate=True,
+        "cpu.core.iowait", "%", "Share of time one core was idle with input or output outstanding.", rate=True
     ),
     *(
-        Metric(
-            f"cpu.core.{name}", "1/s", f"{what} of one core, of all processes.", per_device=True, rate=True
-        )
+        Metric(f"cpu.core.{name}", "1/s", f"{what} of one core, of all processes.", rate=True)
         for name, what in (
             ("cycles", "Clock cycles in which it was not idle"),
             ("instructions", "Instructions that were completed"),
@@ -73,106 +71,68 @@ _ALL = (
         "Share of scheduling periods in which the cgroup's CPU quota ran out.",
         rate=True,
     ),
-    Metric(
-        "proc.cpu",
-        "% of a core",
-        "CPU used by the job's processes with this role (device).",
-        per_device=True,
-        rate=True,
-    ),
+    Metric("proc.cpu", "% of a core", "CPU used by the job's processes with this role (device).", rate=True),
     Metric(
         "proc.cpu.delay",
         "%",
         "Share of the time that the main threads of the trainers (device) are ready to run without a core.",
-        per_device=True,
         rate=True,
     ),
     Metric(
         "other.cpu",
         "% of a core",
         "CPU used by programs outside of the job, by name and user (device); the largest, from 20 % on.",
-        per_device=True,
         rate=True,
     ),
     Metric(
         "proc.rss",
         "bytes",
         "Resident memory of the job's processes with this role (device): trainer, worker, other.",
-        per_device=True,
     ),
-    Metric(
-        "proc.private",
-        "bytes",
-        "Memory that only this role's processes hold: resident less shared.",
-        per_device=True,
-    ),
-    Metric("proc.count", "processes", "The job's processes with this role (device).", per_device=True),
-    Metric(
-        "gpu.util", "%", "Share of the sampling period in which at least one kernel ran.", per_device=True
-    ),
-    Metric(
-        "gpu.mem.busy",
-        "%",
-        "Share of the sampling period in which the memory controller was busy.",
-        per_device=True,
-    ),
-    Metric("gpu.mem.used_pct", "%", "GPU memory in use.", per_device=True),
-    Metric("gpu.mem.used", "bytes", "GPU memory in use.", per_device=True),
-    Metric("gpu.temp", "degrees C", "GPU temperature.", per_device=True),
-    Metric("gpu.power", "W", "GPU power draw.", per_device=True),
-    Metric("gpu.power_limit", "W", "Enforced GPU power limit.", per_device=True),
-    Metric("gpu.clock_sm", "MHz", "Clock of the streaming multiprocessors.", per_device=True),
-    Metric("gpu.clock_sm_max", "MHz", "Highest clock of the streaming multiprocessors.", per_device=True),
-    Metric(
-        "gpu.throttle_reasons",
-        "bit mask",
-        "Why clocks are lowered; NVML's clock event reasons.",
-        per_device=True,
-    ),
-    Metric("gpu.pcie_rx", "bytes/s", "PCIe, host to GPU.", per_device=True),
-    Metric("gpu.pcie_tx", "bytes/s", "PCIe, GPU to host.", per_device=True),
-    Metric(
-        "gpu.ecc_uncorrected",
-        "errors",
-        "Uncorrected memory errors since the driver was loaded.",
-        per_device=True,
-    ),
+    Metric("proc.private", "bytes", "Memory that only this role's processes hold: resident less shared."),
+    Metric("proc.count", "processes", "The job's processes with this role (device)."),
+    Metric("gpu.util", "%", "Share of the sampling period in which at least one kernel ran."),
+    Metric("gpu.mem.busy", "%", "Share of the sampling period in which the memory controller was busy."),
+    Metric("gpu.mem.used_pct", "%", "GPU memory in use."),
+    Metric("gpu.mem.used", "bytes", "GPU memory in use."),
+    Metric("gpu.temp", "degrees C", "GPU temperature."),
+    Metric("gpu.power", "W", "GPU power draw."),
+    Metric("gpu.power_limit", "W", "Enforced GPU power limit."),
+    Metric("gpu.clock_sm", "MHz", "Clock of the streaming multiprocessors."),
+    Metric("gpu.clock_sm_max", "MHz", "Highest clock of the streaming multiprocessors."),
+    Metric("gpu.throttle_reasons", "bit mask", "Why clocks are lowered; NVML's clock event reasons."),
+    Metric("gpu.pcie_rx", "bytes/s", "PCIe, host to GPU."),
+    Metric("gpu.pcie_tx", "bytes/s", "PCIe, GPU to host."),
+    Metric("gpu.ecc_uncorrected", "errors", "Uncorrected memory errors since the driver was loaded."),
     Metric(
         "gpu.procs",
         "processes",
-        "The job's trainers that hold memory on the GPU; absent where the driver's process numbers cannot be "
-        "told, as in a container of its own.",
-        per_device=True,
+        "The job's trainers that hold memory on the GPU; absent where the driver's process numbers are unknown, as in a container of its own.",
     ),
     Metric(
         "gpu.sm_active",
         "%",
         "Share of time, over all multiprocessors, in which one had work; of DCGM, holter's agent does not read it.",
-        per_device=True,
     ),
     Metric(
         "gpu.tensor_active",
         "%",
         "Share of time in which tensor cores worked; of DCGM, holter's agent does not read it.",
-        per_device=True,
     ),
-    Metric("gpu.mem_temp", "degrees C", "Temperature of the GPU's memory.", per_device=True),
-    Metric("gpu.temp_slowdown", "degrees C", "Temperature at which the GPU slows down.", per_device=True),
-    Metric("gpu.xid", "code", "An error the driver reported: its Xid, at the time it came.", per_device=True),
-    Metric(
-        "gpu.remap_pending", "0 or 1", "Rows of memory are to be replaced at the next reset.", per_device=True
-    ),
-    Metric("gpu.remap_failed", "0 or 1", "A row of memory could not be replaced.", per_device=True),
-    Metric("gpu.pcie_replays", "replays", "PCIe packets sent once more, since boot.", per_device=True),
-    Metric("gpu.pcie_gen", "generation", "Generation at which the PCIe link runs.", per_device=True),
-    Metric("gpu.pcie_gen_max", "generation", "Highest that GPU and slot allow.", per_device=True),
-    Metric("gpu.pcie_width", "lanes", "Lanes of the PCIe link in use.", per_device=True),
-    Metric("gpu.pcie_width_max", "lanes", "Most that GPU and slot allow.", per_device=True),
+    Metric("gpu.mem_temp", "degrees C", "Temperature of the GPU's memory."),
+    Metric("gpu.temp_slowdown", "degrees C", "Temperature at which the GPU slows down."),
+    Metric("gpu.xid", "code", "An error the driver reported: its Xid, at the time it came."),
+    Metric("gpu.remap_pending", "0 or 1", "Rows of memory are to be replaced at the next reset."),
+    Metric("gpu.remap_failed", "0 or 1", "A row of memory could not be replaced."),
+    Metric("gpu.pcie_replays", "replays", "PCIe packets sent once more, since boot."),
+    Metric("gpu.pcie_gen", "generation", "Generation at which the PCIe link runs."),
+    Metric("gpu.pcie_gen_max", "generation", "Highest that GPU and slot allow."),
+    Metric("gpu.pcie_width", "lanes", "Lanes of the PCIe link in use."),
+    Metric("gpu.pcie_width_max", "lanes", "Most that GPU and slot allow."),
     Metric(
         "gpu.nvlink_errors",
         "errors",
         "Errors of the GPU's NVLinks, replays included; of DCGM, holter's agent does not read it.",
-        per_device=True,
     ),
     Metric("agent.cpu", "% of a core", "CPU used by holter's own agent and evaluator.", rate=True),
     Metric("agent.rss", "bytes", "Resident memory of holter's agent."),

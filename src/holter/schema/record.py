@@ -59,7 +59,6 @@ def step_begin(optimizer_begin: Any, lead: Any) -> Any:
 
 
 SEGMENT_RECORDS = 32_768
-SEGMENT_SIZE = SEGMENT_RECORDS * RECORD_SIZE
 MAX_SEGMENTS = 64
 """Segments that may wait for the agent, for each thread; beyond them new records are dropped and counted."""
 

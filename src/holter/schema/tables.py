@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from holter.schema.columns import DURATION, MODE, RANK, STEP, TIME, Column, TableSchema
+from holter.schema.columns import MODE, STEP, STEPPED, TIME, TIMED, Column, TableSchema
 from holter.schema.phases import BREAKDOWN
-from holter.schema.python import PYTHON
-from holter.schema.traces import TRACES
+from holter.schema.traces import PYTHON, TRACES
 
 SCHEMA_VERSION = 1
 
@@ -25,9 +24,7 @@ SPANS = TableSchema(
     "spans",
     "One timed stretch of work on one thread of one process.",
     (
-        TIME,
-        DURATION,
-        RANK,
+        *TIMED,
         Column("worker", "SMALLINT", "Data-loader worker that did it; -1 for the training process itself."),
         Column("thread", "SMALLINT", "Index of the thread in its process; 0 is the main thread."),
         STEP,
@@ -42,10 +39,7 @@ SCALARS = TableSchema(
     "scalars",
     "A number that training produced: loss, learning rate, what the user logs.",
     (
-        TIME,
-        RANK,
-        STEP,
-        MODE,
+        *STEPPED,
         Column("name", "VARCHAR", "Which number."),
         Column("value", "DOUBLE", "The number; NaN and infinities are kept as they are."),
     ),
@@ -55,9 +49,7 @@ STEPS = TableSchema(
     "steps",
     "One step of one rank, its wall time split into exclusive parts. Derived from spans.",
     (
-        TIME,
-        DURATION,
-        RANK,
+        *TIMED,
         STEP,
         MODE,
         *(Column(part, "BIGINT", f"Exclusive time in {part}.", "ns") for part in BREAKDOWN),
@@ -93,10 +85,7 @@ TENSORS = TableSchema(
     "tensors",
     "Statistics of one tensor at one step; elements that are not finite are counted, and left out of the rest.",
     (
-        TIME,
-        RANK,
-        STEP,
-        MODE,
+        *STEPPED,
         _TENSOR,
         Column(
             "role",
@@ -144,10 +133,7 @@ TENSOR_VALUES = TableSchema(
     "tensor_values",
     "One element of what a tensor is described by at one step: a small tensor's own values, a histogram, its units.",
     (
-        TIME,
-        RANK,
-        STEP,
-        MODE,
+        *STEPPED,
         _TENSOR,
         Column(
             "kind",
@@ -163,15 +149,5 @@ TENSOR_VALUES = TableSchema(
 
 TABLES: dict[str, TableSchema] = {
     table.name: table
-    for table in (
-        SAMPLES,
-        SPANS,
-        SCALARS,
-        STEPS,
-        EVENTS,
-        TENSORS,
-        TENSOR_VALUES,
-        *TRACES,
-        *PYTHON,
-    )
+    for table in (SAMPLES, SPANS, SCALARS, STEPS, EVENTS, TENSORS, TENSOR_VALUES, *TRACES, *PYTHON)
 }

@@ -40,7 +40,7 @@ MAX_PAYLOAD = 64 << 20
 """A larger payload is damage."""
 
 ENV_SAVE = "HOLTER_SAVE"
-"""JSON: what of the tensors is to be saved; when it is absent, nothing but the default diet."""
+"""JSON: which tensors to save; the default selection when it is absent."""
 
 ENV_KEPT = "HOLTER_TENSORS_KEPT"
 """The job's folder, on whose disk whole tensors stay in the end; where it is on no disk, no path."""

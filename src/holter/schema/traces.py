@@ -1,8 +1,8 @@
-"""Tables of profiling windows and of traces: what ran on the host and on accelerators, event by event."""
+"""Tables of profiling windows and traces: events of the host and of accelerators, and Python profiles."""
 
 from __future__ import annotations
 
-from holter.schema.columns import DURATION, RANK, STEP, TIME, Column, TableSchema
+from holter.schema.columns import MODE, RANK, STEP, STEPPED, TIME, TIMED, Column, TableSchema
 
 _THREAD = Column("thread", "BIGINT", "Thread that did it.")
 _DEVICE = Column("device", "SMALLINT", "Index of the accelerator in its node.")
@@ -10,17 +10,14 @@ _STREAM = Column("stream", "INTEGER", "Stream of the accelerator.")
 _CORRELATION = Column(
     "correlation", "BIGINT", "Number that a launch shares with what it launched; 0 for none."
 )
+_ON_DEVICE = (*TIMED, _DEVICE, _STREAM, STEP)
+_ON_HOST = (*TIMED, _THREAD, STEP)
 
 KERNELS = TableSchema(
     "kernels",
     "One kernel that ran on an accelerator, within a profiling window or from an imported trace.",
     (
-        TIME,
-        DURATION,
-        RANK,
-        _DEVICE,
-        _STREAM,
-        STEP,
+        *_ON_DEVICE,
         Column("name", "VARCHAR", "Its name."),
         Column("kind", "VARCHAR", "compute or communication."),
         Column("collective", "VARCHAR", "Which collective: allreduce, allgather, ...; empty for compute."),
@@ -40,11 +37,7 @@ LAUNCHES = TableSchema(
     "launches",
     "One call by which the host asked an accelerator for a kernel, a copy or a fill.",
     (
-        TIME,
-        DURATION,
-        RANK,
-        _THREAD,
-        STEP,
+        *_ON_HOST,
         Column("name", "VARCHAR", "The function called."),
         _CORRELATION,
     ),
@@ -54,12 +47,7 @@ MEMORY_OPERATIONS = TableSchema(
     "memory_operations",
     "One copy or fill of memory by an accelerator.",
     (
-        TIME,
-        DURATION,
-        RANK,
-        _DEVICE,
-        _STREAM,
-        STEP,
+        *_ON_DEVICE,
         Column("kind", "VARCHAR", "h2d, d2h, d2d, p2p, h2h or memset."),
         Column("memory", "VARCHAR", "pageable or pinned, of the host's side; empty when unknown."),
         Column("bytes", "BIGINT", "Bytes moved or set.", "bytes"),
@@ -71,11 +59,7 @@ SYNCS = TableSchema(
     "syncs",
     "One stretch in which the host waited for an accelerator.",
     (
-        TIME,
-        DURATION,
-        RANK,
-        _THREAD,
-        STEP,
+        *_ON_HOST,
         Column("kind", "VARCHAR", "stream, device, event or copy."),
         Column("name", "VARCHAR", "The function called, and where it was called from when that is known."),
     ),
@@ -85,11 +69,7 @@ OPERATORS = TableSchema(
     "operators",
     "One operator of the framework, or function of Python, on the host.",
     (
-        TIME,
-        DURATION,
-        RANK,
-        _THREAD,
-        STEP,
+        *_ON_HOST,
         Column("name", "VARCHAR", "The operator."),
         Column(
             "kind",
@@ -134,9 +114,7 @@ FLOWS = TableSchema(
     "flows",
     "An arrow from one event to a later one; launches have none, their correlation says it.",
     (
-        TIME,
-        DURATION,
-        RANK,
+        *TIMED,
         _THREAD,
         Column("target", "BIGINT", "Thread it leads to, at the time plus the duration."),
         Column("kind", "VARCHAR", "What it means: forward_backward, or what the trace calls it."),
@@ -166,3 +144,66 @@ TILES = TableSchema(
 )
 
 TRACES = (KERNELS, LAUNCHES, MEMORY_OPERATIONS, SYNCS, OPERATORS, TRACKS, COUNTERS, FLOWS, TILES)
+
+_PHASE = Column(
+    "phase",
+    "VARCHAR",
+    "Part of the step: data_loading, forward, loss, backward, optimizer, checkpoint, other; any: sampled "
+    "from outside through whole steps, from this one on.",
+)
+_TIMER = Column(
+    "timer",
+    "VARCHAR",
+    "What its times are: total_time on the clock, cpu_time of the thread, off_cpu_time that it waited.",
+)
+_COUNTS = (
+    Column("calls", "BIGINT", "How often it was called."),
+    Column("primitive_calls", "BIGINT", "Of these, calls that were not a recursion."),
+    Column("total_time", "BIGINT", "Time in it and in what it called.", "ns"),
+    Column("self_time", "BIGINT", "Of this, in its own code.", "ns"),
+)
+_FUNCTION = "`qualname (file:line)`, or what it is called when it is not written in Python."
+
+PYTHON_FUNCTIONS = TableSchema(
+    "python_functions",
+    "One function in one part of one step, every call of it timed by cProfile, on the training thread.",
+    (
+        *TIMED,
+        STEP,
+        MODE,
+        _PHASE,
+        _TIMER,
+        Column("function", "VARCHAR", _FUNCTION),
+        *_COUNTS,
+    ),
+)
+
+PYTHON_CALLS = TableSchema(
+    "python_calls",
+    "One function as called by one other, in one part of one step; a share of its row in `python_functions`.",
+    (
+        *STEPPED,
+        _PHASE,
+        _TIMER,
+        Column("caller", "VARCHAR", _FUNCTION),
+        Column("function", "VARCHAR", _FUNCTION),
+        *_COUNTS,
+    ),
+)
+
+PYTHON_STACKS = TableSchema(
+    "python_stacks",
+    "One stack in one part of one step, as seen by a sampling profiler on the training thread.",
+    (
+        *TIMED,
+        STEP,
+        MODE,
+        _PHASE,
+        Column("stack", "VARCHAR", "Functions, outermost first, joined by `;`."),
+        Column("samples", "INTEGER", "How often it was seen."),
+        Column("self_time", "BIGINT", "Time these samples stand for.", "ns"),
+    ),
+)
+
+PYTHON = (PYTHON_FUNCTIONS, PYTHON_CALLS, PYTHON_STACKS)
+"""In each, `time` is when the part of the step began, and `duration` how long all of it took."""

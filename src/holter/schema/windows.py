@@ -5,19 +5,20 @@ from __future__ import annotations
 import difflib
 import json
 from dataclasses import asdict, dataclass, field, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
 PROFILERS = ("operators", "python", "dataloader")
-"""What can be profiled: operators and kernels, Python functions, the workers of data loaders."""
+"""What can be profiled: operators and kernels, Python functions, workers of data loaders."""
 MAX_STEPS = 10_000
 """Steps of one window at most: it is for a closer look."""
 MAX_SECONDS = 600.0
 MAX_ID = 200
 ENV_PROFILE = "HOLTER_PROFILE"
-"""Windows asked for at the start: what `to_text` returns."""
+"""Windows that are requested at the start: the text of `to_text`."""
 
 # The page `P.orders` of a process that trains: native signed 32-bit words, then text.
 PAGE_SIZE = 4096
@@ -33,6 +34,12 @@ TEXT = 16
 NEVER = 2**31 - 1
 
 
+def _valid(name: object, valid: Sequence[str]) -> str:
+    """Return the end of an error's text: the name that is nearest to a wrong one, and all valid names."""
+    near = difflib.get_close_matches(str(name), valid, n=1)
+    return f"{f' (did you mean {near[0]!r}?)' if near else ''}; valid: {', '.join(valid)}"
+
+
 def orders_name(process: str) -> str:
     """Name of the page of a process (`pid-start`)."""
     return f"{process}.orders"
@@ -40,7 +47,7 @@ def orders_name(process: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One window that was asked for: by steps or by time, and of which rank.
+    """One requested window: by steps or by time, and of which rank.
 
     Steps: from `start_step` on, `steps` of them; without a start from the next step on, without a count one.
     Time: from `start_ns` on for `duration_ns`; without a start from now on, without a length one step.
@@ -54,15 +61,13 @@ class Request:
     duration_ns: int | None = None
     rank: int | None = None
     """The only rank that profiles; None: every one."""
-    parameters: dict[str, Any] = field(default_factory=dict)
-    """What the profiler itself is told."""
+    parameters: Mapping[str, object] = field(default_factory=dict)
+    """Options of the profiler."""
 
     def __post_init__(self) -> None:
         """Check it; raises `ValueError` naming what is wrong and what is valid."""
         if self.profiler not in PROFILERS:
-            near = difflib.get_close_matches(str(self.profiler), PROFILERS, n=1)
-            hint = f" (did you mean {near[0]!r}?)" if near else ""
-            raise ValueError(f"no profiler {self.profiler!r}{hint}; valid: {', '.join(PROFILERS)}")
+            raise ValueError(f"no profiler {self.profiler!r}{_valid(self.profiler, PROFILERS)}")
         most = {"steps": MAX_STEPS, "duration_ns": int(MAX_SECONDS * 1e9)}
         for name in ("start_step", "steps", "start_ns", "duration_ns", "rank"):
             value, least = getattr(self, name), int(name in most)
@@ -93,15 +98,15 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class ProfilingOrder:
-    """Windows asked for at once; they follow one another, for two profilers would measure each other."""
+    """Windows of one request; they follow one another, because two profilers would measure each other."""
 
     requests: tuple[Request, ...]
     id: str = ""
-    """Who asked will know it by this."""
+    """Name by which the requester recognizes the order."""
     replace: bool = False
-    """Whether it ends what runs and takes the place of what waits."""
+    """Whether it ends the running window and replaces the waiting ones."""
     refused: tuple[str, ...] = ()
-    """Why windows that were asked for are not among the requests."""
+    """Why requested windows are not among the requests."""
 
     def to_text(self) -> str:
         """Return it as JSON text."""
@@ -133,9 +138,7 @@ def _read_request(entry: Any) -> Request:
         raise ValueError(f"a window is an object with a profiler, not {entry!r}")
     for key in entry:
         if key not in known:
-            near = difflib.get_close_matches(key, known, n=1)
-            hint = f" (did you mean {near[0]!r}?)" if near else ""
-            raise ValueError(f"a window has no {key!r}{hint}; valid: {', '.join(known)}")
+            raise ValueError(f"a window has no {key!r}{_valid(key, known)}")
     return Request(**entry)
 
 
@@ -150,7 +153,7 @@ _KEYS = (
 
 
 def order_of(document: Mapping[str, Any]) -> ProfilingOrder:
-    """Read what stands under `profile` in `control.json`, as `holter profile` and the rules' actions write it.
+    """Read `profile` of `control.json`, as `holter profile` and the rules' actions write it.
 
     Keys: `id`, `by`; `steps` and `start_step`, or `seconds` and `start_time` (unix time); `rank`; `operators` with `shapes` and `stacks`;
     `python` (one of `PYTHON`) with `timer`; `dataloader`. Without a profiler it is operators.
@@ -160,41 +163,40 @@ def order_of(document: Mapping[str, Any]) -> ProfilingOrder:
     """
     for key in document:
         if key not in _KEYS:
-            near = difflib.get_close_matches(key, _KEYS, n=1)
-            hint = f" (did you mean {near[0]!r}?)" if near else ""
-            raise ValueError(f"no {key!r} in an order to profile{hint}; valid: {', '.join(_KEYS)}")
+            raise ValueError(f"no {key!r} in an order to profile{_valid(key, _KEYS)}")
     names = ("python", "timer", "seconds", "start_time")
     python, timer, seconds, begin = (document.get(key) for key in names)
     if python is not None and python not in PYTHON:
         raise ValueError(f"no profiler of Python called {python!r}; valid: {', '.join(PYTHON)}")
     if timer is not None and timer not in TIMERS:
         raise ValueError(f"no timer {timer!r}; valid: {', '.join(TIMERS)}")
-    if seconds is not None and (
-        isinstance(seconds, bool) or not isinstance(seconds, int | float) or not 0 < seconds <= MAX_SECONDS
-    ):
+    if seconds is not None and not (_is_number(seconds) and 0 < seconds <= MAX_SECONDS):
         raise ValueError(f"{seconds!r} seconds are out of range; valid: more than 0, at most {MAX_SECONDS:g}")
-    if begin is not None and (
-        isinstance(begin, bool) or not isinstance(begin, int | float) or not 0 <= begin <= _LAST_TIME
-    ):
+    if begin is not None and not (_is_number(begin) and 0 <= begin <= _LAST_TIME):
         raise ValueError(f"start_time {begin!r} is no unix time; valid: seconds since 1970, as 1767225600")
-    shared: dict[str, Any] = {
-        "start_ns": None if begin is None else round(begin * 1e9),
-        "start_step": document.get("start_step"),
-        "steps": document.get("steps"),
-        "duration_ns": None if seconds is None else max(1, round(seconds * 1e9)),
-        "rank": document.get("rank"),
-    }
+    window = partial(
+        Request,
+        start_ns=None if begin is None else round(begin * 1e9),
+        start_step=document.get("start_step"),
+        steps=document.get("steps"),
+        duration_ns=None if seconds is None else max(1, round(seconds * 1e9)),
+        rank=document.get("rank"),
+    )
     dataloader = bool(document.get("dataloader"))
     found = []
     if document.get("operators") or not (python or dataloader or document.get("replace")):
         parameters = {key: True for key in ("shapes", "stacks") if document.get(key)}
-        found.append(Request("operators", parameters=parameters, **shared))
+        found.append(window("operators", parameters=parameters))
     if dataloader:
-        found.append(Request("dataloader", **shared))
+        found.append(window("dataloader"))
     if python:
         parameters = {"profiler": python, **({"timer": timer} if timer else {})}
-        found.append(Request("python", parameters=parameters, **shared))
+        found.append(window("python", parameters=parameters))
     return ProfilingOrder(tuple(found), str(document.get("id", ""))[:MAX_ID], bool(document.get("replace")))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 KEPT_S = 60.0
@@ -202,7 +204,7 @@ KEPT_S = 60.0
 _MAX_KEPT = 32
 
 
-def with_order(control: Mapping[str, Any], document: Any, now: float) -> dict[str, Any]:
+def with_order(control: Mapping[str, object], document: object, now: float) -> dict[str, object]:
     """Return what `control.json` holds once windows are asked for at `now` (unix seconds).
 
     Under `profile` stands the newest order, under `profiles` that of the last minute with their times: agents
@@ -212,18 +214,16 @@ def with_order(control: Mapping[str, Any], document: Any, now: float) -> dict[st
     return {**control, "profile": document, "profiles": [*kept, [now, document]][-_MAX_KEPT:]}
 
 
-def orders(control: Mapping[str, Any]) -> list[Any]:
+def orders(control: Mapping[str, object]) -> list[Any]:
     """Return the orders of `control.json` that agents may not have seen, oldest first."""
     found, newest = [order for _, order in _recent(control)], control.get("profile")
     return found if newest is None or newest in found else [*found, newest]
 
 
-def _recent(control: Mapping[str, Any]) -> list[Any]:
+def _recent(control: Mapping[str, object]) -> list[Any]:
     known = control.get("profiles")
-    pairs = (
-        [one for one in known if isinstance(one, list) and len(one) == 2] if isinstance(known, list) else []
-    )
-    return [one for one in pairs if isinstance(one[0], int | float)]
+    listed = known if isinstance(known, list) else []
+    return [one for one in listed if isinstance(one, list) and len(one) == 2 and _is_number(one[0])]
 
 
 def order_of_words(text: str) -> ProfilingOrder:
@@ -239,7 +239,7 @@ def order_of_words(text: str) -> ProfilingOrder:
     last, _, more = rest.partition(":")
     if not (first.isdecimal() and last.isdecimal() and int(first) < int(last)):
         raise ValueError(f"{text!r} are no steps; write FIRST:LAST, as 1000:1500, the last is not profiled")
-    document: dict[str, Any] = {"start_step": int(first), "steps": int(last) - int(first)}
+    document: dict[str, object] = {"start_step": int(first), "steps": int(last) - int(first)}
     switches = ("operators", "shapes", "stacks", "dataloader")
     for word in filter(None, (word.strip() for word in more.split(","))):
         if word in switches:
@@ -252,9 +252,7 @@ def order_of_words(text: str) -> ProfilingOrder:
             document["timer"] = word[6:]
         else:
             valid = (*switches, *PYTHON, "timer=NAME", "rank=N")
-            near = difflib.get_close_matches(word, valid, n=1)
-            hint = f" (did you mean {near[0]!r}?)" if near else ""
-            raise ValueError(f"{text!r}: no {word!r}{hint}; valid: {', '.join(valid)}")
+            raise ValueError(f"{text!r}: no {word!r}{_valid(word, valid)}")
     if "timer" in document and document.get("python") != "cprofile":
         raise ValueError(f"{text!r}: a timer is one of cprofile, which is not asked for")
     return order_of(document)

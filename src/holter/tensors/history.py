@@ -38,8 +38,7 @@ def reduced(rows: Table, *, combine: bool = False) -> dict[str, NDArray[Any]]:
             they say which part they hold; then a step of which a part is missing has no row.
     """
     if combine:
-        told = rows["parts"] > 0
-        part = np.where(told, rows["part"], rows["rank"])
+        part = np.where(rows["parts"] > 0, rows["part"], rows["rank"])
         rows, _ = joined(Table({**rows.columns, "part": part}))
     kept = {column: rows[column] for column in ("name", "step", "mode", "rank")}
     return {**kept, **derived(rows.columns)}

@@ -21,7 +21,7 @@ from holter.tensors.completeness import WINDOW, Completeness, StepState
 from holter.tensors.errors import NoMoreData, StepNotYetAvailable, StepUnavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+    from collections.abc import Iterator, Mapping, Sequence, Set
 
     from numpy.typing import NDArray
 
@@ -117,12 +117,12 @@ class Source:
             return Table.empty("tensors")
         if name not in self._rows:
             self._rows[name] = (Follow(self.folder, reader=self.saved.reader), Table.empty("tensors"))
-            settled = False
+            complete = False
         else:
             self._rows.move_to_end(name)
-            settled = self.completeness.loaded or not self.refreshing
+            complete = self.completeness.loaded or not self.refreshing
         follow, known = self._rows[name]
-        if not settled:
+        if not complete:
             new = follow.new("tensors", where=f"name = {literal(name)}")
             if new.rows:
                 known = Table.concat([known, new]) if known.rows else new
@@ -181,7 +181,6 @@ class Source:
         own: bool = False,
         timeout_s: float | None = None,
         poll_s: float = 0.5,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Wait until all of some steps are complete.
 
@@ -190,17 +189,17 @@ class Source:
             NoMoreData: The job ended before it.
             StepNotYetAvailable: The time is up, or the job seems dead.
         """
-        until = None if timeout_s is None else clock() + timeout_s
-        look = clock()
+        until = None if timeout_s is None else time.monotonic() + timeout_s
+        look = time.monotonic()
         with self.frozen(False):
             for step in sorted(steps):
                 while (state := self.state(step, mode, own=own)) is not StepState.AVAILABLE:
                     if state is StepState.UNAVAILABLE:
                         raise self._never(step, mode, own)
-                    if clock() >= look:
-                        look = clock() + _LOOK_S
+                    if time.monotonic() >= look:
+                        look = time.monotonic() + _LOOK_S
                         self._check_alive(step, mode)
-                    if until is not None and clock() >= until:
+                    if until is not None and time.monotonic() >= until:
                         raise StepNotYetAvailable(step, mode, f"waited {timeout_s:g} s")
                     time.sleep(poll_s)
 

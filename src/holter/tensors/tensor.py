@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
@@ -112,13 +113,7 @@ class Tensor:
 
     def values(self, mode: str | None = None, rank: int | None = None) -> dict[int, NDArray[Any]]:
         """Return the elements at every complete step that has them, by step."""
-        found = {}
-        for step in self.steps(mode):
-            try:
-                found[step] = self.value(step, mode, rank)
-            except (TensorUnavailableForStep, InvalidWorker):
-                continue
-        return found
+        return self._each(self.value, mode, rank)
 
     def raw(self, step: int, mode: str, rank: int) -> RawTensor | None:
         """Return where its elements lie in a file, if they were saved: type, shape, bits."""
@@ -151,12 +146,13 @@ class Tensor:
 
     def shapes(self, mode: str | None = None, rank: int | None = None) -> dict[int, tuple[int, ...]]:
         """Return the sizes at every complete step that has them, by step."""
+        return self._each(self.shape, mode, rank)
+
+    def _each(self, read: Callable[..., T], mode: str | None, rank: int | None) -> dict[int, T]:
         found = {}
         for step in self.steps(mode):
-            try:
-                found[step] = self.shape(step, mode, rank)
-            except (ShapeUnavailableForStep, InvalidWorker):
-                continue
+            with suppress(TensorUnavailableForStep, ShapeUnavailableForStep, InvalidWorker):
+                found[step] = read(step, mode, rank)
         return found
 
     def reduction(self, name: str, step: int, mode: str | None = None, rank: Rank = None) -> float:

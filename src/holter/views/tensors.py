@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.tensors.parts import BASIS, joined
-from holter.analysis.tensors.reductions import CHANGES, COUNTED, STORED
+from holter.schema import tensor_spool as spool
 from holter.schema.table import Table
 from holter.store.parquet.queries import literal
 from holter.store.tensors_json import read_told
@@ -135,7 +135,9 @@ def joined_rows(trial: Trial, where: str, sql: str) -> Table | None:
     if not names.rows:
         return None
     wanted = dict.fromkeys(("name", "step", "mode", "rank", "time", "part", "parts", *BASIS))
-    wanted |= dict.fromkeys(name for name in (*COUNTED, *STORED, *CHANGES) if re.search(rf"\b{name}\b", sql))
+    wanted |= dict.fromkeys(
+        name for name in (*spool.COUNTS, *spool.STATISTICS, *spool.DELTAS) if re.search(rf"\b{name}\b", sql)
+    )
     portion = np.cumsum(names["rows"]) // _MANY
     found = []
     for number in np.unique(portion).tolist():

@@ -49,7 +49,7 @@ def test_memory_keeps_its_peak_when_thinned_out() -> None:
         for i, v in enumerate([1.0] * 500 + [9.0] + [2.0] * 499)
     ]
     (found,) = memory_timelines({"counters": Table.of("counters", rows)})
-    assert (found.peak, found.peak_time - START, found.growth) == (9.0, 500 * US, 1.0)
+    assert (found.peak, found.growth) == (9.0, 1.0)
     time, value = found.sampled(10)
     assert len(time) <= 10
     assert value.max() == 9.0

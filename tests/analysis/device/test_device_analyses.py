@@ -9,7 +9,7 @@ import pytest
 from tests.rules.tables import START
 from tests.rules.traces import MS, US, Trace
 
-from holter.analysis.device.idle_time import idle_time, longest_gaps
+from holter.analysis.device.idle_time import idle_time
 from holter.analysis.device.kernel_statistics import (
     activity,
     kernel_precision,
@@ -19,7 +19,6 @@ from holter.analysis.device.kernel_statistics import (
 )
 from holter.analysis.device.launching import host_bound, launch_delays, queue_lengths
 from holter.analysis.device.steps import annotated, device_step_times, histogram, step_roles
-from holter.analysis.device.work import device_work
 from holter.analysis.host.operator_tree import forward_backward, host, module_table, operator_table
 from holter.schema.table import Table
 
@@ -41,8 +40,6 @@ def test_idle_time_names_who_was_waited_for() -> None:
     assert found.other_ns == 7 * MS - (5 * MS + 10 * US)
     assert found.unknown_ns == MS
     assert (found.host_waits.begin - START).tolist() == [MS]
-    gaps = longest_gaps(device_work(tables(trace)), most=1)
-    assert gaps["duration"].tolist() == [2 * MS]
 
 
 def test_another_stream_fills_a_gap_unless_streams_are_asked_for() -> None:

@@ -26,7 +26,7 @@ def test_time_adds_up_and_overlap_is_told() -> None:
     assert found.overlap_pct == 50.0
     assert (found.memory_ns, found.memory_exposed_ns) == (3 * MS, 2 * MS)
     assert found.idle_ns == 3 * MS
-    assert found.active_pct == 88.0
+    assert found.share(found.busy_ns) == 88.0
 
 
 def test_devices_and_ranks_are_kept_apart() -> None:

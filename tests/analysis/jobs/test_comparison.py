@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from holter.analysis.jobs.comparison import FEWEST, judge, parts_ms, step_change, step_times
-from holter.analysis.steps.epochs import epoch_s
+from holter.analysis.steps.durations import epoch_s
 from holter.schema.phases import BREAKDOWN
 from holter.schema.table import Table
 

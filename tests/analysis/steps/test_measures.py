@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.generated.story import story
 
 from holter.analysis.jobs.cost import saving
-from holter.analysis.machine.utilization import utilization
+from holter.analysis.machine.utilization import between, utilization
 from holter.analysis.steps.breakdown import breakdown
 from holter.analysis.steps.durations import step_statistics
 from holter.analysis.steps.outliers import outliers
@@ -209,7 +209,7 @@ def test_utilization_within_a_time():
         {"time": t, "node": node, "metric": "cpu.core.util", "device": f"cpu{c}", "value": float(10 * t + c)}
         for t in range(10) for c in range(2) for node in ("a", "b")
     ] + [{"time": 3, "node": "a", "metric": "mem.used", "device": "", "value": math.nan}])  # fmt: skip
-    found = utilization(samples, start_ns=2, end_ns=4)
+    found = utilization(between(samples, 2, 4))
     assert [(r["node"], r["min"], r["max"], r["count"]) for r in found] == [
         ("a", 20, 31, 4),
         ("b", 20, 31, 4),

@@ -8,14 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holter.analysis.timeline.busy import busy
-from holter.analysis.timeline.depth import depths, order
 from holter.analysis.timeline.tiles import (
     ALL_KEPT,
     build,
     coarsest_finest,
+    depths,
     events,
     level_for,
     merged,
+    order,
     simplified,
     top_level,
     width,

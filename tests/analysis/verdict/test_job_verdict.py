@@ -87,22 +87,6 @@ def test_the_slow_rank_is_named_with_what_it_is_slow_in():
     assert found.advice[0].expected_step_ms == pytest.approx(700, rel=0.01)
 
 
-def test_a_model_slower_than_its_baseline():
-    """GPUs at 88 % are healthy, until a baseline says that backward took half as long."""
-    baseline = facts_of("after")
-    slower = replace(
-        baseline,
-        baseline=replace(
-            baseline, parts_ms={**baseline.parts_ms, "backward": baseline.parts_ms["backward"] / 2}
-        ),
-    )
-    found = verdict(slower)
-    assert found.suspect == "model_compute"
-    assert "2.0 times the baseline" in found.sentence
-    assert found.advice[0].expected_step_ms == pytest.approx(baseline.step_ms)
-    assert verdict(replace(baseline, baseline=baseline)).suspect == "healthy"
-
-
 def cpu_only(name: str, **changes) -> VerdictFacts:
     facts = facts_of(name)
     load = replace(facts.loads[0], gpus=0, gpu_p50=None, gpu_p95=None, **changes)

@@ -179,15 +179,15 @@ def late_ranks(matched: Sequence[MatchedCollective], span_ns: int) -> list[LateR
         span_ns: How long the trace is.
     """
     ranks = np.unique(np.concatenate([a.ranks for a in matched])) if matched else np.empty(0, np.int64)
-    told: dict[int, list[tuple[Ints, NDArray[np.bool_], Ints]]] = {}
+    by_rank: dict[int, list[tuple[Ints, NDArray[np.bool_], Ints]]] = {}
     for these in matched:
         lasts = these.begin >= these.begin.max(axis=0)
         rows = zip(these.ranks.tolist(), these.late, lasts, _beyond_others(these.busy_before), strict=True)
         for rank, *row in rows:
-            told.setdefault(rank, []).append(tuple(row))
+            by_rank.setdefault(rank, []).append(tuple(row))
     found = []
     for rank in ranks.tolist():
-        late, last, extra = map(np.concatenate, zip(*told[rank], strict=True))
+        late, last, extra = map(np.concatenate, zip(*by_rank[rank], strict=True))
         count, later = len(late), int((late > 0).sum())
         cost = int(late[late > 0].sum())
         share = 100.0 * cost / span_ns if span_ns > 0 else 0.0

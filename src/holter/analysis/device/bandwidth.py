@@ -6,12 +6,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.analysis.device.work import NameCodes
+from holter.analysis.device.work import check_definition
+from holter.analysis.grouping import groups
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_COLUMNS = {
+    "collective": object, "process_group": object, "group_size": np.int64, "bytes": np.int64,
+    "operations": np.int64, "ranks": np.int64, "time_ns": np.int64, "algorithm_gb_per_s": float,
+    "bus_gb_per_s": float,
+}  # fmt: skip
 _SHARED = ("reduce_scatter", "reducescatter", "allgather", "all_gather", "alltoall", "all_to_all")
 
 
@@ -47,21 +53,16 @@ def bandwidths(kernels: Table, *, definition: str = "all") -> Table:
     Raises:
         ValueError: Another definition.
     """
-    if definition not in ("all", "tracelens"):
-        raise ValueError(f"bandwidth has no definition {definition!r}; valid: all, tracelens")
+    check_definition(definition, ("all", "tracelens"))
     known = (kernels["kind"] == "communication") & (kernels["bytes"] > 0) & (kernels["duration"] > 0)
     rows = kernels.where(known & (kernels["group_size"] > 1)).sorted("time")
-    groups: dict[tuple[Any, ...], dict[int, NDArray[np.int64]]] = {}
+    by_kind: dict[tuple[Any, ...], dict[int, NDArray[np.int64]]] = {}
     names = ("collective", "process_group", "group_size", "bytes", "rank")
-    keys = list(zip(*(rows[name].tolist() for name in names), strict=True))
-    code = NameCodes()
-    numbers = code.codes(map(repr, keys))
-    first = {number: keys[i] for i, number in reversed(list(enumerate(numbers.tolist())))}
-    for number, key in sorted(first.items()):
-        groups.setdefault(key[:4], {})[key[4]] = rows["duration"][numbers == number]
+    for (*kind, rank), at in groups(*(rows[name] for name in names)).items():
+        by_kind.setdefault(tuple(kind), {})[rank] = rows["duration"][at]
     unit = 1 << 30 if definition == "tracelens" else 10**9
     found: list[tuple[Any, ...]] = []
-    for (collective, group, size, moved), by_rank in groups.items():
+    for (collective, group, size, moved), by_rank in by_kind.items():
         count = min(map(len, by_rank.values()))
         shortest = np.min([ns[:count] for ns in by_rank.values()], axis=0)
         speed = moved / unit / (shortest / 1e9)
@@ -71,10 +72,4 @@ def bandwidths(kernels: Table, *, definition: str = "all") -> Table:
              mean * bus_factor(collective, size))
         )  # fmt: skip
     found.sort(key=lambda row: -row[3])
-    titles = (
-        "collective", "process_group", "group_size", "bytes", "operations", "ranks", "time_ns",
-        "algorithm_gb_per_s", "bus_gb_per_s",
-    )  # fmt: skip
-    columns = zip(*found, strict=True) if found else [()] * len(titles)
-    kinds: list[Any] = [object, object, *[np.int64] * 5, float, float]
-    return Table({t: np.array(c, dtype=k) for t, c, k in zip(titles, columns, kinds, strict=True)})
+    return Table.of_tuples(_COLUMNS, found)

@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.analysis.device.work import COPIES, NameCodes, check_definition, device_work, hta_rounded
-from holter.schema.table import Table
+from holter.analysis.device.work import COPIES, check_definition, device_work, hta_rounded
+from holter.schema.table import NameCodes, Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
+
+_STATISTICS = ("mean", "deviation", "least", "quarter", "median", "three_quarters", "most")
+_SUMMARY = {"rank": np.int64, "kind": object, "count": np.int64, **dict.fromkeys(_STATISTICS, float)}
 
 
 def copy_bandwidth(tables: Mapping[str, Table], *, definition: str = "all") -> Table:
@@ -93,25 +96,7 @@ def copy_bandwidth_summary(tables: Mapping[str, Table], *, definition: str = "al
         quarters = np.percentile(values, [0, 25, 50, 75, 100]).tolist()
         deviation = float(values.std(ddof=1)) if len(values) > 1 else float("nan")
         found.append((rank, kind, len(values), float(values.mean()), deviation, *quarters))
-    names = [
-        "rank",
-        "kind",
-        "count",
-        "mean",
-        "deviation",
-        "least",
-        "quarter",
-        "median",
-        "three_quarters",
-        "most",
-    ]
-    columns = list(zip(*found, strict=True)) if found else [()] * len(names)
-    return Table(
-        {
-            name: np.array(column, dtype=object if name == "kind" else None)
-            for name, column in zip(names, columns, strict=True)
-        }
-    )
+    return Table.of_tuples(_SUMMARY, found)
 
 
 def _kept(tables: Mapping[str, Table], copies: Table) -> NDArray[np.bool_]:

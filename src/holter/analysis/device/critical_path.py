@@ -25,8 +25,11 @@ PARTS = (*KINDS, "kernel_delay", "launch_delay", "sync", "host")
 a launch to its run; from the end of work until the host noticed; or what the host did."""
 
 
-def critical_path(tables: Mapping[str, Table], rank: int | None = None) -> Table:
-    """Return the critical path of the busiest device.
+_COLUMNS = {"time": np.int64, "duration": np.int64, "part": object, "name": object}
+
+
+def critical_path(tables: Mapping[str, Table]) -> Table:
+    """Return the critical path of the busiest device of the lowest rank.
 
     It is a path by time, over what a trace tells: waits of one stream for another are taken for waits for
     what ended last. HTA's critical path runs through a graph of operators within a chosen annotation,
@@ -34,7 +37,6 @@ def critical_path(tables: Mapping[str, Table], rank: int | None = None) -> Table
 
     Args:
         tables: `kernels`, `memory_operations`, `launches`, `syncs`; `spans` with the steps, if there are any.
-        rank: Whose; the lowest by default.
 
     Returns:
         time, duration, part (one of `PARTS`), name (of the work), in the order of time, without gaps; no rows
@@ -45,13 +47,9 @@ def critical_path(tables: Mapping[str, Table], rank: int | None = None) -> Table
     called = launch_of(work, launches)
     asked = np.where(called >= 0, launches["time"][called] if launches.rows else 0, -1).astype(np.int64)
     number = np.arange(len(called))
-    devices = [
-        (key, part)
-        for key, part in split(work._replace(correlation=number))
-        if rank is None or key[0] == rank
-    ]
+    devices = list(split(work._replace(correlation=number)))
     if not devices:
-        return _table([])
+        return Table.of_tuples(_COLUMNS, [])
     lowest = min(key[0] for key, _ in devices)
     key, mine = max((d for d in devices if d[0][0] == lowest), key=lambda d: int(d[1].duration.sum()))
     own = syncs.where((syncs["rank"] == key[0]) & (syncs["duration"] > 0))
@@ -60,7 +58,7 @@ def critical_path(tables: Mapping[str, Table], rank: int | None = None) -> Table
     start = int(mine.begin.min())
     if steps.rows:
         start = min(start, int(steps["time"].min()))
-    return _table(_walk(mine, asked[mine.correlation], own, start))
+    return Table.of_tuples(_COLUMNS, _walk(mine, asked[mine.correlation], own, start))
 
 
 def _walk(work: Work, asked: Ints, syncs: Table, start: int) -> list[tuple[int, int, str, str]]:
@@ -112,13 +110,6 @@ def _host(
             add(max(int(work.end[waited]), start), ends[at], "sync")
             return waited, int(work.end[waited])
     return -1, time
-
-
-def _table(path: list[tuple[int, int, str, str]]) -> Table:
-    columns: Any = zip(*path, strict=True) if path else [()] * 4
-    kinds: list[Any] = [np.int64, np.int64, object, object]
-    titles = ("time", "duration", "part", "name")
-    return Table({t: np.array(c, dtype=k) for t, c, k in zip(titles, columns, kinds, strict=True)})
 
 
 def path_shares(path: Table) -> dict[str, float]:

@@ -4,37 +4,50 @@ from __future__ import annotations
 
 import re
 
-PEAKS: dict[str, float] = {
-    "GB300": 2500.0,
-    "GB200": 2500.0,
-    "B300": 2250.0,
-    "B200": 2250.0,
-    "H200": 989.0,
-    "H100 NVL": 835.0,
-    "H100 PCIE": 756.0,
-    "H100": 989.0,
-    "H20": 148.0,
-    "A100": 312.0,
-    "A6000": 154.85,
-    "MI355X": 2500.0,
-    "MI325X": 1300.0,
-    "MI300X": 1300.0,
+_DEVICES: dict[str, tuple[float | None, float | None]] = {
+    "GB300": (2500.0, None),
+    "GB200": (2500.0, 8.0),
+    "B300": (2250.0, 8.0),
+    "B200": (2250.0, 8.0),
+    "H200": (989.0, 4.8),
+    "H100 NVL": (835.0, 3.9),
+    "H100 PCIE": (756.0, 2.0),
+    "H100": (989.0, 3.35),
+    "H20": (148.0, None),
+    "A100 SXM4 80GB": (312.0, 2.04),
+    "A100 80GB PCIE": (312.0, 1.94),
+    "A100": (312.0, 1.56),
+    "A6000": (154.85, None),
+    "V100": (None, 0.9),
+    "MI355X": (2500.0, None),
+    "MI325X": (1300.0, 6.0),
+    "MI300X": (1300.0, 5.3),
 }
-"""Dense 16-bit TFLOP/s by a part of the device's name, by the makers; the first to fit counts."""
+"""Part of a device's name → dense 16-bit TFLOP/s, and TB/s of its memory, by the makers; the first match
+counts."""
 
 
 def peak(device: str, precision: str = "bf16") -> float | None:
-    """Return how many operations a second a device can do; None for one that is not known.
+    """Return how many operations a second a device can do; None for an unknown device.
 
     Args:
         device: The name its driver gives, as `NVIDIA H100 80GB HBM3`.
         precision: bf16, fp16 (the same), or tf32 (half).
     """
+    teraflops = _figures(device)[0]
+    return None if teraflops is None else teraflops * 1e12 * (0.5 if precision == "tf32" else 1.0)
+
+
+def bandwidth(device: str) -> float | None:
+    """Return the bytes a second of a device's memory; None for an unknown device."""
+    terabytes = _figures(device)[1]
+    return None if terabytes is None else terabytes * 1e12
+
+
+def _figures(device: str) -> tuple[float | None, float | None]:
     text = " ".join(re.sub(r"[-_]", " ", device).upper().split())
-    for name, teraflops in PEAKS.items():
-        if re.search(rf"(?<![A-Z0-9]){name}(?![0-9])", text):
-            return teraflops * 1e12 * (0.5 if precision == "tf32" else 1.0)
-    return None
+    found = (of for name, of in _DEVICES.items() if re.search(rf"(?<![A-Z0-9]){name}(?![0-9])", text))
+    return next(found, (None, None))
 
 
 def transformer_flops(

@@ -10,18 +10,20 @@ own; nor do calls that only wait.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
+from graphlib import CycleError, TopologicalSorter
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from holter.analysis.device.launching import HTA_CALLS
-from holter.analysis.device.longest_path import Edge, Graph
-from holter.analysis.device.work import Work, device_work, hta_rounded, launch_of
+from holter.analysis.device.work import Work, device_work, hta_rounded, launch_of, matching
 from holter.analysis.host.operator_tree import host
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 PARTS = (
     "cpu_bound",
@@ -38,19 +40,57 @@ _BLOCKING = (
     "cudaMemcpy",
     "cudaMemcpyAsync",
 )
+_COLUMNS = {"duration": np.int64, "part": object, "name": object}
 _CALLS = (*HTA_CALLS, "cuLaunchKernel")
 
 
+class Edge(NamedTuple):
+    """An edge from one node to the next, with its kind and the event that takes its time."""
+
+    begin: int
+    weight: int
+    part: str
+    name: str
+
+
+class Graph:
+    """Nodes are numbers: twice the event's for its begin, one more for its end."""
+
+    def __init__(self) -> None:
+        self.into: defaultdict[int, dict[int, Edge]] = defaultdict(dict)
+
+    def add(self, begin: int, end: int, weight: int, part: str = "", name: str = "") -> None:
+        """Add an edge; of two between the same nodes the last counts."""
+        self.into[end][begin] = Edge(begin, max(weight, 0), part, name)
+
+    def longest(self) -> list[Edge]:
+        """Return the edges of the longest path, in order; raises `ValueError` for a graph with a cycle."""
+        best: dict[int, tuple[int, Edge | None]] = {}
+        before = {node: edges.keys() for node, edges in self.into.items()}
+        try:
+            for node in TopologicalSorter(before).static_order():
+                edges = self.into[node].values() if node in before else ()
+                reached = [(best[edge.begin][0] + edge.weight, edge) for edge in edges]
+                best[node] = max(reached, key=itemgetter(0), default=(0, None))
+        except CycleError:
+            raise ValueError("the events of the trace lead back to themselves") from None
+        path: list[Edge] = []
+        _, edge = max(best.values(), key=itemgetter(0), default=(0, None))
+        while edge is not None:
+            path.append(edge)
+            edge = best[edge.begin][1]
+        return path[::-1]
+
+
 def hta_critical_path(
-    tables: Mapping[str, Table], annotation: str = "ProfilerStep", instance: int = 0, rank: int | None = None
+    tables: Mapping[str, Table], annotation: str = "ProfilerStep", instance: int = 0
 ) -> Table:
-    """Return the critical path as HTA's `critical_path_analysis`.
+    """Return the critical path of the lowest rank as HTA's `critical_path_analysis`.
 
     Args:
         tables: `operators` with their details, `launches`, `syncs`, `kernels`, `memory_operations`.
         annotation: A part of the name of the annotation to look within; empty for the whole trace.
         instance: Which of them, in the order of the trace.
-        rank: Whose; the lowest by default.
 
     Returns:
         duration (ns), part (one of `PARTS`), name (of the event it belongs to), in the order of the path; no
@@ -60,29 +100,41 @@ def hta_critical_path(
         ValueError: The events contradict one another.
     """
     operators = tables.get("operators") or Table.empty("operators")
-    ranks = operators["rank"]
     if not operators.rows:
-        return _table([])
-    rank = int(ranks.min()) if rank is None else rank
+        return Table.of_tuples(_COLUMNS, [])
+    rank = int(operators["rank"].min())
     mine = {name: table.where(table["rank"] == rank) for name, table in tables.items() if "rank" in table}
     window = _window(mine["operators"], annotation, instance)
     if window is None:
-        return _table([])
+        return Table.of_tuples(_COLUMNS, [])
     graph = Graph()
     first = _threads(graph, mine, window)
     _devices(graph, mine, window, first)
-    return _table(graph.longest())
+    return Table.of_tuples(_COLUMNS, [edge[1:] for edge in graph.longest()])
 
 
 def _window(operators: Table, annotation: str, instance: int) -> tuple[int, int] | None:
     if not annotation:
         return (-(2**62), 2**62)
     rows = operators.where(operators["kind"] == "annotation").sorted("time")
-    found = rows.where(np.array([annotation in name for name in rows["name"].tolist()], bool))
+    found = rows.where(matching(rows["name"], lambda name: annotation in name))
     if not 0 <= instance < found.rows:
         return None
     begin, end = hta_rounded(found["time"], found["time"] + found["duration"])
     return int(begin[instance]), int(end[instance])
+
+
+class _StreamWait(NamedTuple):
+    """A wait that the trace lays over a stream."""
+
+    name: str
+    begin: int
+    end: int
+    stream: int
+    correlation: int
+    record: int | None
+    """Correlation of the call that recorded the awaited event."""
+    awaited_stream: int
 
 
 class _Calls(NamedTuple):
@@ -100,8 +152,8 @@ def _threads(graph: Graph, tables: Mapping[str, Table], window: tuple[int, int])
     """Add the events of each thread."""
     tree = host(tables)
     begin, end = hta_rounded(tree.begin, tree.end)
-    told = np.isin(tree.kind, ("operator", "runtime", "launch", "sync"))
-    chosen = np.flatnonzero(told & (begin >= window[0]) & (begin <= window[1]) & (end > begin))
+    counted = np.isin(tree.kind, ("operator", "runtime", "launch", "sync"))
+    chosen = np.flatnonzero(counted & (begin >= window[0]) & (begin <= window[1]) & (end > begin))
     calls = _Calls({}, [], len(tree.begin))
     stack: list[int] = []
     last, highest, thread = -1, -1, None
@@ -163,7 +215,7 @@ def _devices(graph: Graph, tables: Mapping[str, Table], window: tuple[int, int],
     order: list[tuple[int, int, int]] = [
         (int(begin[w]), 0, w) for w in range(len(begin)) if called[w] >= 0 and within[called[w]]
     ]
-    order += [(int(wait["end"]), 1, n) for n, wait in enumerate(waits)]
+    order += [(wait.end, 1, n) for n, wait in enumerate(waits)]
     nodes = {w: calls.events + w for _, kind, w in order if kind == 0}
     last: dict[int, int] = {}
     synced: dict[int, int] = {}
@@ -175,8 +227,7 @@ def _devices(graph: Graph, tables: Mapping[str, Table], window: tuple[int, int],
         name, stream, launch = work.names[int(work.name[w])], int(work.stream[w]), int(called[w])
         kind = "gpu_communication_bound" if "nccl" in name.lower() else "gpu_compute_bound"
         graph.add(2 * node, 2 * node + 1, int(end[w] - begin[w]), kind, name)
-        other = synced.get(w, -1)
-        earlier = last.get(stream, -1)
+        earlier, other = last.get(stream, -1), synced.get(w, -1)
         other = other if other in nodes else -1
         if other >= 0:
             graph.add(2 * nodes[other] + 1, 2 * node, 0)
@@ -187,36 +238,32 @@ def _devices(graph: Graph, tables: Mapping[str, Table], window: tuple[int, int],
             if event >= 0:
                 graph.add(2 * event, 2 * node, int(begin[w]) - at, "gpu_kernel_launch_overhead", name)
         elif earlier >= 0 and (other < 0 or end[other] < end[earlier]):
-            gap = int(begin[w] - end[earlier])
-            before_ = work.names[int(work.name[earlier])]
-            graph.add(2 * nodes[earlier] + 1, 2 * node, gap, "gpu_kernel_kernel_overhead", before_)
+            gap, owner = int(begin[w] - end[earlier]), work.names[int(work.name[earlier])]
+            graph.add(2 * nodes[earlier] + 1, 2 * node, gap, "gpu_kernel_kernel_overhead", owner)
         last[stream] = w
 
 
 def _wait(
-    graph: Graph, wait: Mapping[str, Any], neighbor: Any, nodes: Mapping[int, int], last: dict[int, int],
-    synced: dict[int, int], calls: _Calls,
+    graph: Graph, wait: _StreamWait, neighbor: Callable[..., int], nodes: Mapping[int, int],
+    last: dict[int, int], synced: dict[int, int], calls: _Calls,
 ) -> None:  # fmt: skip
-    """Put in one wait: of a stream for work of another, or of the host for work, streams or all."""
-    name, record = wait["name"], wait.get("wait_on_cuda_event_record_corr_id")
-    if name == "Stream Wait Event":
-        if record is not None:
-            source = neighbor(record, wait.get("wait_on_stream", -1), before=True)
-            target = neighbor(wait.get("correlation", 0), wait["stream"], before=False)
+    """Add one wait: of a stream for work of another, or of the host for work, streams or all."""
+    if wait.name == "Stream Wait Event":
+        if wait.record is not None:
+            source = neighbor(wait.record, wait.awaited_stream, before=True)
+            target = neighbor(wait.correlation, wait.stream, before=False)
             if source >= 0 and target >= 0:
                 synced[target] = source
         return
-    caller = next((e for b, until, e in calls.waits if b <= wait["begin"] and wait["end"] <= until), -1)
+    caller = next((e for b, until, e in calls.waits if b <= wait.begin and wait.end <= until), -1)
     if caller < 0:
         return
-    if name == "Event Sync":
-        sources = (
-            [neighbor(record, wait.get("wait_on_stream", -1), before=True)] if record is not None else []
-        )
-    elif name == "Context Sync":
+    sources = [last.get(wait.stream, -1)]
+    if wait.name == "Event Sync":
+        known = wait.record is not None
+        sources = [neighbor(wait.record, wait.awaited_stream, before=True)] if known else []
+    elif wait.name == "Context Sync":
         sources = list(last.values())
-    else:
-        sources = [last.get(wait["stream"], -1)]
     for source in sources:
         if source in nodes:
             graph.add(2 * nodes[source] + 1, 2 * caller + 1, 0)
@@ -238,28 +285,19 @@ def _queued(work: Work, begin: Any, asked: Any, called: Any, launches: Table) ->
     return ahead, left
 
 
-def _waits(operators: Table) -> list[dict[str, Any]]:
-    """Return the waits that the trace lays over streams, with what their details say."""
+def _waits(operators: Table) -> list[_StreamWait]:
+    """Return the waits that the trace lays over streams, with the numbers of their details."""
     rows = operators.where(operators["kind"] == "device_wait")
     begin, end = hta_rounded(rows["time"], rows["time"] + rows["duration"])
     found = []
-    for name, detail, b, e in zip(
-        rows["name"].tolist(), rows["detail"].tolist(), begin.tolist(), end.tolist(), strict=True
-    ):
+    columns = (rows["name"].tolist(), rows["detail"].tolist(), begin.tolist(), end.tolist())
+    for name, detail, began, ended in zip(*columns, strict=True):
         try:
-            told = json.loads(detail or "{}")
+            read = json.loads(detail or "{}")
         except ValueError:
-            told = {}
-        numbers = {key: value for key, value in told.items() if isinstance(value, int)}
-        found.append({"stream": -1, **numbers, "name": name, "begin": b, "end": e})
+            read = {}
+        known = {key: value for key, value in read.items() if isinstance(value, int)}
+        record, awaited = known.get("wait_on_cuda_event_record_corr_id"), known.get("wait_on_stream", -1)
+        where = known.get("stream", -1), known.get("correlation", 0)
+        found.append(_StreamWait(name, began, ended, *where, record, awaited))
     return found
-
-
-def _table(path: list[Edge]) -> Table:
-    return Table(
-        {
-            "duration": np.array([edge.weight for edge in path], np.int64),
-            "part": np.array([edge.part for edge in path], object),
-            "name": np.array([edge.name for edge in path], object),
-        }
-    )

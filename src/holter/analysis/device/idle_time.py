@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.analysis.device.time_breakdown import split
-from holter.analysis.device.work import device_work, hta_rounded, launch_of
+from holter.analysis.device.work import check_definition, device_work, hta_rounded, launch_of
 from holter.analysis.intervals import Intervals, gaps, union
 from holter.schema.table import Table
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from holter.analysis.device.work import Ints, Work
+    from holter.analysis.device.work import Ints
 
 KERNEL_DELAY_NS = 30_000
 """Shorter gaps between work that was asked for in time are the cost of starting a kernel."""
@@ -48,67 +48,49 @@ class IdleTime:
         return self.host_wait_ns + self.kernel_wait_ns + self.other_ns + self.unknown_ns
 
 
-def idle_time(
-    tables: Mapping[str, Table], definition: str = "all", *, kernel_delay_ns: int = KERNEL_DELAY_NS
-) -> list[IdleTime]:
+def idle_time(tables: Mapping[str, Table], definition: str = "all") -> list[IdleTime]:
     """Attribute idle time to its reasons.
 
     Args:
         tables: `kernels`, `memory_operations`, `launches`.
         definition: `all`: gaps in which no stream of a device ran anything, one row a device. `hta`: gaps
             within each stream, one row a stream, as HTA's `get_idle_time_breakdown`: each event is compared
-            with the one that began before it, gaps that overlap count as less than nothing, and what has no
-            launch in the trace is not told apart.
-        kernel_delay_ns: Gaps below this are a kernel's start.
+            with the one that began before it, gaps that overlap count as negative, and work without a
+            launch in the trace counts as others do.
 
     Raises:
         ValueError: Another definition.
     """
-    if definition not in ("all", "hta"):
-        raise ValueError(f"idle time has no definition {definition!r}; valid: all, hta")
+    check_definition(definition, ("all", "hta"))
     launches = tables.get("launches") or Table.empty("launches")
     work = device_work(tables, definition).without_waits()
     asked = launches["time"].astype(np.int64)
     if definition == "hta":
         asked, _ = hta_rounded(asked, asked)
     called = launch_of(work, launches)
-    number = np.arange(len(called))  # rides along to find the launch of what is left after splitting
+    work = work._replace(name=np.arange(len(called)))  # finds the launch of each work after splitting
     found = []
-    for (rank, device), part in split(work._replace(name=number)):
+    for (rank, device), part in split(work):
         if definition == "all":
             waits = gaps(part.begin, part.end)
-            found.append(
-                _told(rank, device, -1, waits.begin, waits.end, part.name[waits.next], called, asked)
-            )
+            launch = called[part.name[waits.next]]
+            found.append(_idle(rank, device, -1, waits.begin, waits.end, launch, asked))
             continue
         for stream in np.unique(part.stream).tolist():
             one = part.where(part.stream == stream)
-            begin, end = one.end[:-1], one.begin[1:]
-            found.append(
-                _told(rank, device, stream, begin, end, one.name[1:], called, asked, kernel_delay_ns)
-            )
+            launch = called[one.name[1:]]
+            found.append(_idle(rank, device, stream, one.end[:-1], one.begin[1:], launch, asked))
     return found
 
 
-def _told(
-    rank: int,
-    device: int,
-    stream: int,
-    begin: Ints,
-    end: Ints,
-    next_: Ints,
-    called: Ints,
-    asked: Ints,
-    delay: int = KERNEL_DELAY_NS,
-) -> IdleTime:
-    launch = called[next_]
+def _idle(rank: int, device: int, stream: int, begin: Ints, end: Ints, launch: Ints, asked: Ints) -> IdleTime:
     known = launch >= 0
     host = np.zeros(len(begin), dtype=bool)
     host[known] = asked[launch[known]] > begin[known]
     gap = end - begin
     if stream >= 0:  # as HTA: without a launch it is not the host's
         known = np.ones(len(begin), dtype=bool)
-    short = known & ~host & (gap < delay)
+    short = known & ~host & (gap < KERNEL_DELAY_NS)
 
     def total(mask: NDArray[np.bool_]) -> int:
         return int(gap[mask].sum())
@@ -123,21 +105,3 @@ def _told(
         unknown_ns=total(~known),
         host_waits=union(begin[host], end[host]),
     )
-
-
-def longest_gaps(work: Work, most: int = 10) -> Table:
-    """Return the longest gaps of each device, the longest first: rank, device, time, duration, next.
-
-    `next` is the name of what ended the gap.
-    """
-    columns: dict[str, list[NDArray[np.generic]]] = {}
-    for (rank, device), part in split(work):
-        found = gaps(part.begin, part.end)
-        length = found.end - found.begin
-        top = np.argsort(-length, kind="stable")[:most]
-        names = np.array([part.names[i] for i in part.name[found.next[top]]], dtype=object)
-        rows = {"rank": np.full(len(top), rank), "device": np.full(len(top), device)}
-        rows |= {"time": found.begin[top], "duration": length[top], "next": names}
-        for name, column in rows.items():
-            columns.setdefault(name, []).append(column)
-    return Table({name: np.concatenate(parts) for name, parts in columns.items()})

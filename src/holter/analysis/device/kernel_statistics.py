@@ -9,14 +9,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.device.kernel_names import product
-from holter.analysis.device.work import KINDS, NameCodes, device_work
-from holter.schema.table import Table
+from holter.analysis.device.work import KINDS, device_work
+from holter.analysis.grouping import groups
+from holter.schema.table import NameCodes, Table, objects
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from numpy.typing import NDArray
 
+    from holter.analysis.device.work import Ints
+
+_MEMORY = {
+    "kind": object, "memory": object, "operations": np.int64, "total_ns": np.int64, "bytes": np.int64,
+    "share_pct": float, "gb_per_s": float,
+}  # fmt: skip
 OTHERS = "others"
 """Name of the row that joins all remaining kernels."""
 
@@ -32,32 +39,26 @@ _PRECISION = (
     ("int32", re.compile(r"[<, ]int[,>) ]|int32|(?<![a-z])i32", re.IGNORECASE)),
     ("bool", re.compile(r"\bbool\b")),
 )
-"""Types in a kernel's name, the ones that data are stored in before those that sums are kept in."""
+"""Types in a kernel's name; types of stored data come before types of sums."""
 
 
 def kernel_table(
-    tables: Mapping[str, Table],
-    *,
-    by: str = "time",
-    most: int | None = None,
-    definition: str = "all",
-    per_rank: bool = False,
+    tables: Mapping[str, Table], *, by: str = "time", most: int | None = None, definition: str = "all"
 ) -> Table:
     """Add up the kernels of each name.
 
     Args:
         tables: As for `device_work`.
-        by: `time` or `launches`: what is sorted by, the largest first.
+        by: `time` or `launches`: the number that rows are sorted by, the largest first.
         most: Rows to keep; the rest become one row `others`, the last one. All by default.
         definition: As for `device_work`. `hta` counts copies and fills among kernels, and gives the numbers
             of HTA's kernel table where that has ten names at most: from the eleventh on HTA gives the sum of
             each for its mean, largest and smallest, and a deviation of 0.
-        per_rank: Keep ranks apart; `most` then counts for each.
 
     Returns:
-        rank (-1 for all), name, kind (compute, communication, memory, other), launches, total_ns, mean_ns,
+        rank (-1: all), name, kind (compute, communication, memory, other), launches, total_ns, mean_ns,
         min_ns, max_ns, deviation_ns (of a sample; 0 for a single launch), share_pct (of all kernels' summed
-        time, of that rank).
+        time).
 
     Raises:
         ValueError: `by`, `most` or `definition` has an unknown value.
@@ -70,65 +71,40 @@ def kernel_table(
     if definition != "hta":
         kernels = (tables.get("kernels") or Table.empty("kernels")).rows
         work = work.where(slice(kernels))  # copies and fills come after them
-    parts = []
-    ranks = np.unique(work.rank).tolist() if per_rank else [-1]
-    for rank in ranks:
-        mine = work.where(work.rank == rank) if per_rank else work
-        parts.append(_statistics(mine.name, mine.duration, mine.kind, work.names, rank, by, most))
-    return Table.concat(parts) if parts else _statistics(*(np.empty(0, np.int64),) * 3, (), -1, by, most)
+    ns = work.duration
+    key = np.bincount(work.name, None if by == "launches" else ns, len(work.names))
+    launched = np.unique(work.name)
+    order = launched[np.argsort(-key[launched], kind="stable")]
+    kept = order[:most]
+    kinds = np.zeros(len(work.names), dtype=np.int64)
+    kinds[work.name] = work.kind
+    names, words = [work.names[i] for i in kept], [KINDS[i] for i in kinds[kept]]
+    if len(kept) < len(order):
+        names, words = [*names, OTHERS], [*words, "other"]
+    place = np.full(len(work.names), len(kept))
+    place[kept] = np.arange(len(kept))
+    launches, statistics = duration_statistics(place[work.name], ns, len(names))
+    share = 100.0 * statistics["total_ns"] / max(float(ns.sum()), 1.0)
+    head = {"rank": np.full(len(names), -1), "name": objects(names), "kind": objects(words)}
+    return Table({**head, "launches": launches, **statistics, "share_pct": share})
 
 
-def _statistics(
-    code: NDArray[Any], ns: NDArray[Any], kind: NDArray[Any], names: tuple[str, ...], rank: int, by: str,
-    most: int | None,
-) -> Table:  # fmt: skip
-    number = np.bincount(code, minlength=len(names))
-    total = np.bincount(code, weights=ns, minlength=len(names))
-    smallest = np.full(len(names), np.iinfo(np.int64).max)
-    largest = np.full(len(names), np.iinfo(np.int64).min)
-    kinds = np.zeros(len(names), dtype=np.int64)
-    np.minimum.at(smallest, code, ns)
-    np.maximum.at(largest, code, ns)
-    kinds[code] = kind
+def duration_statistics(code: Ints, ns: Ints, count: int) -> tuple[Ints, dict[str, NDArray[Any]]]:
+    """Return number, and total, mean, least, largest and deviation of the durations of each code."""
+    number = np.bincount(code, minlength=count)
+    total = np.bincount(code, ns, count)
     mean = total / np.maximum(number, 1)
-    square = np.bincount(code, weights=(ns - mean[code]) ** 2, minlength=len(names))
-    deviation = np.sqrt(square / np.maximum(number - 1, 1))
-    some = np.flatnonzero(number)
-    key = total if by == "time" else number
-    order = some[np.argsort(-key[some], kind="stable")]
-    kept = order if most is None else order[:most]
-    rest = order[len(kept) :]
-    words = np.array(names, dtype=object)[kept] if names else np.empty(0, dtype=object)
-    whole = max(float(total.sum()), 1.0)
-    columns: dict[str, Any] = {
-        "name": words,
-        "kind": np.array(KINDS, dtype=object)[kinds[kept]],
-        "launches": number[kept],
-        "total_ns": total[kept].astype(np.int64),
-        "mean_ns": mean[kept],
-        "min_ns": smallest[kept],
-        "max_ns": largest[kept],
-        "deviation_ns": deviation[kept],
-        "share_pct": 100.0 * total[kept] / whole,
+    least, largest = np.full(count, np.iinfo(np.int64).max), np.full(count, np.iinfo(np.int64).min)
+    np.minimum.at(least, code, ns)
+    np.maximum.at(largest, code, ns)
+    square = np.bincount(code, (ns - mean[code]) ** 2, count)
+    return number, {
+        "total_ns": total.astype(np.int64),
+        "mean_ns": mean,
+        "min_ns": least,
+        "max_ns": largest,
+        "deviation_ns": np.sqrt(square / np.maximum(number - 1, 1)),
     }
-    if len(rest):
-        mask = np.isin(code, rest)
-        left = ns[mask]
-        row = {
-            "name": OTHERS,
-            "kind": "other",
-            "launches": len(left),
-            "total_ns": int(left.sum()),
-            "mean_ns": float(left.mean()),
-            "min_ns": int(left.min()),
-            "max_ns": int(left.max()),
-            "deviation_ns": float(left.std(ddof=1)) if len(left) > 1 else 0.0,
-            "share_pct": 100.0 * float(left.sum()) / whole,
-        }
-        columns = {
-            name: np.append(column, np.array([row[name]], column.dtype)) for name, column in columns.items()
-        }
-    return Table({"rank": np.full(len(columns["name"]), rank), **columns})
 
 
 @lru_cache(maxsize=65536)
@@ -181,23 +157,12 @@ def memory_table(tables: Mapping[str, Table]) -> Table:
         time; NaN where the trace does not tell bytes), the longest first.
     """
     copies = tables.get("memory_operations") or Table.empty("memory_operations")
-    names = NameCodes()
-    pairs = zip(copies["kind"].tolist(), copies["memory"].tolist(), strict=True)
-    code = names.codes([f"{kind}\n{memory}" for kind, memory in pairs])
-    number = np.bincount(code, minlength=len(names))
-    total = np.bincount(code, weights=copies["duration"], minlength=len(names))
-    moved = np.bincount(code, weights=copies["bytes"], minlength=len(names))
-    words = [name.split("\n") for name in names]
-    order = np.argsort(-total, kind="stable")
-    speed = np.divide(moved, total, out=np.full(len(total), np.nan), where=(total > 0) & (moved > 0))
-    return Table(
-        {
-            "kind": np.array([kind for kind, _ in words], dtype=object)[order],
-            "memory": np.array([memory for _, memory in words], dtype=object)[order],
-            "operations": number[order],
-            "total_ns": total[order].astype(np.int64),
-            "bytes": moved[order].astype(np.int64),
-            "share_pct": 100.0 * total[order] / max(float(total.sum()), 1.0),
-            "gb_per_s": speed[order],
-        }
-    )
+    found = groups(copies["kind"], copies["memory"])
+    rows = []
+    for (kind, memory), at in found.items():
+        total, moved = int(copies["duration"][at].sum()), int(copies["bytes"][at].sum())
+        speed = moved / total if total and moved else float("nan")
+        rows.append((kind, memory, len(at), total, moved, speed))
+    rows.sort(key=lambda row: -row[3])
+    whole = max(sum(row[3] for row in rows), 1)
+    return Table.of_tuples(_MEMORY, [(*row[:5], 100.0 * row[3] / whole, row[5]) for row in rows])

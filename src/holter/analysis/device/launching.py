@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.device.time_breakdown import split
-from holter.analysis.device.work import COMMUNICATION, device_work, hta_rounded, launch_of
+from holter.analysis.device.work import COMMUNICATION, check_definition, device_work, hta_rounded, launch_of
+from holter.analysis.grouping import groups
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -45,8 +46,7 @@ def launch_delays(
     Raises:
         ValueError: No such definition.
     """
-    if definition not in ("all", "hta"):
-        raise ValueError(f"launches have no definition {definition!r}; valid: all, hta")
+    check_definition(definition, ("all", "hta"))
     launches = tables.get("launches") or Table.empty("launches")
     work = device_work(tables, definition).without_waits()
     called = launch_of(work, launches)
@@ -109,11 +109,10 @@ def queue_lengths(tables: Mapping[str, Table], definition: str = "all") -> list[
         calls = [name for name in set(tables["launches"]["name"].tolist()) if "GraphLaunch" not in name]
     pairs = launch_delays(tables, definition, calls=calls)
     found = []
-    keys = {*zip(*(pairs[name].tolist() for name in ("rank", "device", "stream")), strict=True)}
-    for rank, device, stream in sorted(keys):
-        mine = (pairs["rank"] == rank) & (pairs["device"] == device) & (pairs["stream"] == stream)
+    streams = groups(*(pairs[name] for name in ("rank", "device", "stream")))
+    for (rank, device, stream), mine in sorted(streams.items()):
         time = np.concatenate([pairs["time"][mine], pairs["begin"][mine]])
-        change = np.concatenate([np.ones(mine.sum(), np.int64), -np.ones(mine.sum(), np.int64)])
+        change = np.repeat([1, -1], len(mine))
         order = np.argsort(time, kind="stable")  # a launch before the run it starts
         found.append(
             Queue(rank=rank, device=device, stream=stream, time=time[order], length=np.cumsum(change[order]))
@@ -141,7 +140,7 @@ class HostBound:
         return int((self.end - self.begin).sum())
 
 
-def host_bound(tables: Mapping[str, Table], *, least: int = STARVED_LEAST) -> list[HostBound]:
+def host_bound(tables: Mapping[str, Table]) -> list[HostBound]:
     """Find the stretches in which the host sets the pace, device by device; communication is left out.
 
     A collective may begin late because another rank does: it tells nothing of this host.
@@ -160,7 +159,7 @@ def host_bound(tables: Mapping[str, Table], *, least: int = STARVED_LEAST) -> li
         starved, begin, end = starved[mine], part.begin[mine], part.end[mine]
         edges = np.flatnonzero(np.diff(np.concatenate([[False], starved, [False]]).astype(np.int8)))
         first, last = edges[::2], edges[1::2] - 1
-        long = last - first + 1 >= least
+        long = last - first + 1 >= STARVED_LEAST
         called_ns, ran = length[part.name[mine]], end - begin
         short = (called[part.name[mine]] >= 0) & (ran < called_ns)
         total = max(len(starved), 1)

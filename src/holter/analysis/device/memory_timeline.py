@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.analysis.device.work import NameCodes
+from holter.analysis.grouping import groups
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -32,11 +32,6 @@ class MemoryTimeline:
         return float(self.value.max())
 
     @property
-    def peak_time(self) -> int:
-        """When it was first reached, ns."""
-        return int(self.time[int(np.argmax(self.value))])
-
-    @property
     def growth(self) -> float:
         """The last value less the first."""
         return float(self.value[-1] - self.value[0])
@@ -56,29 +51,17 @@ class MemoryTimeline:
         return self.time[first], np.maximum.reduceat(self.value, first)
 
 
-def memory_timelines(tables: Mapping[str, Table], word: str = "memory") -> list[MemoryTimeline]:
-    """Return the counters whose name holds a word, those of the lowest rank first.
+def memory_timelines(tables: Mapping[str, Table]) -> list[MemoryTimeline]:
+    """Return the counters of memory, those of the lowest rank first: importers put `memory` into their names.
 
     Args:
         tables: `counters`.
-        word: What the name holds, in whatever case; the importers call memory so.
     """
     counters = tables.get("counters") or Table.empty("counters")
-    names = NameCodes()
-    code = names.codes(counters["name"])
-    wanted = [i for i, name in enumerate(names) if word.lower() in name.lower()]
     found = []
-    for rank in np.unique(counters["rank"]).tolist():
-        for i in wanted:
-            rows = np.flatnonzero((counters["rank"] == rank) & (code == i))
-            if len(rows):
-                rows = rows[np.argsort(counters["time"][rows], kind="stable")]
-                found.append(
-                    MemoryTimeline(
-                        rank=int(rank),
-                        name=list(names)[i],
-                        time=counters["time"][rows].astype(np.int64),
-                        value=counters["value"][rows].astype(np.float64),
-                    )
-                )
-    return found
+    for (rank, name), rows in groups(counters["rank"], counters["name"]).items():
+        if "memory" in name.lower():
+            mine = counters.where(rows).sorted("time")
+            time, value = mine["time"].astype(np.int64), mine["value"].astype(np.float64)
+            found.append(MemoryTimeline(rank=rank, name=name, time=time, value=value))
+    return sorted(found, key=lambda one: one.rank)

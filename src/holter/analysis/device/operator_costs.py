@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     Work = Callable[[Any, Any], tuple[int, list[Shape]]]
 
 _ELEMENT = {"double": 8, "long": 8, "float": 4, "int": 4, "half": 2, "bfloat16": 2, "short": 2, "bool": 1}
-_TOLD = (("shapes", "Input Dims"), ("types", "Input type"), ("concrete", "Concrete Inputs"))
-"""What details tell of inputs: as windows of recorded jobs call it, and as torch.profiler does."""
+_INPUTS = (("shapes", "Input Dims"), ("types", "Input type"), ("concrete", "Concrete Inputs"))
+"""Keys of an operator's inputs: in windows of recorded jobs, and in traces of torch.profiler."""
 _PRECISION = {"double": "fp64", "float": "fp32", "half": "fp16", "bfloat16": "bf16"}
 _MOST = 1 << 56
 """Operations and elements of one call, at most."""
@@ -36,7 +36,7 @@ def operator_cost(name: str, detail: str, definition: str = "all") -> Cost | Non
     """Return the cost of an operator call by its shapes; None for unknown operators.
 
     Known are matrix products (2·M·N·K), convolutions (2·N·C_out·H·W·C_in/groups·K_h·K_w, backward as much for
-    each gradient that was asked for, both where that is not told) and attention (2·B·H·N_q·N_kv·(D + D_v),
+    each requested gradient, both where the requests are unknown) and attention (2·B·H·N_q·N_kv·(D + D_v),
     backward 2·B·H·N_q·N_kv·(3·D + 2·D_v) with the scores computed again; half of it when causal).
     `tracelens` counts the sum with the bias of `addmm` too, as TraceLens does.
 
@@ -49,8 +49,8 @@ def operator_cost(name: str, detail: str, definition: str = "all") -> Cost | Non
     if work is None or not detail or len(detail) > _MOST_DETAIL:
         return None
     try:
-        told = json.loads(detail)
-        dims, types, concrete = (told.get(ours) or told.get(theirs) or [] for ours, theirs in _TOLD)
+        found = json.loads(detail)
+        dims, types, concrete = (found.get(ours) or found.get(theirs) or [] for ours, theirs in _INPUTS)
         flops, shapes = work([*map(_shape, dims)], concrete)
         if definition == "tracelens" and name == "aten::addmm":
             flops += prod(shapes[-1])
@@ -65,10 +65,10 @@ def operator_cost(name: str, detail: str, definition: str = "all") -> Cost | Non
     return Cost(flops, size * elements, _PRECISION.get(word, ""))
 
 
-def _shape(told: Any) -> Shape:
+def _shape(sizes: Any) -> Shape:
     """Return a shape; an empty one for other arguments, as lists of tensors or texts."""
-    fits = isinstance(told, list) and all(type(n) is int and 0 <= n < _MOST for n in told)
-    return told if fits else []
+    fits = isinstance(sizes, list) and all(type(n) is int and 0 <= n < _MOST for n in sizes)
+    return sizes if fits else []
 
 
 def _mm(dims: Any, _: Any) -> tuple[int, list[Shape]]:
@@ -76,23 +76,15 @@ def _mm(dims: Any, _: Any) -> tuple[int, list[Shape]]:
     return 2 * m * n * k, [dims[0], dims[1], [m, n]]
 
 
-def _addmm(dims: Any, _: Any) -> tuple[int, list[Shape]]:
-    return _mm(dims[1:], _)
-
-
 def _bmm(dims: Any, _: Any) -> tuple[int, list[Shape]]:
     (b, m, k), (_, _, n) = dims[0], dims[1]
     return 2 * b * m * n * k, [dims[0], dims[1], [b, m, n]]
 
 
-def _baddbmm(dims: Any, _: Any) -> tuple[int, list[Shape]]:
-    return _bmm(dims[1:], _)
-
-
 def _convolution(dims: Any, concrete: Any) -> tuple[int, list[Shape]]:
     image, kernel = dims[0], dims[1]
     stride, padding, dilation = (_numbers(concrete[i], len(kernel) - 2) for i in (3, 4, 5))
-    if _flags(concrete[6])[0]:  # transposed: each input element meets each tap once
+    if _flags(concrete[6])[0]:  # transposed: each input element is multiplied by each tap once
         return 2 * prod(image) * prod(kernel[1:]), [image, kernel]
     out = [
         (size + 2 * p - d * (k - 1) - 1) // s + 1
@@ -105,7 +97,7 @@ def _convolution(dims: Any, concrete: Any) -> tuple[int, list[Shape]]:
 def _convolution_backward(dims: Any, concrete: Any) -> tuple[int, list[Shape]]:
     grad, image, kernel = dims[0], dims[1], dims[2]
     transposed = any(_flags(*concrete[7:8]))
-    # Gradients of input and of weight, each as dear as the way forward; a first layer needs one alone.
+    # Gradients of input and of weight, each as expensive as the forward pass; a first layer needs one.
     of_input, of_weight, *_ = *_flags(*concrete[10:11]), True, True
     forward = 2 * prod(image if transposed else grad) * prod(kernel[1:])
     return forward * (of_input + of_weight), [grad, *[image, kernel] * (of_input + of_weight)]
@@ -136,9 +128,9 @@ def _flags(text: Any = "") -> list[bool]:
 
 _WORK: dict[str, Work] = {
     "aten::mm": _mm,
-    "aten::addmm": _addmm,
+    "aten::addmm": lambda dims, concrete: _mm(dims[1:], concrete),
     "aten::bmm": _bmm,
-    "aten::baddbmm": _baddbmm,
+    "aten::baddbmm": lambda dims, concrete: _bmm(dims[1:], concrete),
     "aten::convolution": _convolution,
     "aten::convolution_backward": _convolution_backward,
     "aten::_scaled_dot_product_flash_attention": _attention(4),

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from holter.analysis.device.flops import peak
+from holter.analysis.device.flops import bandwidth, peak
 from holter.analysis.device.operator_costs import KNOWN, operator_cost
 from holter.analysis.host.operator_tree import device_time, host
 from holter.analysis.verdict.device_facts import judged
@@ -19,41 +18,17 @@ if TYPE_CHECKING:
     from holter.analysis.device.operator_costs import Cost
     from holter.analysis.host.operator_tree import Host
 
-BANDWIDTHS: dict[str, float] = {
-    "B300": 8.0,
-    "B200": 8.0,
-    "GB200": 8.0,
-    "H200": 4.8,
-    "H100 NVL": 3.9,
-    "H100 PCIE": 2.0,
-    "H100": 3.35,
-    "A100 SXM4 80GB": 2.04,
-    "A100 80GB PCIE": 1.94,
-    "A100": 1.56,
-    "V100": 0.9,
-    "MI325X": 6.0,
-    "MI300X": 5.3,
-}
-"""Terabytes a second between a device and its memory, by the makers; the first name that fits counts."""
-
-
-def _summed(cost: Cost, calls: int) -> tuple[int, int]:
-    return min(cost.flops * calls, 2**62), min(cost.bytes * calls, 2**62)
-
-
-def bandwidth(device: str) -> float | None:
-    """Return the bytes a second of a device's memory; None for one that is not known."""
-    text = " ".join(re.sub(r"[-_]", " ", device).upper().split())
-    for name, terabytes in BANDWIDTHS.items():
-        if re.search(rf"(?<![A-Z0-9]){name}(?![0-9])", text):
-            return terabytes * 1e12
-    return None
+_COLUMNS = {
+    "name": object, "calls": np.int64, "flops": np.int64, "bytes": np.int64, "device_ns": np.int64,
+    "host_ns": np.int64, "side": object, "tflops": float, "intensity": float, "peak_pct": float,
+    "bound": object,
+}  # fmt: skip
 
 
 def roofline(
     tables: Mapping[str, Table], device: str = "", definition: str = "all", *, on_host: bool = False
 ) -> Table:
-    """Set each known operator beside the time it took.
+    """Relate the cost of each known operator to the time that it took.
 
     Args:
         tables: `operators` with their details (record_shapes=True), `launches`, `kernels`,
@@ -90,14 +65,9 @@ def roofline(
             bound = "compute" if intensity >= top / speed else "memory"
         share = 100.0 * tflops * 1e12 / top if top else float("nan")
         side = "host" if on_host else "device"
-        found.append((name, calls, *_summed(cost, calls), *times, side, tflops, intensity, share, bound))
-    titles = (
-        "name", "calls", "flops", "bytes", "device_ns", "host_ns", "side", "tflops", "intensity", "peak_pct",
-        "bound",
-    )  # fmt: skip
-    kinds: list[Any] = [object, *[np.int64] * 5, object, *[float] * 3, object]
-    columns = zip(*found, strict=True) if found else [()] * len(titles)
-    table = Table({t: np.array(c, dtype=k) for t, c, k in zip(titles, columns, kinds, strict=True)})
+        sums = min(cost.flops * calls, 2**62), min(cost.bytes * calls, 2**62)
+        found.append((name, calls, *sums, *times, side, tflops, intensity, share, bound))
+    table = Table.of_tuples(_COLUMNS, found)
     return table.where(np.argsort(-table["host_ns" if on_host else "device_ns"], kind="stable"))
 
 

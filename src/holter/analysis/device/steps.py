@@ -6,18 +6,21 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from holter.analysis.device.kernel_statistics import duration_statistics
 from holter.analysis.device.work import (
     COMMUNICATION,
     COMPUTE,
     MEMORY,
+    check_definition,
     device_work,
     hta_rounded,
     launch_of,
     matching,
 )
+from holter.analysis.grouping import groups
 from holter.analysis.host.operator_tree import DEVICE_SIDE
 from holter.analysis.intervals import Intervals, difference, measure, union
-from holter.schema.table import Table
+from holter.schema.table import Table, objects
 
 if TYPE_CHECKING:
     import re
@@ -78,17 +81,7 @@ def device_step_times(tables: Mapping[str, Table]) -> Table:
         rank, step, time and duration (of the host), device_time, device_duration, works.
     """
     spans = tables.get("spans") or Table.empty("spans")
-    steps = spans.where(spans["phase"] == "step").sorted("time")
-    begin = steps["time"].astype(np.int64)
-    found = device_ranges(tables, begin, begin + steps["duration"], steps["rank"])
-    return Table(
-        {
-            **{name: steps[name] for name in ("rank", "step", "time", "duration")},
-            "device_time": found["time"],
-            "device_duration": found["duration"],
-            "works": found["works"],
-        }
-    )
+    return _with_device_time(tables, spans.where(spans["phase"] == "step").sorted("time"), "step")
 
 
 def annotated(tables: Mapping[str, Table], pattern: re.Pattern[str]) -> Table:
@@ -99,13 +92,16 @@ def annotated(tables: Mapping[str, Table], pattern: re.Pattern[str]) -> Table:
     """
     operators = tables.get("operators") or Table.empty("operators")
     operators = operators.where(operators["kind"] == "annotation")
-    names = operators["name"].tolist()
-    chosen = operators.where(np.array([bool(pattern.search(name)) for name in names], dtype=bool))
-    begin = chosen["time"].astype(np.int64)
-    found = device_ranges(tables, begin, begin + chosen["duration"], chosen["rank"])
+    chosen = operators.where(matching(operators["name"], pattern.search))
+    return _with_device_time(tables, chosen, "name")
+
+
+def _with_device_time(tables: Mapping[str, Table], rows: Table, called: str) -> Table:
+    begin = rows["time"].astype(np.int64)
+    found = device_ranges(tables, begin, begin + rows["duration"], rows["rank"])
     return Table(
         {
-            **{name: chosen[name] for name in ("rank", "name", "time", "duration")},
+            **{name: rows[name] for name in ("rank", called, "time", "duration")},
             "device_time": found["time"],
             "device_duration": found["duration"],
             "works": found["works"],
@@ -113,56 +109,42 @@ def annotated(tables: Mapping[str, Table], pattern: re.Pattern[str]) -> Table:
     )
 
 
-def annotation_table(tables: Mapping[str, Table], *, side: str = "host", definition: str = "all") -> Table:
+def annotation_table(tables: Mapping[str, Table], *, definition: str = "all") -> Table:
     """Add up the ranges that people named, name by name.
 
     Args:
         tables: `operators`.
-        side: `host`, or `device` for the stretches that a trace lays over streams.
-        definition: `hta`, for the host: whole microseconds, and with two steps and more only what began
+        definition: `all`, or `hta`: whole microseconds, and with two steps and more only what began
             before the last one of its rank.
 
     Returns:
         rank, name, count, total_ns, mean_ns, min_ns, max_ns, the longest in all first.
 
     Raises:
-        ValueError: No such side or definition.
+        ValueError: No such definition.
     """
-    if (side, definition) not in (("host", "all"), ("host", "hta"), ("device", "all")):
-        raise ValueError(f"{side!r} by {definition!r} is not known; valid: host by all or hta, device by all")
+    check_definition(definition, ("all", "hta"))
     operators = tables.get("operators") or Table.empty("operators")
-    kind = "annotation" if side == "host" else "device_annotation"
-    rows = operators.where(operators["kind"] == kind)
+    rows = operators.where(operators["kind"] == "annotation")
     if definition == "hta":
         rows = _before_the_last_step(rows)
     begin = rows["time"].astype(np.int64)
     end = begin + rows["duration"]
     if definition == "hta":
         begin, end = hta_rounded(begin, end)
-    pairs = list(zip(rows["rank"].tolist(), rows["name"].tolist(), strict=True))
-    number = {pair: i for i, pair in enumerate(dict.fromkeys(pairs))}
-    code = np.array([number[pair] for pair in pairs], np.int64)
-    order = np.argsort(code, kind="stable")
-    ns = (end - begin)[order]
-    first = np.flatnonzero(np.diff(code[order], prepend=-1))
-    count = np.diff(np.append(first, len(ns)))
-    total = np.add.reduceat(ns, first) if len(ns) else ns
-    found = Table(
-        {
-            "rank": np.array([rank for rank, _ in number], np.int64),
-            "name": np.array([name for _, name in number], object),
-            "count": count,
-            "total_ns": total,
-            "mean_ns": total / np.maximum(count, 1),
-            "min_ns": np.minimum.reduceat(ns, first) if len(ns) else ns,
-            "max_ns": np.maximum.reduceat(ns, first) if len(ns) else ns,
-        }
-    )
-    return found.where(np.argsort(-total, kind="stable"))
+    found = groups(rows["rank"], rows["name"])
+    code = np.empty(rows.rows, np.int64)
+    for number, at in enumerate(found.values()):
+        code[at] = number
+    count, statistics = duration_statistics(code, end - begin, len(found))
+    del statistics["deviation_ns"]
+    head = {"rank": np.array([rank for rank, _ in found], np.int64), "name": objects([n for _, n in found])}
+    order = np.argsort(-statistics["total_ns"], kind="stable")
+    return Table({**head, "count": count, **statistics}).where(order)
 
 
 def _before_the_last_step(rows: Table) -> Table:
-    steps = rows.where(np.array([name.startswith("ProfilerStep") for name in rows["name"].tolist()], bool))
+    steps = rows.where(matching(rows["name"], lambda name: name.startswith("ProfilerStep")))
     keep = np.ones(rows.rows, bool)
     for rank in np.unique(steps["rank"]).tolist():
         begins = steps["time"][steps["rank"] == rank]

@@ -60,11 +60,6 @@ class TimeBreakdown:
         return self.communication_ns - self.communication_exposed_ns
 
     @property
-    def active_pct(self) -> float:
-        """Share of the span in which anything ran."""
-        return self.share(self.busy_ns)
-
-    @property
     def overlap_pct(self) -> float | None:
         """Share of communication that compute hid, as HTA's `comp_comm_overlap_pctg`; None without any."""
         return 100.0 * self.overlap_ns / self.communication_ns if self.communication_ns > 0 else None
@@ -95,7 +90,7 @@ def time_breakdown(tables: Mapping[str, Table], definition: str = "all") -> list
 
 
 def split(work: Work, *, devices: bool = True) -> Iterator[tuple[tuple[int, int], Work]]:
-    """Yield the work of each rank, and device unless told otherwise (then -1), in their order."""
+    """Yield the work of each rank and device, in their order; without `devices` the device is -1."""
     if not len(work.begin):
         return
     device = work.device if devices else np.full(len(work.begin), -1)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.analysis.device.work import NameCodes
+from holter.analysis.device.work import check_definition
 from holter.analysis.host.operator_tree import DEVICE_SIDE
-from holter.schema.table import Table
+from holter.schema.table import NameCodes, Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -25,7 +25,6 @@ def trace_diff(
     *,
     side: str = "both",
     definition: str = "all",
-    per_step: bool = False,
 ) -> Table:
     """Compare two traces by the names of their events.
 
@@ -35,9 +34,8 @@ def trace_diff(
         side: `host` for operators, annotations and calls of the runtime, `device` for kernels and copies, or
             both.
         definition: `all`: everything, divided by the number of ranks of each trace. `hta`: the first step of
-            the lowest rank, as HTA's `TraceDiff.compare_traces` does unless told otherwise; `spans` tell the
-            steps.
-        per_step: Divide by the number of steps too, for traces of unlike length; needs `spans`.
+            the lowest rank, as HTA's `TraceDiff.compare_traces` does by default; `spans` have
+            the steps.
 
     Returns:
         name, side, change (one of `CHANGES`, by the number of calls), calls_before, calls_after, ns_before,
@@ -49,11 +47,10 @@ def trace_diff(
     """
     if side not in SIDES:
         raise ValueError(f"side {side!r} is not known; valid: {', '.join(SIDES)}")
-    if definition not in ("all", "hta"):
-        raise ValueError(f"a difference has no definition {definition!r}; valid: all, hta")
+    check_definition(definition, ("all", "hta"))
     names = NameCodes()
     both = [_first_step(tables) if definition == "hta" else tables for tables in (before, after)]
-    sums = [_sums(tables, names, side, per_step=per_step) for tables in both]
+    sums = [_sums(tables, names, side) for tables in both]
     size = len(names)
     (calls_a, ns_a), (calls_b, ns_b) = ([_long(column, size) for column in one] for one in sums)
     change = np.where(calls_b > calls_a, 2, np.where(calls_b < calls_a, 3, 4))
@@ -74,32 +71,22 @@ def trace_diff(
     )
 
 
-def _sums(
-    tables: Mapping[str, Table], names: NameCodes, side: str, *, per_step: bool
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    parts = []
-    if side != "host":
-        parts += [
-            ("device", tables.get("kernels"), "name"),
-            ("device", tables.get("memory_operations"), "kind"),
-        ]
-    if side != "device":
-        operators = tables.get("operators")
-        if operators is not None:
-            operators = operators.where(~np.isin(operators["kind"], (*DEVICE_SIDE, "python", "module")))
-        parts += [
-            ("host", table, "name") for table in (operators, tables.get("launches"), tables.get("syncs"))
-        ]
+def _sums(tables: Mapping[str, Table], names: NameCodes, side: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    operators = tables.get("operators") or Table.empty("operators")
+    operators = operators.where(~np.isin(operators["kind"], (*DEVICE_SIDE, "python", "module")))
+    device = [(tables.get("kernels"), "name"), (tables.get("memory_operations"), "kind")]
+    on_host = [(table, "name") for table in (operators, tables.get("launches"), tables.get("syncs"))]
+    parts = {"device": device, "host": on_host}
     code, ns = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     ranks: set[int] = set()
-    for word, rows, column in parts:
-        if rows is None:
-            continue
-        ranks |= set(np.unique(rows["rank"]).tolist())
-        code.append(names.codes([f"{word} {name}" for name in rows[column].tolist()]))
-        ns.append(rows["duration"].astype(np.int64))
+    for word in parts if side == "both" else [side]:
+        for rows, column in parts[word]:
+            if rows is not None:
+                ranks |= set(np.unique(rows["rank"]).tolist())
+                code.append(names.codes([f"{word} {name}" for name in rows[column].tolist()]))
+                ns.append(rows["duration"].astype(np.int64))
     codes, times = np.concatenate(code), np.concatenate(ns)
-    divisor = max(len(ranks), 1) * (_steps(tables) if per_step else 1)
+    divisor = max(len(ranks), 1)
     return np.bincount(codes) / divisor, np.bincount(codes, weights=times) / divisor
 
 
@@ -118,11 +105,6 @@ def _first_step(tables: Mapping[str, Table]) -> dict[str, Table]:
                 mask &= table["step"] == mine.min()
             kept[name] = table.where(mask)
     return kept
-
-
-def _steps(tables: Mapping[str, Table]) -> int:
-    spans = tables.get("spans") or Table.empty("spans")
-    return max(len(np.unique(spans["step"][spans["phase"] == "step"])), 1)
 
 
 def _long(column: NDArray[Any], size: int) -> NDArray[Any]:

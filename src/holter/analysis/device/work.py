@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from holter.schema.table import Table
+from holter.schema.table import NameCodes, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -21,7 +21,7 @@ DEFINITIONS = ("all", "hta", "tracelens")
 
 - `all`: every kernel, copy and fill counts; what communicates says the table.
 - `hta`: Holistic Trace Analysis. Whole microseconds where the trace has finer ones; with two `ProfilerStep`
-  and more, only what was launched before the last one began; kernels are told apart by its name patterns.
+  and more, only what was launched before the last one began; its name patterns tell kernels apart.
 - `tracelens`: TraceLens with `--include_unlinked_kernels`. Communication is recognized by name, and a fill
   counts as compute. Without that flag it drops kernels that it finds no arrow to, and with older traces,
   whose arrows have another name, it finds next to none.
@@ -49,23 +49,10 @@ _HTA_MEMORY = re.compile(r"(hip)?Mem(cpy|set)|dma")
 _TRACELENS_COMMUNICATION = re.compile(r"rccl|nccl|cross_device_reduce", re.IGNORECASE)
 
 
-class NameCodes(dict[str, int]):
-    """Numbers names in order of first appearance."""
-
-    def __missing__(self, name: str) -> int:
-        self[name] = number = len(self)
-        return number
-
-    def codes(self, names: Iterable[str]) -> Ints:
-        """Return the number of each name."""
-        listed = names.tolist() if isinstance(names, np.ndarray) else list(names)
-        return np.fromiter(map(self.__getitem__, listed), dtype=np.int64, count=len(listed))
-
-
 def matching(names: Iterable[str], test: Callable[[str], object]) -> NDArray[np.bool_]:
     """Return for each name whether it passes a test; each distinct name is tested once."""
     known = NameCodes()
-    codes = known.codes(names)
+    codes: Ints = known.codes(names)
     passed = np.fromiter((bool(test(name)) for name in known), dtype=bool, count=len(known))
     return passed[codes]
 
@@ -103,10 +90,10 @@ class Work(NamedTuple):
         return Work._make([*(column[mask] for column in self[:8]), self.names])
 
 
-def check_definition(definition: str) -> None:
-    """Raise `ValueError`, naming the valid ones, for a definition that there is not."""
-    if definition not in DEFINITIONS:
-        raise ValueError(f"definition {definition!r} is not known; valid: {', '.join(DEFINITIONS)}")
+def check_definition(definition: str, valid: Sequence[str] = DEFINITIONS) -> None:
+    """Raise `ValueError`, naming the valid ones, for an unknown definition."""
+    if definition not in valid:
+        raise ValueError(f"definition {definition!r} is not known; valid: {', '.join(valid)}")
 
 
 def device_work(tables: Mapping[str, Table], definition: str = "all") -> Work:
@@ -126,11 +113,10 @@ def device_work(tables: Mapping[str, Table], definition: str = "all") -> Work:
     known = len(names)
     copy_names = names.codes(COPIES.get(kind, f"Memcpy {kind}") for kind in copies["kind"].tolist())
     if definition == "all":
-        told = kernels["kind"] == "communication"
-        kinds = np.where(told, COMMUNICATION, COMPUTE)
+        kinds = np.where(kernels["kind"] == "communication", COMMUNICATION, COMPUTE)
     else:
-        tell = _hta_kind if definition == "hta" else _tracelens_kind
-        of_name = np.array([tell(name) for name in list(names)[:known]], dtype=np.int64)
+        kind_of = _hta_kind if definition == "hta" else _tracelens_kind
+        of_name = np.array([kind_of(name) for name in list(names)[:known]], dtype=np.int64)
         kinds = of_name[kernel_names] if known else kernel_names
     fills = COMPUTE if definition == "tracelens" else MEMORY
     copy_kinds = np.where(copies["kind"] == "memset", fills, MEMORY)

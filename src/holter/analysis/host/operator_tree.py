@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from holter.analysis.device.work import NameCodes, device_work, launch_of, matching
-from holter.schema.table import Table
+from holter.analysis.device.work import device_work, launch_of, matching
+from holter.schema.table import NameCodes, Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,7 +62,7 @@ def host(tables: Mapping[str, Table]) -> Host:
     """Put operators, annotations, Python functions, calls of the runtime, launches and syncs into one tree.
 
     An event that outlives the one it began in, as the annotation of a step that a function opens, is not
-    inside that one but beside it.
+    inside that one but follows it.
     """
     operators, launches, syncs = (tables.get(n) or Table.empty(n) for n in ("operators", "launches", "syncs"))
     rows = np.flatnonzero(~np.isin(operators["kind"], DEVICE_SIDE))

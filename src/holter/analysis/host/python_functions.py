@@ -97,20 +97,12 @@ def summed(rows: Table, *by: str) -> tuple[list[NDArray[Any]], NDArray[np.int64]
     Returns:
         The values of these columns, and calls, primitive calls, total and own time as one array, rows by 4.
     """
-    codes, values = [], []
-    for name in by:
-        found, code = np.unique(rows[name].astype(str), return_inverse=True)
-        values.append(found)
-        codes.append(code)
-    keys = (
-        np.ravel_multi_index(codes, [max(len(one), 1) for one in values]) if rows.rows else np.empty(0, int)
-    )
-    distinct, place = np.unique(keys, return_inverse=True)
-    counts = np.zeros((len(distinct), len(_COUNTS)), np.int64)
+    found = [np.unique(rows[name].astype(str), return_inverse=True) for name in by]
+    keys, place = np.unique(np.array([codes for _, codes in found]), axis=1, return_inverse=True)
+    counts = np.zeros((keys.shape[1], len(_COUNTS)), np.int64)
     for at, name in enumerate(_COUNTS):
-        np.add.at(counts[:, at], place, rows[name])
-    chosen = np.unravel_index(distinct, [max(len(one), 1) for one in values])
-    return [one[which] for one, which in zip(values, chosen, strict=True)], counts
+        np.add.at(counts[:, at], place.ravel(), rows[name])
+    return [values[codes] for (values, _), codes in zip(found, keys, strict=True)], counts
 
 
 def functions(rows: Table) -> list[Function]:

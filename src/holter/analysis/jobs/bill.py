@@ -37,7 +37,7 @@ def bill(
     loop_h: float | None,
     breakdown: Mapping[str, float] | None,
     rules: Iterable[Mapping[str, Any]],
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Work out a job's bill. A machine-hour costs `price`, so the job costs `hours x machines x price`.
 
     Args:
@@ -52,7 +52,7 @@ def bill(
     Returns:
         `price`, `machines`, `hours`, `cost`; `idle`: the share in which the accelerators did nothing, or,
         where nobody read them, in which steps waited; `findings`: what each costs in 24 hours of training,
-        the dearest first. Findings overlap, so their costs do not add up. Unknown is None.
+        the most expensive first. Findings overlap, so their costs do not add up. Unknown is None.
 
     Raises:
         ValueError: A number is negative or not finite.
@@ -74,7 +74,7 @@ def _idle(
     loop_h: float | None,
     breakdown: Mapping[str, float] | None,
     hour: float,
-) -> dict[str, Any] | None:
+) -> dict[str, str | float] | None:
     if hours and busy_pct is not None:
         idle = 100.0 - busy_pct
         return {"of": "accelerators", "pct": idle, "cost": hours * hour * idle / 100}
@@ -84,12 +84,12 @@ def _idle(
     return None
 
 
-def _findings(rules: Iterable[Mapping[str, Any]], hour: float) -> Iterator[dict[str, Any]]:
+def _findings(rules: Iterable[Mapping[str, Any]], hour: float) -> Iterator[dict[str, str | float]]:
     """Yield the worst issue of each rule whose evidence names lost time."""
     for rule in rules:
         key = LOST.get(rule["name"].partition(":")[0], "")
-        told = [(issue.get("evidence") or {}).get(key) for issue in rule["issues"]]
-        lost = max((float(pct) for pct in told if isinstance(pct, int | float)), default=None)
+        found = [(issue.get("evidence") or {}).get(key) for issue in rule["issues"]]
+        lost = max((float(pct) for pct in found if isinstance(pct, int | float)), default=None)
         if lost is not None:
             per_day = _DAY_H * hour * min(lost, 100.0) / 100
             yield {"rule": rule["name"], "lost_pct": lost, "per_day": per_day}

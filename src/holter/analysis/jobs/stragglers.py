@@ -66,8 +66,7 @@ def stragglers(steps: Table, *, excess: float = EXCESS, min_steps: int = MIN_STE
         excess: Least own work beyond the others', as a share of theirs.
         min_steps: Steps that all ranks must have in common.
     """
-    ranks = [steps.where(rows) for rows in by_rank(steps)]
-    ranks = [_last_of_each(rank) for rank in ranks]
+    ranks = [_last_of_each(steps.where(rows)) for rows in by_rank(steps)]
     if len(ranks) < 2:
         return []
     common = set(ranks[0]["step"].tolist()).intersection(*(r["step"].tolist() for r in ranks[1:]))
@@ -104,8 +103,8 @@ def stragglers(steps: Table, *, excess: float = EXCESS, min_steps: int = MIN_STE
             part=part,
             part_ms=part_ms,
         )
-        slow = straggler.excess > excess and straggler.slow_share >= SLOW_SHARE and straggler.cost >= COST
-        if slow and straggler.waiting_ms > 0:
+        slow = straggler.excess > excess and straggler.slow_share >= SLOW_SHARE
+        if slow and straggler.cost >= COST and straggler.waiting_ms > 0:
             found.append(straggler)
     return sorted(found, key=lambda s: -s.cost)
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis.intervals import inside as covers
+from holter.analysis.intervals import union
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -66,10 +68,4 @@ def _joined(one: Sequence[Any], other: Sequence[Any]) -> list[NDArray[Any]]:
 
 def inside(time: NDArray[Any], parts: Table) -> NDArray[np.bool_]:
     """Return which times lie in one of the parts; the end of a part is outside."""
-    if not parts.rows:
-        return np.zeros(len(time), dtype=bool)
-    order = np.argsort(parts["start"], kind="stable")
-    at = np.searchsorted(parts["start"][order], time, side="right") - 1
-    # Parts may overlap, as a step of one rank does the next of another: the latest end so far counts.
-    ends = np.maximum.accumulate(parts["end"][order])
-    return np.asarray((at >= 0) & (time < ends[np.maximum(at, 0)]))
+    return covers(union(parts["start"], parts["end"]), time)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, cast
 
 import numpy as np
 
+from holter.analysis.events import details
 from holter.analysis.loading.stacks import SampledCallable, callables
 from holter.analysis.loading.waits import holding, inside, outside, split_waits, within
 from holter.analysis.steps.breakdown import breakdown
@@ -17,7 +17,7 @@ from holter.analysis.steps.warmup import by_rank, steady
 from holter.schema.phases import STAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -32,6 +32,19 @@ over a pipe, and its memory is mapped. (1.3 ms for 16 kB and for 512 kB with tor
 CPU_FULL = 90.0
 _BUSY = 90.0
 _MUCH = 10.0
+
+
+class LoaderSettings(TypedDict, total=False):
+    """The recorded settings of one data loader."""
+
+    index: int
+    rank: int
+    workers: int
+    batch_size: int | None
+    pin_memory: bool
+    prefetch_factor: int | None
+    persistent_workers: bool
+    dataset: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,35 +86,23 @@ class DataLoading:
     epoch_start_ms: float = 0.0
     """Mean extra wait per step that falls in few steps at equal distances: workers start anew."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return the facts as `describe --json` prints them under `dataloading`."""
-        known = {
-            "workers": self.workers,
-            "pin_memory": self.pin_memory,
-            "prefetch_factor": self.prefetch_factor,
-            "fetch_ms": self.fetch_ms,
-            "needed_workers": self.needed_workers,
-            "busy_pct": self.busy_pct,
-        }
         rows = [{"name": c.name, "stage": c.stage, "fetch_pct": c.fetch_pct} for c in self.callables]
+        names = ("workers", "pin_memory", "prefetch_factor", "fetch_ms", "needed_workers", "busy_pct")
+        known = {name: getattr(self, name) for name in names}
         return {"stages": dict(self.stages), "callables": rows, **known}
 
 
-def loaders(events: Table) -> list[dict[str, Any]]:
-    """Read the facts of the job's data loaders from table `events`; one that cannot be read is left out."""
-    found = []
-    for row in events.where(events["kind"] == "loader").to_rows():
-        try:
-            detail = json.loads(row["detail"])
-        except ValueError:
-            continue
-        if isinstance(detail, dict):
-            found.append({**detail, "rank": row["rank"]})
-    return found
+def loaders(events: Table | None) -> list[LoaderSettings]:
+    """Return the settings of the job's data loaders from table `events`."""
+    return [
+        cast("LoaderSettings", {**detail, "rank": row["rank"]}) for row, detail in details(events, "loader")
+    ]
 
 
 def stages(
-    spans: Table, steps: Table, facts: Sequence[Mapping[str, Any]], mask: NDArray[Any] | None = None
+    spans: Table, steps: Table, facts: Sequence[LoaderSettings], mask: NDArray[Any] | None = None
 ) -> DataLoading | None:
     """Split the wait for batches into stages.
 
@@ -178,9 +179,8 @@ def causes(loading: DataLoading, *, cpu_p50: float | None, iowait_p95: float | N
         found.append("single_process")
     if cpu_p50 is not None and cpu_p50 >= CPU_FULL:
         found.append("cpu_saturated")
-    if (fetch and loading.stages.get("read", 0.0) >= fetch / 2) or (
-        iowait_p95 is not None and iowait_p95 > 30
-    ):
+    reads = fetch and loading.stages.get("read", 0.0) >= fetch / 2
+    if reads or (iowait_p95 is not None and iowait_p95 > 30):
         found.append("io_wait")
     if loading.workers and loading.busy_pct is not None and loading.busy_pct > _BUSY:
         found.append("too_few_workers")
@@ -222,7 +222,7 @@ def _named(split: dict[str, float] | None, found: list[SampledCallable], share: 
     return {**result, "collate": share * split["collate"], "queue": share * split["queue"]}
 
 
-def _loader(facts: Sequence[Mapping[str, Any]], waits: Table) -> Mapping[str, Any]:
+def _loader(facts: Sequence[LoaderSettings], waits: Table) -> LoaderSettings:
     """Find the loader that was waited for longest."""
     longest: dict[int, int] = {}
     for index, duration in zip(waits["value"].tolist(), waits["duration"].tolist(), strict=True):

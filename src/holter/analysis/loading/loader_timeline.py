@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from holter.analysis.grouping import groups
+from holter.schema.phases import ITERATOR_START, NEXT_BATCH
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -14,12 +16,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-NEXT, START = "next batch", "iterator start"
-"""Names of DATA_LOADING spans."""
-_BATCH = (
-    "rank", "loader", "epoch", "number", "worker", "begin", "built", "asked", "taken", "samples",
-    "queued", "waited", "handover",
-)  # fmt: skip
+_BATCH = dict.fromkeys(
+    ("rank", "loader", "epoch", "number", "worker", "begin", "built", "asked", "taken"), np.int64
+) | {"samples": float, "queued": np.int64, "waited": np.int64, "handover": np.int64}
 _SLACK_NS = 1_000_000
 """A batch cannot be taken before it is built; clocks of processes are one, but spans end a little late."""
 
@@ -63,9 +62,7 @@ def batches(spans: Table, workers: dict[int, int] | None = None) -> Table:
     """
     blocks = [_epoch(*part, workers or {}) for part in epochs(spans)]
     found = [block for block in blocks if block is not None]
-    if not found:
-        return Table({name: np.empty(0, np.float64 if name == "samples" else np.int64) for name in _BATCH})
-    return Table({name: np.concatenate([block[name] for block in found]) for name in _BATCH})
+    return Table.concat(found) if found else Table.of_tuples(_BATCH, [])
 
 
 def in_flight(table: Table) -> Table:
@@ -77,26 +74,24 @@ def in_flight(table: Table) -> Table:
     Returns:
         `time`, `rank`, `loader`, `building`, `ready`: a row for each moment at which one of these changes.
     """
-    rows: dict[str, list[NDArray[Any]]] = {
-        name: [] for name in ("time", "rank", "loader", "building", "ready")
-    }
-    for rank, loader in _pairs(table):
-        mine = table.where((table["rank"] == rank) & (table["loader"] == loader))
+    parts = [Table.of_tuples(dict.fromkeys(("time", "rank", "loader", "building", "ready"), np.int64), [])]
+    for (rank, loader), rows in sorted(groups(table["rank"], table["loader"]).items()):
+        mine = table.where(rows)
         # One of a worker's own is ready at once when it is taken at once.
         taken = np.maximum(mine["taken"], mine["built"])
         when = np.concatenate([mine["begin"], mine["built"], taken])
-        one = np.ones(mine.rows, np.int64)
         order = np.argsort(when, kind="stable")
         when = when[order]
-        building = np.cumsum(np.concatenate([one, -one, 0 * one])[order])
-        ready = np.cumsum(np.concatenate([0 * one, one, -one])[order])
         last = np.append(when[1:] != when[:-1], True)  # of changes at one moment the last holds
-        for name, column in (("time", when), ("building", building), ("ready", ready)):
-            rows[name].append(column[last])
-        rows["rank"].append(np.full(last.sum(), rank))
-        rows["loader"].append(np.full(last.sum(), loader))
-    empty = np.empty(0, np.int64)
-    return Table({name: np.concatenate(parts) if parts else empty for name, parts in rows.items()})
+        columns = {
+            "time": when,
+            "rank": np.full(len(when), rank),
+            "loader": np.full(len(when), loader),
+            "building": np.cumsum(np.repeat([1, -1, 0], mine.rows)[order]),
+            "ready": np.cumsum(np.repeat([0, 1, -1], mine.rows)[order]),
+        }
+        parts.append(Table(columns).where(last))
+    return Table.concat(parts)
 
 
 def hidden_pct(table: Table) -> float | None:
@@ -114,14 +109,10 @@ def hidden_pct(table: Table) -> float | None:
 def workers(spans: Table) -> list[Worker]:
     """Return the work of each worker of each loader, in order."""
     fetches, joins = (spans.where(spans["phase"] == phase) for phase in ("fetch", "collate"))
-    loader = _loader_of_fetches(fetches, waits_of(spans, NEXT))
+    loader = _loader_of_fetches(fetches, waits_of(spans, NEXT_BATCH))
     found = []
-    keys = sorted(
-        set(zip(fetches["rank"].tolist(), loader.tolist(), fetches["worker"].tolist(), strict=True))
-    )
-    for rank, index, worker in keys:
-        of = (fetches["rank"] == rank) & (loader == index) & (fetches["worker"] == worker)
-        mine = fetches.where(of).sorted("time")
+    for (rank, index, worker), rows in sorted(groups(fetches["rank"], loader, fetches["worker"]).items()):
+        mine = fetches.where(rows).sorted("time")
         begin, took = mine["time"], mine["duration"]
         same = joins.where((joins["rank"] == rank) & (joins["worker"] == worker))
         at = np.searchsorted(begin, same["time"], side="right") - 1
@@ -143,7 +134,7 @@ def workers(spans: Table) -> list[Worker]:
 
 
 def waits_of(spans: Table, name: str) -> Table:
-    """Return DATA_LOADING spans of one name, `NEXT` or `START`, in the order of time."""
+    """Return DATA_LOADING spans of one name, `NEXT_BATCH` or `ITERATOR_START`, in the order of time."""
     of = (spans["phase"] == "data_loading") & (spans["name"] == name)
     return spans.where(of).sorted("time")
 
@@ -168,17 +159,12 @@ def _loader_of_fetches(fetches: Table, waits: Table) -> NDArray[np.int64]:
 
 def epochs(spans: Table) -> Iterator[tuple[Table, Table, int, int, int]]:
     """Yield waits for batches and fetches of one epoch of one loader; its rank, index and number."""
-    starts, waits = waits_of(spans, START), waits_of(spans, NEXT)
+    starts, waits = waits_of(spans, ITERATOR_START), waits_of(spans, NEXT_BATCH)
     fetches = spans.where(spans["phase"] == "fetch").sorted("time")
     of = _loader_of_fetches(fetches, waits)
-    known = np.isfinite(waits["value"])
-    for rank, loader in sorted(
-        set(zip(waits["rank"][known].tolist(), waits["value"][known].tolist(), strict=True))
-    ):
-        mine, built = (
-            table.where((table["rank"] == rank) & (index == loader))
-            for table, index in ((waits, waits["value"]), (fetches, of))
-        )
+    known = waits.where(np.isfinite(waits["value"]))
+    for (rank, loader), rows in sorted(groups(known["rank"], known["value"]).items()):
+        mine, built = known.where(rows), fetches.where((fetches["rank"] == rank) & (of == loader))
         began = starts["time"][(starts["rank"] == rank) & (starts["value"] == loader)]
         asked, made = (np.searchsorted(began, table["time"], side="right") for table in (mine, built))
         for epoch in np.unique(asked).tolist():
@@ -187,7 +173,7 @@ def epochs(spans: Table) -> Iterator[tuple[Table, Table, int, int, int]]:
 
 def _epoch(
     waits: Table, fetches: Table, rank: int, loader: int, epoch: int, workers: dict[int, int]
-) -> dict[str, NDArray[Any]] | None:
+) -> Table | None:
     own = fetches["worker"] < 0
     if own.any():  # built where they are waited for; some fetches are not recorded
         at = np.searchsorted(waits["time"], fetches["time"], side="right") - 1
@@ -212,21 +198,20 @@ def _epoch(
     if (built > taken_at + _SLACK_NS).any():
         return None
     ready = np.maximum(asked, built)
-    return {
-        **{name: np.full(len(number), value) for name, value in (("rank", rank), ("loader", loader))},
-        "epoch": np.full(len(number), epoch),
-        "number": number,
-        "worker": fetches["worker"].astype(np.int64),
-        "begin": begin,
-        "built": built,
-        "asked": asked,
-        "taken": taken_at,
-        "samples": fetches["value"],
-        "queued": np.maximum(asked - built, 0),
-        "waited": np.minimum(ready, taken_at) - asked,
-        "handover": np.maximum(taken_at - ready, 0),
-    }
-
-
-def _pairs(table: Table) -> list[tuple[int, int]]:
-    return sorted(set(zip(table["rank"].tolist(), table["loader"].tolist(), strict=True)))
+    return Table(
+        {
+            "rank": np.full(len(number), rank),
+            "loader": np.full(len(number), loader),
+            "epoch": np.full(len(number), epoch),
+            "number": number,
+            "worker": fetches["worker"].astype(np.int64),
+            "begin": begin,
+            "built": built,
+            "asked": asked,
+            "taken": taken_at,
+            "samples": fetches["value"],
+            "queued": np.maximum(asked - built, 0),
+            "waited": np.minimum(ready, taken_at) - asked,
+            "handover": np.maximum(taken_at - ready, 0),
+        }
+    )

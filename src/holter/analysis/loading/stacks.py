@@ -56,12 +56,10 @@ class SampledFrame:
 def frames(stack: str) -> list[SampledFrame]:
     """Split a stack, outermost frame first; a frame of unknown form is its own name."""
     found = []
-    for text in stack.split(";"):
-        match = _FRAME.match(text.strip())
-        if match:
-            found.append(SampledFrame(text.strip(), match["qualname"], match["file"].replace("\\", "/")))
-        elif text.strip():
-            found.append(SampledFrame(text.strip(), text.strip(), ""))
+    for text in filter(None, map(str.strip, stack.split(";"))):
+        match = _FRAME.match(text)
+        name, file = (match["qualname"], match["file"].replace("\\", "/")) if match else (text, "")
+        found.append(SampledFrame(text, name, file))
     return found
 
 
@@ -156,7 +154,7 @@ def callables(samples: Iterable[tuple[str, float]]) -> list[SampledCallable]:
         found = entry(stack)
         if found is None:
             continue
-        # Where the dataset's own code runs, its lines are told apart.
+        # Lines of the dataset's own code count separately.
         own = not below_dataset(stack)
         place = (found.text, "") if own else (found.qualname, found.file)
         by_place[place][stage(stack)] += weight

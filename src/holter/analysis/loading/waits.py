@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis.grouping import groups
 from holter.analysis.steps.warmup import by_rank
 
 if TYPE_CHECKING:
@@ -91,12 +92,10 @@ def inside(work: Table, fetches: Table) -> Table:
 def _holds(around: Table, work: Table) -> NDArray[np.bool_]:
     """Return which rows of `work` begin within a span of `around` of the same rank and worker."""
     held = np.zeros(work.rows, dtype=bool)
-    for rank in np.unique(work["rank"]).tolist():
-        for worker in np.unique(work["worker"][work["rank"] == rank]).tolist():
-            mine = (work["rank"] == rank) & (work["worker"] == worker)
-            outer = around.where((around["rank"] == rank) & (around["worker"] == worker)).sorted("time")
-            if outer.rows:
-                at = np.searchsorted(outer["time"], work["time"][mine], side="right") - 1
-                end = (outer["time"] + outer["duration"])[np.maximum(at, 0)]
-                held[mine] = (at >= 0) & (work["time"][mine] < end)
+    for (rank, worker), mine in groups(work["rank"], work["worker"]).items():
+        outer = around.where((around["rank"] == rank) & (around["worker"] == worker)).sorted("time")
+        if outer.rows:
+            at = np.searchsorted(outer["time"], work["time"][mine], side="right") - 1
+            end = (outer["time"] + outer["duration"])[np.maximum(at, 0)]
+            held[mine] = (at >= 0) & (work["time"][mine] < end)
     return held

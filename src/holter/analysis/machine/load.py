@@ -57,7 +57,7 @@ class Load:
 
 
 def loads(
-    samples: Table, nodes: Mapping[str, Mapping[str, Any]], start_ns: int | None, end_ns: int | None
+    samples: Table, nodes: Mapping[str, Mapping[str, object]], start_ns: int | None, end_ns: int | None
 ) -> list[Load]:
     """Compute the load of each node between two times, the node with the idlest GPUs first.
 
@@ -69,11 +69,11 @@ def loads(
         values = values[~np.isnan(values)]
         if len(values):
             by_node.setdefault(node, {}).setdefault(metric, {})[device] = values
-    found = [_load(node, metrics, nodes.get(node, {})) for node, metrics in by_node.items()]
+    found = [_load(node, metrics, nodes.get(node, {}).get("cpus")) for node, metrics in by_node.items()]
     return sorted(found, key=lambda x: (x.gpu_p50 is None, x.gpu_p50 or 0.0, -(x.cpu_p95 or 0.0)))
 
 
-def _load(node: str, metrics: dict[str, dict[str, NDArray[Any]]], facts: Mapping[str, Any]) -> Load:
+def _load(node: str, metrics: dict[str, dict[str, NDArray[Any]]], cpus: object) -> Load:
     gpus = {d: v for d, v in metrics.get("gpu.util", {}).items() if np.percentile(v, 95) >= _IDLE_GPU}
     busy = np.concatenate(list(gpus.values())) if gpus else None
     memory = [v for d, v in metrics.get("gpu.mem.used_pct", {}).items() if d in gpus]
@@ -82,24 +82,28 @@ def _load(node: str, metrics: dict[str, dict[str, NDArray[Any]]], facts: Mapping
     throttled = {d: _throttled(v) for d, v in metrics.get("gpu.throttle_reasons", {}).items() if d in gpus}
     worst = max(throttled, key=lambda d: throttled[d], default=None)
     ecc = [float(v[-1] - v[0]) for d, v in metrics.get("gpu.ecc_uncorrected", {}).items() if d in gpus]
+
+    def whole(metric: str, percent: float) -> float | None:
+        return _percentile(metrics.get(metric, {}).get(""), percent)
+
     return Load(
         node=node,
-        cpus=facts.get("cpus"),
+        cpus=cpus if isinstance(cpus, int) else None,
         gpus=len(gpus),
         gpu_p50=_percentile(busy, 50),
         gpu_p95=_percentile(busy, 95),
         gpu_memory_p95=_percentile(np.concatenate(memory), 95) if memory else None,
-        cpu_p50=_percentile(metrics.get("cpu.util", {}).get(""), 50),
-        cpu_p95=_percentile(metrics.get("cpu.util", {}).get(""), 95),
-        iowait_p95=_percentile(metrics.get("cpu.iowait", {}).get(""), 95),
+        cpu_p50=whole("cpu.util", 50),
+        cpu_p95=whole("cpu.util", 95),
+        iowait_p95=whole("cpu.iowait", 95),
         busiest_core_p50=max(cores, default=None),
         trainer_core_p50=_each(metrics, "trainer", np.median),
         trainer_core_mean=_each(metrics, "trainer", np.mean),
         trainer_delay=_mean(metrics.get("proc.cpu.delay", {}).get("trainer")),
         others=_others(metrics.get("other.cpu", {})),
         worker_core_p50=_each(metrics, "worker", np.median),
-        memory_p95=_percentile(metrics.get("mem.used_pct", {}).get(""), 95),
-        memory_pressure_p50=_percentile(metrics.get("psi.mem", {}).get(""), 50),
+        memory_p95=whole("mem.used_pct", 95),
+        memory_pressure_p50=whole("psi.mem", 50),
         swap_growth_bytes=float(swap[-1] - swap[0]) if swap is not None else None,
         throttled_gpu=worst,
         throttled_pct=throttled[worst] if worst is not None else None,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -36,9 +35,7 @@ def moments(series: Mapping[Place, MetricSeries], node: str) -> NDArray[np.int64
     times = [s.time for (where, _), s in series.items() if where == node]
     if not times:
         return np.empty(0, dtype=np.int64)
-    # Devices of one node are read together, so that the first tells when all were.
-    alike = all(map(partial(_same, times[0]), times))
-    every = times[0] if alike else np.unique(np.concatenate(times))
+    every = np.unique(np.concatenate(times))
     return np.asarray(every[np.concatenate([[True], np.diff(every) > TOLERANCE_NS])])
 
 
@@ -47,19 +44,12 @@ def matrix(series: Mapping[Place, MetricSeries], node: str, at: NDArray[np.int64
     rows = []
     for (where, _), one in sorted(series.items()):
         if where == node:
-            if _same(one.time, at):
-                rows.append(one.value)  # read together with the others, as an agent does
-                continue
             row = np.full(len(at), np.nan)
             slot = np.searchsorted(at, one.time, side="right") - 1
             near = (slot >= 0) & (one.time - at[np.maximum(slot, 0)] <= TOLERANCE_NS)
             row[slot[near]] = one.value[near]
             rows.append(row)
     return np.array(rows).reshape(len(rows), len(at))
-
-
-def _same(one: NDArray[np.int64], other: NDArray[np.int64]) -> bool:
-    return one is other or (len(one) == len(other) and bool((one == other).all()))
 
 
 def any_above(readings: NDArray[np.float64], limit: float) -> NDArray[np.bool_]:
@@ -85,7 +75,7 @@ def told(
     both: NDArray[np.bool_],
     seen: Sequence[int],
     **counts: NDArray[np.int64],
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return a summary of snapshots: counts, and the devices of the last bottlenecks.
 
     Args:

@@ -1,4 +1,4 @@
-"""Statistics of each metric of each node."""
+"""Computes statistics of each metric of each node, and counts readings by range."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis.grouping import groups
 from holter.schema.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -13,14 +14,16 @@ if TYPE_CHECKING:
 
     from holter.schema.table import Table
 
+Range = tuple[float, float]
+
+RANGES: tuple[Range, ...] = ((90, 100), (10, 90), (0, 10))
+"""Full, in between, idle; percent."""
 _PERCENTS = (50, 90, 95, 99)
 _NO_STATISTICS = frozenset({"gpu.throttle_reasons"})
 """Bit masks have no percentiles."""
 
 
-def utilization(
-    samples: Table, *, start_ns: int | None = None, end_ns: int | None = None, by_device: bool = False
-) -> list[dict[str, Any]]:
+def utilization(samples: Table, *, by_device: bool = False) -> list[dict[str, Any]]:
     """Compute min, p50, p90, p95, p99, max of each metric of each node.
 
     Devices of one metric are pooled: the p95 of `gpu.util` is that of all readings of all the node's GPUs.
@@ -28,15 +31,12 @@ def utilization(
 
     Args:
         samples: Table `samples`.
-        start_ns: Leave out readings before.
-        end_ns: Leave out readings from then on.
         by_device: Keep all devices apart.
 
     Returns:
         One mapping a series: node, metric, device ("" when pooled), unit, count, min … max.
         A metric that was never read has none.
     """
-    samples = between(samples, start_ns, end_ns)
     rows = []
     for (node, metric, device), values in sorted(series(samples, by_device=by_device).items()):
         values = values[~np.isnan(values)]
@@ -76,21 +76,24 @@ def told_device(metric: str, device: str, *, by_device: bool) -> str:
 
 def series(samples: Table, *, by_device: bool = False) -> dict[tuple[str, str, str], NDArray[Any]]:
     """Split table `samples` into (node, metric, device) → readings, in the order of the table."""
-    if not samples.rows:
-        return {}
-    keys: dict[tuple[str, str, str], int] = {}
-    nodes, metrics, devices = (samples[name].tolist() for name in ("node", "metric", "device"))
-    codes = np.empty(samples.rows, dtype=np.int64)
-    # Most rows repeat one of a few hundred triples: look each up by the triple, name it once.
-    seen: dict[tuple[str, str, str], int] = {}
-    for i, triple in enumerate(zip(nodes, metrics, devices, strict=True)):
-        code = seen.get(triple)
-        if code is None:
-            node, metric, device = triple
-            key = node, metric, told_device(metric, device, by_device=by_device)
-            code = seen[triple] = keys.setdefault(key, len(keys))
-        codes[i] = code
-    order = np.argsort(codes, kind="stable")
-    values = samples["value"][order]
-    starts = np.searchsorted(codes[order], np.arange(1, len(keys)))
-    return dict(zip(keys, np.split(values, starts), strict=True))
+    found: dict[tuple[str, str, str], list[NDArray[np.int64]]] = {}
+    for (node, metric, device), rows in groups(*(samples[n] for n in ("node", "metric", "device"))).items():
+        found.setdefault((node, metric, told_device(metric, device, by_device=by_device)), []).append(rows)
+    return {key: samples["value"][np.sort(np.concatenate(rows))] for key, rows in found.items()}
+
+
+def in_ranges(values: NDArray[np.float64], ranges: tuple[Range, ...] = RANGES) -> list[int]:
+    """Count the values in each range, both ends included. A value counts for the first range that fits.
+
+    Raises:
+        ValueError: A range ends before it begins.
+    """
+    taken = np.zeros(len(values), dtype=bool)
+    counts = []
+    for low, high in ranges:
+        if not low <= high:
+            raise ValueError(f"range ({low}, {high}) ends before it begins")
+        inside = (values >= low) & (values <= high) & ~taken
+        taken |= inside
+        counts.append(int(inside.sum()))
+    return counts

@@ -58,10 +58,6 @@ def not_seen(steps: Table) -> list[str]:
 
 
 def _gaps(steps: Table, rows: NDArray[np.int64]) -> int:
-    begin, end, number = (
-        steps["time"][rows],
-        (steps["time"] + steps["duration"])[rows],
-        steps["step"][rows],
-    )
-    between = begin[1:] - end[:-1]
-    return int(between[(np.diff(number) == 1) & (between > 0)].sum())
+    begin = steps["time"][rows]
+    between = begin[1:] - (begin + steps["duration"][rows])[:-1]
+    return int(between[(np.diff(steps["step"][rows]) == 1) & (between > 0)].sum())

@@ -1,4 +1,4 @@
-"""Computes statistics of step durations."""
+"""Computes statistics of step durations, and the length of an epoch."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 from holter.analysis.steps.outliers import outliers
 from holter.analysis.steps.warmup import by_rank, steady
+from holter.schema.phases import ITERATOR_START, NEXT_BATCH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,3 +54,23 @@ def step_statistics(
         statistics["per_second"] = 1000.0 / statistics["mean_ms"]
         statistics["outliers"] = len({one.step for one in (outliers(used) if found is None else found)})
     return statistics
+
+
+def epoch_s(loading: Table) -> float | None:
+    """Return the median seconds between two starts of the main loader; None with fewer than two.
+
+    The main loader is the one that gave most batches; of several ranks the lowest is looked at.
+
+    Args:
+        loading: Rows of table `spans` with phase `data_loading`; their value is the loader's number.
+    """
+    if not loading.rows:
+        return None
+    mine = loading.where(loading["rank"] == loading["rank"].min())
+    batches = mine.where((mine["name"] == NEXT_BATCH) & ~np.isnan(mine["value"]))
+    if not batches.rows:
+        return None
+    loaders, counts = np.unique(batches["value"], return_counts=True)
+    main = loaders[counts.argmax()]
+    starts = np.sort(mine["time"][(mine["name"] == ITERATOR_START) & (mine["value"] == main)])
+    return float(np.median(np.diff(starts))) / 1e9 if len(starts) > 1 else None

@@ -34,7 +34,7 @@ def regions(
     """Find the stretches of one training step that are evaluation.
 
     A step reaches from one optimizer step to the next, so a validation loop lies inside one. Its forwards
-    are told from those of a frozen teacher by the data: a teacher sees the batch that is trained on, so no
+    differ from those of a frozen teacher by the data: a teacher sees the batch that is trained on, so no
     data loading lies between its forward and the student's.
 
     Args:

@@ -80,19 +80,3 @@ def _take(chosen: Ints, parent: Ints, b: Ints, e: Ints, p: Ints, own: Ints) -> N
     in_eval = np.zeros(len(chosen), dtype=bool)
     in_eval[held] = p[around[held]] == EVAL
     p[chosen[in_eval]] = EVAL
-
-
-def covered(begin: Ints, end: Ints, group: Ints, groups: int) -> Ints:
-    """Time that the union of intervals covers in each group, ns.
-
-    Intervals of one group must lie before those of the next, so that none reaches into another group.
-    """
-    total = np.zeros(groups, dtype=np.int64)
-    if len(begin):
-        order = np.lexsort((end, begin))
-        b, e = begin[order], end[order]
-        reach = np.maximum.accumulate(e)
-        start = b.copy()
-        start[1:] = np.maximum(b[1:], reach[:-1])
-        np.add.at(total, group[order], np.maximum(e - start, 0))
-    return total

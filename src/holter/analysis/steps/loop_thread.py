@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,7 +43,7 @@ COUNTED = """
                       count(*) FILTER (before > time + duration // 10) AS overlapping
                FROM done WHERE phase = 'step' GROUP BY ALL)
     SELECT rank, thread, first, last, steps, overlapping, count(*) FILTER (
-        phase = 'optimizer' AND (first IS NULL OR step NOT BETWEEN first AND last)) AS beside
+        phase = 'optimizer' AND (first IS NULL OR step NOT BETWEEN first AND last)) AS outside
     FROM done LEFT JOIN ending USING (rank, thread) GROUP BY ALL ORDER BY rank, first NULLS LAST, thread
 """
 """Query for `not_counted`: the steps that each thread ends, those that overlap, and updates outside of them.
@@ -54,14 +55,12 @@ A tenth of a step is tolerated as an overlap, because clocks are set right while
 def not_counted(threads: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
     """Return sentences about work that table `steps` lacks, by rank; empty for most jobs.
 
-    This is work of threads beside the training loop, and steps of several processes with the same rank.
+    This is work of threads outside the training loop, and steps of several processes with the same rank.
     Spans do not name their process, so that such steps cannot be separated.
     """
-    by_rank: dict[int, list[Mapping[str, Any]]] = {}
-    for one in threads:
-        by_rank.setdefault(one["rank"], []).append(one)
     found = []
-    for rank, listed in by_rank.items():
+    for rank, rows in groupby(threads, itemgetter("rank")):
+        listed = list(rows)
         ending = [one for one in listed if one["last"] is not None]
         found += [
             f"{one['overlapping']:,} of {one['steps']:,} steps of rank {rank}, which overlap other steps: "
@@ -70,10 +69,10 @@ def not_counted(threads: Iterable[Mapping[str, Any]]) -> tuple[str, ...]:
             if one["overlapping"]
         ]
         found += [
-            f"{one['beside']:,} optimizer steps of rank {rank}'s thread {one['thread']}, outside its "
+            f"{one['outside']:,} optimizer steps of rank {rank}'s thread {one['thread']}, outside its "
             "training loop"
             for one in listed
-            if ending and len(listed) > 1 and one["beside"]
+            if ending and len(listed) > 1 and one["outside"]
         ]
         found += [
             f"the owner of rank {rank}'s steps: threads {one['thread']} and {other['thread']} both end steps"

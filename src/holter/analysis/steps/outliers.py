@@ -47,25 +47,18 @@ class Outlier:
 
 
 def outliers(
-    steps: Table,
-    spans: Table | None = None,
-    *,
-    mask: NDArray[np.bool_] | None = None,
-    multiplier: float = MULTIPLIER,
-    min_relative: float = MIN_RELATIVE,
+    steps: Table, spans: Table | None = None, *, mask: NDArray[np.bool_] | None = None
 ) -> list[Outlier]:
     """Find the outlier steps of each rank, the most extra time first.
 
-    A step is one when it takes longer than `median + multiplier * max(MAD, 0.02 * median)` and than
-    `(1 + min_relative) * median` of its rank. A robust limit finds them however many there are; mean and
+    An outlier takes longer than `median + MULTIPLIER * max(MAD, 0.02 * median)` and than
+    `(1 + MIN_RELATIVE) * median` of its rank. A robust limit finds them however many there are; mean and
     standard deviation do not.
 
     Args:
         steps: Table `steps`, steady state only, or all of it with `mask`.
         spans: Where given, what else ran in the worst of them is named.
         mask: Which rows are steady state; all when absent.
-        multiplier: How many deviations are too many.
-        min_relative: How much longer than the median it must be at least.
     """
     found = []
     used = steps if mask is None else steps.where(mask)
@@ -75,7 +68,7 @@ def outliers(
         duration = steps["duration"][rows]
         median = float(np.median(duration))
         deviation = max(spread(duration, median), LEAST_SPREAD * median)
-        limit = max(median + multiplier * deviation, (1 + min_relative) * median)
+        limit = max(median + MULTIPLIER * deviation, (1 + MIN_RELATIVE) * median)
         if not (duration > limit).any():
             continue
         usual = {part: float(np.median(steps[part][rows])) for part in (*BREAKDOWN, "compile")}

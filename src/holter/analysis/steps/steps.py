@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from holter.analysis.intervals import measure, union
 from holter.analysis.steps import evals
-from holter.analysis.steps.exclusive import EVAL, covered, exclusive
+from holter.analysis.steps.exclusive import EVAL, exclusive
 from holter.schema.phases import BREAKDOWN, Mode
 from holter.schema.table import Table, repeated
 
@@ -30,15 +31,10 @@ _CODES = {part: code for code, part in enumerate(BREAKDOWN) if part != "other"} 
 _MODES = {mode.name.lower(): int(mode) for mode in Mode}
 _MODE_NAMES = np.array([mode.name.lower() for mode in sorted(Mode)], dtype=object)
 _MARK = np.dtype(
-    [
-        ("begin", "i8"),
-        ("end", "i8"),
-        ("code", "i1"),
-        ("mode", "i1"),
-        ("number", "i4"),
-        ("loader", "i4"),
-        ("thread", "i2"),
-    ]
+    {
+        "names": ["begin", "end", "code", "mode", "number", "loader", "thread"],
+        "formats": ["i8", "i8", "i1", "i1", "i4", "i4", "i2"],
+    }
 )
 _KINDS = {
     BREAKDOWN.index("data_loading"): evals.DATA,
@@ -152,7 +148,7 @@ def _disjoint(ready: Marks, done: int) -> Marks:
 def _rows(key: tuple[str, int], bounds: Marks, work: Marks) -> Table:
     pieces, where = _cut(work, bounds)
     compiling = pieces["code"] == _COMPILE
-    compiled = covered(pieces["begin"][compiling], pieces["end"][compiling], where[compiling], len(bounds))
+    compiler = union(pieces["begin"][compiling], pieces["end"][compiling])
     pieces, where = pieces[~compiling], where[~compiling]
     pieces, where = _with_evaluations(pieces, where, bounds)
     own, part = exclusive(pieces["begin"], pieces["end"], pieces["code"])
@@ -168,7 +164,7 @@ def _rows(key: tuple[str, int], bounds: Marks, work: Marks) -> Table:
         "step": bounds["number"].copy(),
         "mode": _MODE_NAMES[bounds["mode"]],
         **{name: parts[code] for code, name in enumerate(BREAKDOWN)},
-        "compile": compiled,
+        "compile": measure(compiler, bounds["begin"], bounds["end"]),
         "node": repeated(node, len(bounds)),
     }
     return Table(columns)

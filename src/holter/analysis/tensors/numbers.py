@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis.grouping import groups
 from holter.analysis.tensors.shards import joined
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 MOST = 12
 
 
-def numbers(scalars: Table, most: int = MOST) -> list[dict[str, Any]]:
+def numbers(scalars: Table, most: int = MOST) -> list[dict[str, object]]:
     """Summarize each number and mode: first value, newest value and range.
 
     Args:
@@ -29,12 +30,10 @@ def numbers(scalars: Table, most: int = MOST) -> list[dict[str, Any]]:
         left out and counted in `nonfinite`; where there are no others the values and their steps are None.
     """
     rows = joined(scalars.where(scalars["step"] >= 0))
-    keys: dict[tuple[str, str], list[int]] = {}
-    for at, key in enumerate(zip(rows["name"].tolist(), rows["mode"].tolist(), strict=True)):
-        keys.setdefault(key, []).append(at)
-    listed = sorted(keys.items(), key=lambda item: (_place(item[0][0]), -len(item[1]), item[0]))
+    found = groups(rows["name"], rows["mode"])
+    listed = sorted(found.items(), key=lambda item: (_place(item[0][0]), -len(item[1]), item[0]))
     return [
-        {"name": name, "mode": mode, **_told(rows["step"][own], rows["value"][own])}
+        {"name": name, "mode": mode, **_summary(rows["step"][own], rows["value"][own])}
         for (name, mode), own in listed[:most]
     ]
 
@@ -43,15 +42,15 @@ def _place(name: str) -> int:
     return 0 if "loss" in name.lower() and "scal" not in name.lower() else 1 if name.startswith("lr") else 2
 
 
-def _told(step: NDArray[Any], value: NDArray[Any]) -> dict[str, Any]:
+def _summary(step: NDArray[Any], value: NDArray[Any]) -> dict[str, float | int | None]:
     finite = np.isfinite(value)
-    told: dict[str, Any] = {"steps": len(np.unique(step)), "nonfinite": int((~finite).sum())}
+    found: dict[str, float | int | None] = {"steps": len(np.unique(step)), "nonfinite": int((~finite).sum())}
     names = ("first", "last", "least", "most")
     if not finite.any():
-        return told | {key: None for name in names for key in (name, f"{name}_step")}
+        return found | dict.fromkeys(key for name in names for key in (name, f"{name}_step"))
     steps, at = np.unique(step[finite], return_inverse=True)
     means = np.bincount(at, value[finite]) / np.bincount(at)
     places = (0, len(means) - 1, int(means.argmin()), int(means.argmax()))
     for name, place in zip(names, places, strict=True):
-        told |= {name: float(means[place]), f"{name}_step": int(steps[place])}
-    return told
+        found |= {name: float(means[place]), f"{name}_step": int(steps[place])}
+    return found

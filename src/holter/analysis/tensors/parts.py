@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.analysis.tensors.reductions import CHANGES, COUNTED, STORED
 from holter.schema.table import Table
+from holter.schema.tensor_spool import COUNTS, DELTAS, STATISTICS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,7 +18,7 @@ BASIS = ("count", "nan", "posinf", "neginf", "mean", "std")
 """The columns of table `tensors` without which nothing can be joined."""
 _PLACE = ("name", "step", "mode", "parts")
 """Columns that are equal in all parts of a whole."""
-_NEUTRAL: dict[str, Any] = {"O": "", "f": np.nan}
+_NEUTRAL: dict[str, object] = {"O": "", "f": np.nan}
 
 
 def joined(rows: Table) -> tuple[Table, Table]:
@@ -79,8 +79,8 @@ def combined(
     Returns:
         The same of these columns, one row a whole.
     """
-    counts = {c: _sums(np.asarray(parts[c], np.int64), group, groups) for c in COUNTED if c in parts}
-    columns = {c: np.asarray(parts[c], dtype=np.float64) for c in (*STORED, *CHANGES) if c in parts}
+    counts = {c: _sums(np.asarray(parts[c], np.int64), group, groups) for c in COUNTS if c in parts}
+    columns = {c: np.asarray(parts[c], dtype=np.float64) for c in (*STATISTICS, *DELTAS) if c in parts}
     some = np.asarray(parts["count"]) > 0
     each = np.asarray(parts["count"]) - sum(np.asarray(parts[c]) for c in ("nan", "posinf", "neginf"))
     n = np.where(np.isnan(columns["mean"]), 0, each).astype(np.float64)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.schema.tensor_spool import COUNTS, DELTAS, STATISTICS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -18,20 +20,9 @@ if TYPE_CHECKING:
 
 Columns = dict[str, "NDArray[Any]"]
 
-COUNTED = ("count", "nan", "posinf", "neginf", "zeros", "tiny")
-STORED = ("min", "max", "mean", "std", "abs_mean", "q05", "q50", "q95")
-CHANGES = ("delta_l2", "delta_abs_mean", "delta_max")
 DERIVED = ("sum", "prod", "variance", "l1", "l2", "rms", "median", "nonfinite")
-ABSOLUTE = (
-    "abs_min",
-    "abs_max",
-    "abs_sum",
-    "abs_prod",
-    "abs_std",
-    "abs_variance",
-    "abs_l1",
-    "abs_l2",
-    "abs_median",
+ABSOLUTE = tuple(
+    f"abs_{name}" for name in ("min", "max", "sum", "prod", "std", "variance", "l1", "l2", "median")
 )
 
 ASKED: Mapping[str, tuple[str, Callable[[list[float]], float]]] = {
@@ -41,7 +32,7 @@ ASKED: Mapping[str, tuple[str, Callable[[list[float]], float]]] = {
 }
 """Reductions that are stored on request: as which kind of `tensor_values`, and how parts join."""
 
-REDUCTIONS = (*STORED, *DERIVED, *ABSOLUTE, *COUNTED, *CHANGES)
+REDUCTIONS = (*STATISTICS, *DERIVED, *ABSOLUTE, *COUNTS, *DELTAS)
 """Every reduction that can be asked for."""
 
 
@@ -51,8 +42,8 @@ def derived(stored: Mapping[str, NDArray[Any]]) -> Columns:
     With n finite elements: sum = n·mean, l1 = n·abs_mean, l2² = n·(std² + mean²),
     abs_std² = std² + mean² - abs_mean². The product is known only where an element is zero or there is one.
     """
-    found: Columns = {name: np.asarray(stored[name], dtype=np.float64) for name in (*STORED, *CHANGES)}
-    counts: Columns = {name: np.asarray(stored[name], dtype=np.int64) for name in COUNTED}
+    found: Columns = {name: np.asarray(stored[name], dtype=np.float64) for name in (*STATISTICS, *DELTAS)}
+    counts: Columns = {name: np.asarray(stored[name], dtype=np.int64) for name in COUNTS}
     n = (counts["count"] - counts["nan"] - counts["posinf"] - counts["neginf"]).astype(np.float64)
     n = np.where((n == 0) & ~np.isnan(found["mean"]), np.nan, n)  # their number was not saved
     low, high, mean, std, size = (found[k] for k in ("min", "max", "mean", "std", "abs_mean"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from holter.analysis.grouping import groups
 from holter.schema.table import Table
 
 SUFFIX = "/shard"
@@ -22,24 +23,17 @@ def joined(rows: Table) -> Table:
     a rank wrote several at one step (one for each optimizer), they are its parts too.
 
     Args:
-        rows: All rows of their steps, as `settled` gives them; at least step, name and value.
+        rows: All rows of their steps, at least step, name and value.
     """
     names = rows["name"].tolist()
-    if not any(name.endswith(SUFFIX) for name in set(names)):
-        return rows
     parts = np.flatnonzero([name.endswith(SUFFIX) for name in names])
-    first: dict[tuple[int, str], int] = {}
-    squares: dict[int, float] = {}
-    for at, step, value in zip(
-        parts.tolist(), rows["step"][parts].tolist(), rows["value"][parts].tolist(), strict=True
-    ):
-        place = first.setdefault((step, names[at]), at)
-        squares[place] = squares.get(place, 0.0) + value * value
+    if not len(parts):
+        return rows
     kept = np.ones(rows.rows, dtype=bool)
     kept[parts] = False
-    kept[list(squares)] = True
     value, name = rows["value"].copy(), rows["name"].copy()
-    value[list(squares)] = np.sqrt(list(squares.values()))
-    name[parts] = [whole(names[at]) for at in parts.tolist()]
-    columns = {**{one: rows[one] for one in rows.columns}, "value": value, "name": name}
-    return Table(columns).where(kept)
+    for (_, part), at in groups(rows["step"][parts], rows["name"][parts]).items():
+        first = parts[at[0]]
+        kept[first], name[first] = True, whole(part)
+        value[first] = np.sqrt((value[parts[at]] ** 2).sum())
+    return Table({**rows.columns, "value": value, "name": name}).where(kept)

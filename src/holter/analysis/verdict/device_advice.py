@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from holter.analysis.verdict.device_facts import DeviceFacts
 
 
+_PIN = "Copy from pinned memory without blocking: pin_memory=True and non_blocking=True."
+
+
 def _load_data(facts: DeviceFacts) -> list[Advice]:
     lost = facts.breakdown["data_loading"]
     found = []
@@ -24,8 +27,7 @@ def _load_data(facts: DeviceFacts) -> list[Advice]:
         )
         found.append(Advice(text, expected, f"the accelerator idles {pct(lost)} of the time for batches"))
     if facts.pageable and facts.h2d_pct >= 1:
-        text = "Copy from pinned memory without blocking: pin_memory=True and non_blocking=True."
-        found.append(Advice(text, None, f"{facts.pageable} copies use pageable memory"))
+        found.append(Advice(_PIN, None, f"{facts.pageable} copies use pageable memory"))
     return found
 
 
@@ -36,66 +38,48 @@ def _communicate(facts: DeviceFacts) -> list[Advice]:
         if late.cause == "device":
             what = "its share of the work and its accelerator's clocks"
         return [Advice(f"Examine rank {late.rank}: {what}.", None, "the other ranks wait for it")]
-    text = (
-        "Overlap communication with the backward pass: use larger buckets, prefetching or gradient "
-        "accumulation."
-    )
-    return [
-        Advice(text, None, f"exposed communication takes {pct(facts.breakdown['communication'])} of the time")
-    ]
+    text = "Overlap communication with the backward pass: larger buckets, prefetching, gradient accumulation."
+    why = f"exposed communication takes {pct(facts.breakdown['communication'])} of the time"
+    return [Advice(text, None, why)]
 
 
 def _launch_less(facts: DeviceFacts) -> list[Advice]:
     if facts.after_sync_pct >= facts.breakdown["host"] / 2:
         text = "Wait for the accelerator less often: avoid .item(), .cpu() and print of a tensor in the loop."
-        return [
-            Advice(
-                text, None, f"the accelerator idles {pct(facts.after_sync_pct)} of the time after such waits"
-            )
-        ]
-    if facts.pageable and any(name.startswith("cudaMemcpy") for name, _ in facts.blamed["host"][:3]):
-        text = "Copy from pinned memory without blocking: pin_memory=True and non_blocking=True."
-        return [
-            Advice(text, None, f"the host waits in {facts.pageable} copies from pageable memory"),
-            _fewer_launches(facts),
-        ]
-    return [_fewer_launches(facts)]
-
-
-def _fewer_launches(facts: DeviceFacts) -> Advice:
+        why = f"the accelerator idles {pct(facts.after_sync_pct)} of the time after such waits"
+        return [Advice(text, None, why)]
     text = (
         "Launch less: use torch.compile or CUDA graphs, fused optimizers (foreach, fused), or larger batches."
     )
-    return Advice(text, None, f"the median kernel takes {us(facts.median_kernel_us)}")
+    found = [Advice(text, None, f"the median kernel takes {us(facts.median_kernel_us)}")]
+    if facts.pageable and any(name.startswith("cudaMemcpy") for name, _ in facts.blamed["host"][:3]):
+        found = [
+            Advice(_PIN, None, f"the host waits in {facts.pageable} copies from pageable memory"),
+            *found,
+        ]
+    return found
 
 
 def _allocate_less(facts: DeviceFacts) -> list[Advice]:
+    share = pct(facts.breakdown["allocation"])
     if facts.allocations >= MANY_ALLOCATIONS:
         text = (
             "Keep freed memory: avoid PYTORCH_NO_CUDA_MEMORY_CACHING and torch.cuda.empty_cache() in the "
             "loop. If memory is short, use a smaller batch."
         )
-        why = (
-            f"{facts.allocations:,} calls allocate or free memory, for {pct(facts.breakdown['allocation'])} "
-            "of the time"
-        )
+        why = f"{facts.allocations:,} calls allocate or free memory, for {share} of the time"
         return [Advice(text, None, why)]
     text = (
         "Profile after a few steps of warm-up. If the allocations stay, use a smaller batch or "
         "expandable_segments:True."
     )
-    return [
-        Advice(text, None, f"allocation takes {pct(facts.breakdown['allocation'])} of the accelerator's time")
-    ]
+    return [Advice(text, None, f"allocation takes {share} of the accelerator's time")]
 
 
 def _save_aside(facts: DeviceFacts) -> list[Advice]:
     text = "Write checkpoints in the background (asynchronous saving), or less often."
-    return [
-        Advice(
-            text, None, f"the accelerator idles {pct(facts.breakdown['checkpoint'])} of the time meanwhile"
-        )
-    ]
+    why = f"the accelerator idles {pct(facts.breakdown['checkpoint'])} of the time meanwhile"
+    return [Advice(text, None, why)]
 
 
 def faster(facts: DeviceFacts) -> list[Advice]:

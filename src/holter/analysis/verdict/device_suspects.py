@@ -36,14 +36,9 @@ def _data_pipeline(facts: DeviceFacts) -> SuspectResult:
         return SuspectResult(because=said if facts.loading_pct > 0 or facts.steps else "")
     if waited >= h2d:
         of = f" of each step ({ms(facts.step_ms)})" if facts.step_ms and facts.steps > 1 else " of the time"
-        inside = [
-            (name, share) for name, share in facts.blamed["data_loading"] if name and not LOADING.search(name)
-        ]
-        most = (
-            f", mostly in {short_name(inside[0][0])}"
-            if facts.stacks and inside and inside[0][1] >= 25
-            else ""
-        )
+        blamed = facts.blamed["data_loading"] if facts.stacks else []
+        inside = [name for name, part in blamed if name and not LOADING.search(name) and part >= 25]
+        most = f", mostly in {short_name(inside[0])}" if inside else ""
         sentence = (
             f"Data loading holds {facts.accelerators} up: {_idle(facts, waited)}{of} while the host waits "
             f"for the next batch{most}."
@@ -87,11 +82,7 @@ def _communication(facts: DeviceFacts) -> SuspectResult:
             share=max(late.cost_pct, exposed),
             evidence=[
                 Evidence(text, "communication.late", late.cost_pct, None, f"rank {late.rank}"),
-                Evidence(
-                    f"exposed communication takes {pct(exposed)} of the time",
-                    "communication",
-                    exposed,
-                ),
+                Evidence(f"exposed communication takes {pct(exposed)} of the time", "communication", exposed),
             ],
         )
     if not facts.communication_pct:
@@ -121,35 +112,30 @@ def _framework_overhead(facts: DeviceFacts) -> SuspectResult:
             because=f"the accelerator waits {pct(waited)} of the time for the host to launch work"
         )
     rate = facts.kernels / max(facts.devices, 1) / max(facts.window_ns / 1e9, 1e-9)
+    kernel = us(facts.median_kernel_us)
     text = f"the accelerator idles {pct(waited)} of the time because the host has not launched the next work"
-    small = (
-        f"the median kernel takes {us(facts.median_kernel_us)}, and the host launches {rate:,.0f} kernels "
-        "per second"
-    )
+    small = f"the median kernel takes {kernel}, and the host launches {rate:,.0f} kernels per second"
     evidence = [
         Evidence(text, "host", waited, HOST_SHARE),
         Evidence(small, "kernel.median_us", facts.median_kernel_us),
     ]
     synced = facts.after_sync_pct >= waited / 2
     if synced:
-        said = (
-            f"the accelerator idles {pct(facts.after_sync_pct)} of the time right after the host waited for "
-            "it"
-        )
-        evidence.append(Evidence(said, "sync", facts.after_sync_pct))
+        after = facts.after_sync_pct
+        text = f"the accelerator idles {pct(after)} of the time right after the host waited for it"
+        evidence.append(Evidence(text, "sync", after))
     doing = [f"{short_name(name)} {pct(share)}" for name, share in facts.blamed["host"][:3] if share >= 1]
     if doing:
-        evidence.append(
-            Evidence(f"meanwhile the host runs {', '.join(doing)}", "host.blamed", facts.blamed["host"][0][1])
-        )
+        text = f"meanwhile the host runs {', '.join(doing)}"
+        evidence.append(Evidence(text, "host.blamed", facts.blamed["host"][0][1]))
     if facts.stacks:
-        said = "recording Python functions slows the host, so the accelerator idles less without it"
-        evidence.append(Evidence(said, "stacks", 1.0))
+        text = "recording Python functions slows the host, so the accelerator idles less without it"
+        evidence.append(Evidence(text, "stacks", 1.0))
     why = " The host often waits for results before it goes on." if synced else ""
     return SuspectResult(
         guilty=True,
         sentence=f"The host cannot keep {facts.accelerators} busy: {_idle(facts, waited)} of the time until "
-        f"the host launches the next work, and the median kernel takes {us(facts.median_kernel_us)}.{why}",
+        f"the host launches the next work, and the median kernel takes {kernel}.{why}",
         share=waited,
         evidence=evidence,
     )

@@ -7,19 +7,33 @@ from typing import TYPE_CHECKING
 
 from holter.analysis.verdict.device_advice import ADVICE, faster
 from holter.analysis.verdict.device_facts import LEAST_KERNELS, DeviceFacts, device_facts
-from holter.analysis.verdict.device_suspects import HOST_SHARE, TESTS
-from holter.analysis.verdict.evidence import Evidence, counted, ms, pct, sentence, us
-from holter.analysis.verdict.host_verdict import without_device
-from holter.analysis.verdict.result import GPU_BUSY, GPU_SATURATED, UNEXPLAINED, Verdict, ruled_out
+from holter.analysis.verdict.device_suspects import COMMUNICATION_SHARE, HOST_SHARE, TESTS
+from holter.analysis.verdict.evidence import Evidence, counted, ms, pct, sentence, short_name, us
+from holter.analysis.verdict.result import (
+    GPU_BUSY,
+    GPU_SATURATED,
+    UNEXPLAINED,
+    Advice,
+    Verdict,
+    most_guilty,
+    ruled_out,
+    summed_share,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from holter.analysis.host.horovod import Horovod
     from holter.schema.table import Table
 
 _TIMED = ("kernels", "memory_operations", "operators", "spans")
 MINOR = 0.5
 """The verdict names another suspect too if it costs at least this fraction of the worst one."""
+
+HOST_LOADING = 30.0
+"""Data loading is the verdict if it takes this percentage of the main thread's time."""
+MIN_NEGOTIATIONS = 10
+"""A verdict on Horovod needs at least this many negotiated tensors."""
 
 
 def verdict(tables: Mapping[str, Table], facts: DeviceFacts | None = None) -> Verdict:
@@ -43,7 +57,7 @@ def verdict(tables: Mapping[str, Table], facts: DeviceFacts | None = None) -> Ve
             missing=["durations"],
         )
     if not facts.kernels:
-        return without_device(facts)
+        return _without_device(facts)
     if facts.kernels < LEAST_KERNELS:
         return Verdict(
             suspect="inconclusive",
@@ -52,10 +66,7 @@ def verdict(tables: Mapping[str, Table], facts: DeviceFacts | None = None) -> Ve
             missing=["a trace of several steps after warm-up"],
         )
     tested = {name: test(facts) for name, test in TESTS.items()}
-    guilty = sorted(
-        (name for name, found in tested.items() if found.guilty),
-        key=lambda name: -(tested[name].share or 0.0),
-    )
+    guilty = most_guilty(tested)
     excluded = ruled_out(tested)
     if not guilty:
         return _innocent(facts, excluded)
@@ -65,11 +76,10 @@ def verdict(tables: Mapping[str, Table], facts: DeviceFacts | None = None) -> Ve
         more = [item for name in guilty for item in tested[name].evidence]
         return replace(found, also=guilty, evidence=[*found.evidence, *more])
     named = [name for name in guilty if (tested[name].share or 0.0) >= MINOR * worst]
-    shares = [share for name in named if (share := tested[name].share) is not None]
     return Verdict(
         suspect=named[0] if len(named) == 1 else "mixed",
         sentence=" ".join(tested[name].sentence for name in named),
-        share_pct=min(sum(shares), 100.0),
+        share_pct=summed_share(tested[name] for name in named),
         also=named if len(named) > 1 else [name for name in guilty if name not in named],
         evidence=[item for name in guilty for item in tested[name].evidence],
         ruled_out=excluded,
@@ -88,7 +98,7 @@ def momentary(tables: Mapping[str, Table]) -> bool:
 
 
 def _innocent(facts: DeviceFacts, excluded: list[dict[str, str]]) -> Verdict:
-    parts, busy = facts.breakdown, facts.busy_pct
+    parts, busy, kernel = facts.breakdown, facts.busy_pct, facts.median_kernel_us
     one = facts.devices == 1
     said = (
         f"{facts.accelerators} {'is' if one else 'are'} busy {pct(busy)} of the time and "
@@ -96,13 +106,11 @@ def _innocent(facts: DeviceFacts, excluded: list[dict[str, str]]) -> Verdict:
     )
     evidence = [
         Evidence(said, "busy", busy, GPU_BUSY),
-        Evidence(
-            f"the median kernel takes {us(facts.median_kernel_us)}",
-            "kernel.median_us",
-            facts.median_kernel_us,
-        ),
+        Evidence(f"the median kernel takes {us(kernel)}", "kernel.median_us", kernel),
     ]
     missing = _missing(facts)
+    lost = sorted(((share, name) for name, share in parts.items() if name != "compute"), reverse=True)
+    rest = ", ".join(f"{_WORDS.get(name, name)} {pct(share)}" for share, name in lost[:3] if share >= 1)
     if parts["compute"] >= GPU_SATURATED:
         return Verdict(
             suspect="model_compute",
@@ -114,8 +122,6 @@ def _innocent(facts: DeviceFacts, excluded: list[dict[str, str]]) -> Verdict:
             missing=missing,
         )
     if busy >= GPU_BUSY:
-        lost = sorted(((share, name) for name, share in parts.items() if name != "compute"), reverse=True)
-        rest = ", ".join(f"{_WORDS.get(name, name)} {pct(share)}" for share, name in lost[:3] if share >= 1)
         return Verdict(
             suspect="healthy",
             sentence=f"No bottleneck found: {said}." + (f" The rest is {rest}." if rest else ""),
@@ -125,8 +131,6 @@ def _innocent(facts: DeviceFacts, excluded: list[dict[str, str]]) -> Verdict:
         )
     if parts["idle"] >= UNEXPLAINED:
         return _unexplained(facts, evidence, excluded, missing)
-    lost = sorted(((share, name) for name, share in parts.items() if name != "compute"), reverse=True)
-    rest = ", ".join(f"{_WORDS.get(name, name)} {pct(share)}" for share, name in lost[:3] if share >= 1)
     return Verdict(
         suspect="inconclusive",
         sentence=f"{sentence(said)} No single reason explains the rest" + (f" ({rest})." if rest else "."),
@@ -156,11 +160,8 @@ def _unexplained(
 
 
 _WORDS = {
-    "communication": "communication",
-    "copies": "copies",
     "data_loading": "waiting for batches",
     "checkpoint": "checkpoints",
-    "allocation": "allocation",
     "host": "waiting for the host",
     "idle": "kernel start-up and dependencies",
 }
@@ -175,3 +176,94 @@ def _missing(facts: DeviceFacts) -> list[str]:
     if facts.breakdown["host"] >= HOST_SHARE and not facts.stacks:
         found.append("Python stacks: with_stack=True")
     return found + [f"collectives of all ranks ({why})" for why in facts.unmatched[:1]]
+
+
+def _without_device(facts: DeviceFacts) -> Verdict:
+    """Judge a trace without device work."""
+    if not facts.host_parts:
+        return Verdict(
+            suspect="inconclusive",
+            sentence="The trace has neither kernels nor operators nor functions of the host.",
+            missing=["kernels", "operators"],
+        )
+    top = [(name, share) for name, share in facts.host_parts.items() if name and share >= 1][:3]
+    doing = ", ".join(f"{short_name(name)} {pct(share)}" for name, share in top) or short_name("")
+    evidence = [
+        Evidence(f"{short_name(name)} takes {pct(share)} of the main thread's time", name, share)
+        for name, share in top
+    ]
+    if facts.loading_pct >= HOST_LOADING:
+        text = f"waiting for batches takes {pct(facts.loading_pct)} of the main thread's time"
+        return Verdict(
+            suspect="data_pipeline",
+            sentence=f"Data loading takes {pct(facts.loading_pct)} of the main thread's time.",
+            share_pct=facts.loading_pct,
+            evidence=[Evidence(text, "data_loading.host", facts.loading_pct, HOST_LOADING), *evidence],
+            missing=["kernels"],
+        )
+    if facts.horovod:
+        return _of_horovod(facts.horovod)
+    if facts.slow:
+        return _slow(facts)
+    return Verdict(
+        suspect="inconclusive",
+        sentence="The trace has no device work. The main thread of the host spends most of its time in "
+        f"{doing}.",
+        evidence=evidence,
+        missing=["kernels: the trace has no device work"],
+    )
+
+
+def _of_horovod(found: Horovod) -> Verdict:
+    """Judge a timeline of Horovod by the time of negotiation and of exchange."""
+    waiting, moving = found.negotiating_pct, found.moving_pct
+    text = f"negotiation takes {pct(waiting)} of the time, and exchange takes {pct(moving)}"
+    evidence = [
+        Evidence(f"{text} ({found.tensors:,} negotiations)", "communication", waiting, COMMUNICATION_SHARE)
+    ]
+    missing = ["step times of the other ranks: Horovod's timeline does not name the late rank"]
+    if waiting < COMMUNICATION_SHARE or found.tensors < MIN_NEGOTIATIONS:
+        return Verdict(
+            suspect="inconclusive",
+            sentence=f"Horovod waits {pct(waiting)} of the time for tensors of other ranks and exchanges "
+            f"tensors {pct(moving)} of the time. Its timeline does not show the rest.",
+            evidence=evidence,
+            missing=["kernels, or a recording by holter", *missing],
+        )
+    return Verdict(
+        suspect="communication",
+        sentence=f"Ranks wait for one another: {pct(waiting)} of the time a tensor is ready on some ranks "
+        f"only (NEGOTIATE), and exchange takes {pct(moving)}.",
+        share_pct=waiting,
+        evidence=evidence,
+        missing=missing,
+    )
+
+
+def _slow(facts: DeviceFacts) -> Verdict:
+    """Judge a trace of workers by the thread that is slower than threads with the same calls."""
+    first = facts.slow[0]
+    lost = 100.0 * (1 - 1 / first.ratio) * first.share_pct / 100
+    others = len(facts.slow) - 1
+    check = "Check whether it has more work or a slower machine."
+    more = f" {counted(others, 'more thread')} {'is' if others == 1 else 'are'} slow, too." if others else ""
+    return Verdict(
+        suspect="communication",
+        sentence=f"{first.label} takes {first.ratio:.2g} times as long as the median of {first.alike} "
+        f"threads with the same calls, mostly in {short_name(first.name)}. Threads that need its results "
+        f"wait.{more}",
+        share_pct=lost,
+        evidence=[
+            Evidence(
+                f"{slow.label} takes {slow.ratio:.3g} times as long as the median thread for the same "
+                f"calls, which are {pct(slow.share_pct)} of its time",
+                "thread.ratio",
+                slow.ratio,
+                1.0,
+                slow.label,
+            )
+            for slow in facts.slow[:5]
+        ],
+        advice=[Advice(check, None, "the other threads take equally long")],
+        missing=["kernels"],
+    )

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 _PYTHON = re.compile(r"^(?:.*/)?([^/]+\.py)\((\d+)\): (.+)$")
 
@@ -23,10 +22,6 @@ class Evidence:
     """Node, rank, or the callable as `name (file:line)`."""
     window: dict[str, int] | None = None
     """step_start, step_end, time_start, time_end (ns)."""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the evidence with the keys of `describe --json`."""
-        return asdict(self)
 
 
 def pct(value: float) -> str:

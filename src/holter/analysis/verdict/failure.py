@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis.events import details
 from holter.schema.phases import ENDED
 from holter.schema.signals import signal_name
 
@@ -60,7 +60,7 @@ def first_non_finite(scalars: Table) -> NonFinite | None:
     return None
 
 
-def headline(manifest: Mapping[str, Any], events: Table | None, scalars: Table | None) -> str | None:
+def headline(manifest: Mapping[str, object], events: Table | None, scalars: Table | None) -> str | None:
     """Return one sentence about the failure; None without a failure.
 
     Args:
@@ -72,33 +72,25 @@ def headline(manifest: Mapping[str, Any], events: Table | None, scalars: Table |
     broken = first_non_finite(scalars) if scalars is not None else None
     if broken is None:
         return died
-    told = _broken(broken) + _origin(broken, events)
-    return f"{died} Before that, {_lower(told)}" if died else told
+    text = _broken(broken) + _origin(broken, events)
+    return f"{died} Before that, {text[:1].lower()}{text[1:]}" if died else text
 
 
-def _stopped(manifest: Mapping[str, Any]) -> str | None:
+def _stopped(manifest: Mapping[str, object]) -> str | None:
     """Return why a rule stopped the job, if one did."""
     by = manifest.get("stopped_by")
     return f"{by['reason']}." if isinstance(by, dict) and by.get("reason") else None
 
 
-def _hung(manifest: Mapping[str, Any], events: Table | None) -> str | None:
+def _hung(manifest: Mapping[str, object], events: Table | None) -> str | None:
     """Describe a hang that lasts, or lasted until something ended the job, whatever that was."""
-    if events is None or not events.rows:
-        return None
-    lasting: list[tuple[set[int], dict[str, Any]]] = []
-    for row in events.where(events["kind"] == "hang").sorted("time").to_rows():
-        try:
-            detail = json.loads(row["detail"])
-        except ValueError:
-            continue
-        if not isinstance(detail, dict):
-            continue
+    lasting: list[tuple[set[int], Mapping[str, object]]] = []
+    for row, detail in details(events, "hang"):
         if detail.get("recovered"):
             lasting = [(left, one) for ranks, one in lasting if (left := ranks - {row["rank"]})]
         elif detail.get("text"):
-            told = detail.get("ranks")
-            ranks = {one for one in told if isinstance(one, int)} if isinstance(told, list) else set()
+            listed = detail.get("ranks")
+            ranks = {one for one in listed if isinstance(one, int)} if isinstance(listed, list) else set()
             lasting.append((ranks or {row["rank"]}, {**detail, "rank": row["rank"]}))
     if not lasting:
         return None
@@ -106,8 +98,9 @@ def _hung(manifest: Mapping[str, Any], events: Table | None) -> str | None:
     return f"{word}{_where(newest)}: {newest['text']}."
 
 
-def _died(manifest: Mapping[str, Any], events: Table | None) -> str | None:
-    failure = manifest.get("failure") or {}
+def _died(manifest: Mapping[str, object], events: Table | None) -> str | None:
+    stored = manifest.get("failure")
+    failure = stored if isinstance(stored, dict) else {}
     kind = failure.get("kind")
     if not kind and manifest.get("status") != "Failed":
         return None
@@ -134,16 +127,12 @@ def _died(manifest: Mapping[str, Any], events: Table | None) -> str | None:
     return f"Failed with exit code {code}{where}." if code is not None else f"Failed{where}."
 
 
-def _where(failure: Mapping[str, Any]) -> str:
+def _where(failure: Mapping[str, object]) -> str:
     step, phase, rank = (failure.get(key) for key in ("step", "phase", "rank"))
     stepped = isinstance(step, int) and step >= 0
     text = f" in step {step}" if stepped else ""
     if phase == ENDED:
-        text = (
-            f" after step {step}, when its recording had ended"
-            if stepped
-            else " when its recording had ended"
-        )
+        text = f"{f' after step {step},' if stepped else ''} when its recording had ended"
     elif phase and phase not in ("step", "other"):
         text += f" while in {phase}"
     known = [f"rank {rank}"] if isinstance(rank, int) and rank >= 0 else []
@@ -153,16 +142,9 @@ def _where(failure: Mapping[str, Any]) -> str:
 
 def _exception(events: Table | None, rank: Any) -> str | None:
     """Return the first exception among the events, of the given rank if there is one."""
-    if events is None or not events.rows:
-        return None
-    rows = list(events.where(events["kind"] == "exception").sorted("time").to_rows())
-    rows.sort(key=lambda row: row["rank"] != rank)
-    for row in rows:
-        try:
-            detail = json.loads(row["detail"])
-        except ValueError:
-            continue
-        if isinstance(detail, dict) and detail.get("type"):
+    found = sorted(details(events, "exception"), key=lambda pair: pair[0]["rank"] != rank)
+    for _, detail in found:
+        if detail.get("type"):
             message = str(detail.get("message") or "")
             return f"{detail['type']}: {message}" if message else str(detail["type"])
     return None
@@ -180,14 +162,8 @@ def _origin(found: NonFinite, events: Table | None) -> str:
 
     Events before the last finite value do not count, as of a step that a gradient scaler skipped.
     """
-    if events is None or not events.rows:
-        return ""
-    for row in events.where(events["kind"] == "nonfinite").sorted("time").to_rows():
-        try:
-            detail = json.loads(row["detail"])
-        except ValueError:
-            continue
-        step = detail.get("step") if isinstance(detail, dict) else None
+    for _, detail in details(events, "nonfinite"):
+        step = detail.get("step")
         if not isinstance(step, int) or not found.last_step <= step <= found.step:
             continue
         # An operation of no module is the loop's own, as those of its loss.
@@ -205,7 +181,7 @@ def _place(module: str, parameter: str) -> str:
     return f"{module} (parameter {own})" if own != parameter else f"{module} (nearest parameter {parameter})"
 
 
-def _pass(detail: Mapping[str, Any]) -> str:
+def _pass(detail: Mapping[str, object]) -> str:
     if detail.get("direction") == "forward":
         return "the forward pass"
     # Weights that a step finds broken were broken by the update before it, whatever its gradients were.
@@ -216,7 +192,3 @@ def first_line(text: str) -> str:
     """Return the first line of an exception's text, shortened to 120 characters."""
     line = text.strip().splitlines()[0] if text.strip() else ""
     return (line if len(line) <= 120 else line[:117] + "...").rstrip(".: ")
-
-
-def _lower(text: str) -> str:
-    return text[:1].lower() + text[1:]

@@ -40,9 +40,8 @@ def data_pipeline(facts: VerdictFacts) -> list[Advice]:
     if loading is None or loading.fetch_ms is None:
         rest = facts.rest_ms or 0.0
         why = f"without the wait for batches a step takes {ms(rest)}"
-        return [
-            Advice("Load the next batch while this one trains: use a DataLoader with workers.", rest, why)
-        ]
+        text = "Load the next batch while this one trains: use a DataLoader with workers."
+        return [Advice(text, rest, why)]
     pipeline = _Pipeline.of(facts, loading, step)
     advice = [_prepared(pipeline, [item]) for item in pipeline.expensive]
     # Reading stays: prepared data are read, too.
@@ -239,44 +238,27 @@ def communication(facts: VerdictFacts) -> list[Advice]:
         return [Advice(text, expected, why)]
     exposed = facts.mean_ms("communication")
     why = f"exposed communication takes {ms(exposed)} per step on average"
+    text = "Overlap communication with the backward pass: use larger buckets and avoid blocking collectives."
     return [
-        Advice(
-            "Overlap communication with the backward pass: use larger buckets and avoid blocking "
-            "collectives.",
-            max(step - exposed, 0.0),
-            why,
-        ),
+        Advice(text, max(step - exposed, 0.0), why),
         Advice("Communicate less: accumulate gradients over several batches, or compress them.", None, why),
     ]
 
 
 def checkpointing(facts: VerdictFacts) -> list[Advice]:
     """Advise on checkpoints that delay the training."""
-    mean = facts.mean_step_ms
-    share = facts.share("checkpoint")
+    mean, share = facts.mean_step_ms, facts.share("checkpoint")
     expected = mean * (1 - share / 100) if mean else None
-    return [
-        Advice(
-            "Write checkpoints in the background, or less often.",
-            expected,
-            f"writing them takes {pct(share)} of the loop's time; the expected step time is a mean",
-        )
-    ]
+    why = f"writing them takes {pct(share)} of the loop's time; the expected step time is a mean"
+    return [Advice("Write checkpoints in the background, or less often.", expected, why)]
 
 
-def model_compute(facts: VerdictFacts) -> list[Advice]:
+def model_compute(_: VerdictFacts) -> list[Advice]:
     """Advise on a model whose compute fills the step."""
-    advice = []
-    if facts.baseline is not None and facts.baseline.step_ms is not None:
-        why = "a step of the baseline takes this long"
-        advice.append(
-            Advice("Go back to the baseline's model, or find what was added.", facts.baseline.step_ms, why)
-        )
     why = "the device is saturated, so only less work makes the step shorter"
-    advice.append(
+    return [
         Advice("Compute less per step: use mixed precision, torch.compile or a smaller model.", None, why)
-    )
-    return advice
+    ]
 
 
 def framework_overhead(facts: VerdictFacts) -> list[Advice]:
@@ -284,34 +266,22 @@ def framework_overhead(facts: VerdictFacts) -> list[Advice]:
     step, load = facts.mean_step_ms, facts.load
     busy = load.gpu_p50 if load else None
     expected = step * busy / 100 if step is not None and busy is not None else None
-    why = "the step cannot be shorter than the busy time of the GPUs"
-    return [
-        Advice(
-            "Launch less from Python: use torch.compile or CUDA graphs, fused optimizers, or a larger batch.",
-            expected,
-            why,
-        )
-    ]
+    text = "Launch less from Python: use torch.compile or CUDA graphs, fused optimizers, or a larger batch."
+    return [Advice(text, expected, "the step cannot be shorter than the busy time of the GPUs")]
 
 
 def memory_pressure(_: VerdictFacts) -> list[Advice]:
     """Advise on a host with too little memory."""
-    return [
-        Advice(
-            "Use less host memory: fewer workers or smaller caches. Or use a larger machine.",
-            None,
-            "the host swaps or waits for memory",
-        )
-    ]
+    text = "Use less host memory: fewer workers or smaller caches. Or use a larger machine."
+    return [Advice(text, None, "the host swaps or waits for memory")]
 
 
 def hardware(facts: VerdictFacts) -> list[Advice]:
     """Advise on a machine with faults."""
     load = facts.load
     where = f"{load.throttled_gpu or 'the GPUs'} of {load.node}" if load else "the machine"
-    return [
-        Advice(f"Check cooling, power and memory of {where}.", None, "the clocks or the memory report faults")
-    ]
+    text = f"Check cooling, power and memory of {where}."
+    return [Advice(text, None, "the clocks or the memory report faults")]
 
 
 ADVICE: dict[str, Callable[[VerdictFacts], list[Advice]]] = {

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis.events import details
 from holter.analysis.jobs.stragglers import Straggler, stragglers
 from holter.analysis.loading.dataloading import COMPUTE, CPU_FULL, DataLoading, causes, loaders, stages
 from holter.analysis.machine.load import Load, loads
@@ -70,8 +70,6 @@ class VerdictFacts:
     loads: list[Load] = field(default_factory=list)
     device: str | None = None
     """cpu or cuda, as the framework reports."""
-    baseline: VerdictFacts | None = None
-    """Facts of the job that this one is compared with."""
     kernels: KernelTimes | None = None
     profiled: ProfiledSteps | None = None
     """The newest profiled steps."""
@@ -153,9 +151,7 @@ def gather(
     samples: Table | None = None,
     spans: Table | None = None,
     events: Table | None = None,
-    nodes: Mapping[str, Mapping[str, Any]] | None = None,
-    baseline: VerdictFacts | None = None,
-    kernels: KernelTimes | None = None,
+    nodes: Mapping[str, Mapping[str, object]] | None = None,
     profiled: Mapping[str, Table] | None = None,
     running: bool = False,
     not_counted: tuple[str, ...] = (),
@@ -169,18 +165,14 @@ def gather(
             part of the job is enough.
         events: Table `events`: descriptions of the loaders and of the framework.
         nodes: Node → its facts; `cpus` is used.
-        baseline: Facts of a job to compare with.
-        kernels: Kernel times of a trace; by default those of `profiled`.
         profiled: The tables that `profiled_steps` reads, for the steps of a profiling window.
         running: Whether the job still runs and accepts orders.
         not_counted: Work of other threads than the loop's.
     """
     mask = steady(steps)
     used = steps.where(mask)
-    listed = loaders(events) if events is not None else []
+    listed = loaders(events)
     found: dict[str, Any] = {
-        "baseline": baseline,
-        "kernels": kernels,
         "device": _device(events),
         "running": running,
         "not_counted": not_counted,
@@ -234,7 +226,7 @@ def gather(
         found["loads"] = loads(samples, nodes or {}, None, None)
     seen = profiled_steps(profiled, found.get("step_ms")) if profiled is not None else None
     if seen is not None:
-        found |= {"profiled": seen, "kernels": kernels or seen.kernels}
+        found |= {"profiled": seen, "kernels": seen.kernels}
     ranks = tuple(sorted(set(steps["rank"].tolist())))
     return VerdictFacts(statistics=step_statistics(steps, mask), ranks=ranks, **found)
 
@@ -258,13 +250,5 @@ def _stalls(steps: Table) -> dict[str, Stall]:
 
 
 def _device(events: Table | None) -> str | None:
-    if events is None:
-        return None
-    for row in events.where(events["kind"] == "framework").to_rows():
-        try:
-            detail = json.loads(row["detail"])
-        except ValueError:
-            continue
-        if isinstance(detail, dict) and detail.get("device"):
-            return str(detail["device"])
-    return None
+    found = (detail.get("device") for _, detail in details(events, "framework"))
+    return next((str(device) for device in found if device), None)

@@ -23,7 +23,6 @@ DATA_INNOCENT = 20.0
 CPU_BUSY = 70.0
 WAITS_FOR_IO = 30.0
 COMMUNICATION_SHARE = 15.0
-BASELINE = 1.2
 SMALL_KERNEL_US = 20.0
 IDLE_IN_COMPUTE = 30.0
 CORE_FULL = 90.0
@@ -114,10 +113,7 @@ def _workers(facts: VerdictFacts, loading: DataLoading) -> list[Evidence]:
 
 def _machine(facts: VerdictFacts, load: Load) -> list[Evidence]:
     """Return readings of the machine that point to data loading."""
-    found = []
-    if load.gpu_p50 is not None:
-        text = f"the GPUs are busy {pct(load.gpu_p50)} (median)"
-        found.append(facts.seen(text, "gpu.util", load.gpu_p50, GPU_BUSY, load.node))
+    found = [] if load.gpu_p50 is None else [_gpus_busy(facts, load, load.gpu_p50)]
     if load.cpu_p95 is not None and load.cpu_p95 > CPU_BUSY:
         text = f"the CPU is busy {pct(load.cpu_p95)} (p95)"
         found.append(facts.seen(text, "cpu.util", load.cpu_p95, CPU_BUSY, load.node))
@@ -127,20 +123,18 @@ def _machine(facts: VerdictFacts, load: Load) -> list[Evidence]:
     return found
 
 
+def _gpus_busy(facts: VerdictFacts, load: Load, gpu: float, limit: float = GPU_BUSY) -> Evidence:
+    return facts.seen(f"the GPUs are busy {pct(gpu)} (median)", "gpu.util", gpu, limit, load.node)
+
+
 def model_compute(facts: VerdictFacts) -> SuspectResult:
-    """Forward or backward is slower than in a baseline, or the GPUs are saturated."""
+    """The GPUs are saturated."""
     share, of = facts.share("forward", "loss", "backward"), facts.of_time("forward", "loss", "backward")
-    slower = _slower(facts)
-    if slower:
-        return SuspectResult(guilty=True, sentence=sentence(slower[0].text), share=share, evidence=slower)
     load = facts.load
     gpu = load.gpu_p50 if load else None
     if load is None or gpu is None:
         small = share < 50 and "forward" not in facts.not_seen
-        because = f"forward and backward take {pct(share)} {of}" if small else ""
-        if facts.baseline is not None:
-            because = "forward and backward are not slower than in the baseline"
-        return SuspectResult(because=because)
+        return SuspectResult(because=f"forward and backward take {pct(share)} {of}" if small else "")
     if gpu < GPU_BUSY:
         return SuspectResult(because=f"the GPUs are busy only {pct(gpu)} (median)")
     if gpu < GPU_SATURATED or facts.share("data_loading") >= DATA_INNOCENT:
@@ -153,22 +147,10 @@ def model_compute(facts: VerdictFacts) -> SuspectResult:
         f"busy {pct(gpu)} (median)."
     )
     evidence = [
-        facts.seen(f"the GPUs are busy {pct(gpu)} (median)", "gpu.util", gpu, GPU_SATURATED, load.node),
+        _gpus_busy(facts, load, gpu, GPU_SATURATED),
         facts.seen(f"forward and backward take {pct(share)} {of}", "forward+backward", share),
     ]
     return SuspectResult(guilty=True, sentence=said, share=share, evidence=evidence)
-
-
-def _slower(facts: VerdictFacts) -> list[Evidence]:
-    """Compare forward and backward with those of the baseline; the worse one comes first."""
-    found = []
-    for part in ("forward", "backward"):
-        now = facts.parts_ms.get(part, 0.0)
-        then = facts.baseline.parts_ms.get(part, 0.0) if facts.baseline else 0.0
-        if then > 0 and now > BASELINE * then:
-            text = f"{part} takes {ms(now)}, which is {now / then:.1f} times the baseline's {ms(then)}"
-            found.append(facts.seen(text, part, now / then, BASELINE))
-    return sorted(found, key=lambda item: -item.value)
 
 
 def communication(facts: VerdictFacts) -> SuspectResult:
@@ -179,16 +161,16 @@ def communication(facts: VerdictFacts) -> SuspectResult:
     if len(facts.ranks) < 2 and share == 0:
         return SuspectResult(because="the job has only one rank")
     if share < COMMUNICATION_SHARE:
-        because = f"exposed communication takes {pct(share)} {of}, less than {pct(COMMUNICATION_SHARE)}"
-        return SuspectResult(because=because)
+        return SuspectResult(
+            because=f"exposed communication takes {pct(share)} {of}, less than {pct(COMMUNICATION_SHARE)}"
+        )
     if load is not None and load.iowait_p95 is not None and load.iowait_p95 > WAITS_FOR_IO:
         return SuspectResult(because=f"cores wait for I/O {pct(load.iowait_p95)} of the time (p95)")
     exposed, step = facts.mean_ms("communication"), facts.mean_step_ms or 0.0
     text = f"exposed communication takes {pct(share)} {of}: {ms(exposed)} of {ms(step)} on average"
     evidence = [facts.seen(text, "communication", share, COMMUNICATION_SHARE)]
     if load is not None and load.gpu_p50 is not None:
-        gpu = f"the GPUs are busy {pct(load.gpu_p50)} (median)"
-        evidence.append(facts.seen(gpu, "gpu.util", load.gpu_p50, GPU_BUSY, load.node))
+        evidence.append(_gpus_busy(facts, load, load.gpu_p50))
     stall = facts.of_time_with_stall("communication")
     said = f"Exposed communication takes {pct(share)} {stall}: {ms(exposed)} of {ms(step)} on average."
     share = facts.breakdown["communication"]

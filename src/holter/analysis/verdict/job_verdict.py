@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from holter.analysis.loading.dataloading import COMPUTE
@@ -10,10 +11,18 @@ from holter.analysis.verdict import device_advice, device_suspects, job_advice
 from holter.analysis.verdict.device_facts import LEAST_KERNELS
 from holter.analysis.verdict.evidence import counted, pct, sentence
 from holter.analysis.verdict.job_suspects import DATA_INNOCENT, DATA_SHARE, TESTS
-from holter.analysis.verdict.result import GPU_BUSY, UNEXPLAINED, Advice, Verdict, ordered, ruled_out
+from holter.analysis.verdict.result import (
+    GPU_BUSY,
+    UNEXPLAINED,
+    Advice,
+    Verdict,
+    most_guilty,
+    ordered,
+    ruled_out,
+    summed_share,
+)
 
 if TYPE_CHECKING:
-    from holter.analysis.verdict.evidence import Evidence
     from holter.analysis.verdict.job_facts import VerdictFacts
     from holter.analysis.verdict.result import SuspectResult
 
@@ -36,8 +45,8 @@ def verdict(facts: VerdictFacts) -> Verdict:
     the GPUs are busy. Otherwise it is `inconclusive`, and `missing` names the data that would decide.
 
     `healthy` differs from `model_compute`: compute may fill the step of a healthy job. The model is the
-    suspect only if it is slower than a baseline, or if the GPUs are saturated (median of 95 % or more), so
-    that only less work makes the step shorter.
+    suspect only if the GPUs are saturated (median of 95 % or more), so that only less work makes the step
+    shorter.
     """
     found = _verdict(facts)
     return replace(found, evidence=[*found.evidence, *facts.profiled.evidence()]) if facts.profiled else found
@@ -62,12 +71,11 @@ def _verdict(facts: VerdictFacts) -> Verdict:
     excluded = ruled_out(tested)
     if not guilty:
         return _innocent(facts, excluded, lacking)
-    names = sorted(guilty, key=lambda name: -(guilty[name].share or 0.0))
-    shares = [share for name in names if (share := guilty[name].share) is not None]
+    names = most_guilty(guilty)
     return Verdict(
         suspect=names[0] if len(names) == 1 else "mixed",
         sentence=" ".join(guilty[name].sentence for name in names),
-        share_pct=min(sum(shares), 100.0) if shares else None,
+        share_pct=summed_share(guilty.values()),
         also=[*(also if len(names) == 1 else names), *(["contention"] if shared else [])],
         evidence=[
             *(item for name in names for item in guilty[name].evidence),
@@ -125,12 +133,8 @@ def _too_short(facts: VerdictFacts, lacking: list[str]) -> Verdict:
     if not facts.steady_steps:
         said = "No training step was recorded, so holter cannot say why the training is slow."
         how = f"Record steps: {job_advice.RECORD_STEPS}."
-    return Verdict(
-        suspect="inconclusive",
-        sentence=said,
-        advice=[Advice(how, None, "")],
-        missing=["steps", *lacking],
-    )
+    missing = ["steps", *lacking]
+    return Verdict(suspect="inconclusive", sentence=said, advice=[Advice(how, None, "")], missing=missing)
 
 
 def _innocent(facts: VerdictFacts, excluded: list[dict[str, str]], lacking: list[str]) -> Verdict:
@@ -139,6 +143,7 @@ def _innocent(facts: VerdictFacts, excluded: list[dict[str, str]], lacking: list
     if gpu is None and facts.kernels is not None:
         gpu = facts.kernels.busy_pct
     loading, compute, other = facts.share("data_loading"), facts.compute_share, facts.share("other")
+    unsure = partial(Verdict, suspect="inconclusive", ruled_out=excluded)
     of_compute, of_loading = facts.of_time(*COMPUTE), facts.of_time("data_loading")
     evidence = [
         facts.seen(f"compute takes {pct(compute)} {of_compute}", "compute", compute),
@@ -150,19 +155,22 @@ def _innocent(facts: VerdictFacts, excluded: list[dict[str, str]], lacking: list
         evidence.append(facts.seen(text, "gpu.util", gpu, GPU_BUSY, load.node if load else None))
         if gpu < GPU_BUSY:
             said = f"The GPUs are busy only {pct(gpu)}{how}, and no suspect explains it."
-            return _unsure(said, evidence, excluded, lacking or ["kernel trace"])
+            return unsure(sentence=said, evidence=evidence, missing=lacking or ["kernel trace"])
     elif facts.device == "cuda":
         said = "The GPUs were not sampled, and no part of the step stands out."
-        return _unsure(said, evidence, excluded, lacking)
+        return unsure(sentence=said, evidence=evidence, missing=lacking)
     elif other >= UNEXPLAINED:
         stall = facts.of_time_with_stall("other")
         where = "in the loop's own code"
         if facts.not_seen:
             where = f"in {' and '.join(facts.not_seen)}, which no hook observed, or in the loop's own code"
         text = f"{pct(other)} {stall} is spent outside all known parts, {where}"
-        evidence = [facts.seen(text, "other", other, UNEXPLAINED), *evidence]
-        unsure = _unsure(sentence(text), evidence, excluded, ["profile of the Python code", *lacking])
-        return replace(unsure, advice=job_advice.unnamed_code(facts))
+        return unsure(
+            sentence=sentence(text),
+            evidence=[facts.seen(text, "other", other, UNEXPLAINED), *evidence],
+            advice=job_advice.unnamed_code(facts),
+            missing=["profile of the Python code", *lacking],
+        )
     stall = facts.of_time_with_stall(*COMPUTE)
     clear = loading < DATA_INNOCENT
     limit = "" if clear else f", which becomes a suspect at {pct(DATA_SHARE)}"
@@ -171,16 +179,7 @@ def _innocent(facts: VerdictFacts, excluded: list[dict[str, str]], lacking: list
         suspect="healthy",
         sentence=f"{'No bottleneck found' if clear else 'No clear bottleneck found'}: {pct(compute)} "
         f"{stall} is compute, and {pct(loading)} is data loading{limit}.{busy}",
-        share_pct=None,
         evidence=evidence,
         ruled_out=excluded,
         missing=lacking,
-    )
-
-
-def _unsure(
-    said: str, evidence: list[Evidence], excluded: list[dict[str, str]], lacking: list[str]
-) -> Verdict:
-    return Verdict(
-        suspect="inconclusive", sentence=said, evidence=evidence, ruled_out=excluded, missing=lacking
     )

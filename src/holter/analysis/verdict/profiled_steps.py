@@ -79,31 +79,17 @@ class ProfiledSteps:
         """Return evidence for any verdict: accelerator time, top operators and top kernels."""
         found = []
         if self.device is not None:
-            parts = ", ".join(
-                f"{name.replace('_', ' ')} {pct(share)}"
-                for name, share in self.device.breakdown.items()
-                if share >= 1
-            )
-            text = f"accelerator time in {self.steps}: {parts}"
-            found.append(self._seen(text, "window.busy", self.device.busy_pct))
-        tables = [
-            (self.operators, "operators", "operators of the host"),
-            (self.gpu, "kernels", "kernels of the accelerator"),
-        ]
-        for table, metric, what in tables:
-            shares = table["pct"][:_NAMED].tolist()
-            named = [
-                f"{short_name(name)} {pct(share)}"
-                for name, share in zip(table["name"][:_NAMED].tolist(), shares, strict=True)
-                if share >= 1
-            ]
+            named = [f"{n.replace('_', ' ')} {pct(p)}" for n, p in self.device.breakdown.items() if p >= 1]
+            text = f"accelerator time in {self.steps}: {', '.join(named)}"
+            found.append(Evidence(text, "window.busy", self.device.busy_pct, window=self.window))
+        tables = (("operators", "host", self.operators), ("kernels", "accelerator", self.gpu))
+        for kind, side, table in tables:
+            top = [(row["name"], row["pct"]) for row in table.where(slice(_NAMED)).to_rows()]
+            named = [f"{short_name(name)} {pct(share)}" for name, share in top if share >= 1]
             if named:
-                text = f"top {what} in {self.steps}: {', '.join(named)}"
-                found.append(self._seen(text, f"window.{metric}", shares[0]))
+                text = f"top {kind} of the {side} in {self.steps}: {', '.join(named)}"
+                found.append(Evidence(text, f"window.{kind}", top[0][1], window=self.window))
         return found
-
-    def _seen(self, text: str, metric: str, value: float) -> Evidence:
-        return Evidence(text, metric, value, None, None, self.window)
 
     @property
     def window(self) -> dict[str, int]:
@@ -130,7 +116,7 @@ def profiled_steps(tables: Mapping[str, Table], step_ms: float | None) -> Profil
     device = device_facts(tables) if tables["kernels"].rows else None
     whole = float(steps["duration"].sum())
     host = operator_table(tables, most=MOST)
-    kernels = kernel_table(tables, most=MOST) if device else None
+    kernels = kernel_table(tables if device else {}, most=MOST)
     return ProfiledSteps(
         first_step=int(steps["step"].min()),
         last_step=int(steps["step"].max()),
@@ -147,10 +133,10 @@ def profiled_steps(tables: Mapping[str, Table], step_ms: float | None) -> Profil
         ),
         gpu=Table(
             {
-                "name": kernels["name"] if kernels else np.empty(0, object),
-                "pct": kernels["share_pct"] if kernels else np.empty(0),
-                "total_ms": kernels["total_ns"] / 1e6 if kernels else np.empty(0),
-                "count": kernels["launches"] if kernels else np.empty(0, np.int64),
+                "name": kernels["name"],
+                "pct": kernels["share_pct"],
+                "total_ms": kernels["total_ns"] / 1e6,
+                "count": kernels["launches"],
             }
         ),
         device=undisturbed(device, step_ms) if device else None,

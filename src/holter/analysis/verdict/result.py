@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from holter.analysis.verdict.evidence import Evidence
 
@@ -51,29 +51,32 @@ class Verdict:
 
     suspect: str
     """One of `job_verdict.SUSPECTS`."""
-    sentence: str
-    share_pct: float | None = None
-    """Percent of the loop that the suspect takes."""
     also: list[str] = field(default_factory=list)
     """All suspects of a mixed verdict, the largest first; otherwise one that explains `suspect`."""
+    share_pct: float | None = None
+    """Percent of the loop that the suspect takes."""
+    sentence: str
     evidence: list[Evidence] = field(default_factory=list)
     ruled_out: list[dict[str, str]] = field(default_factory=list)
     advice: list[Advice] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     """Kinds of data that would make the verdict more precise."""
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, object]:
         """Return the verdict as `describe --json` prints it under `verdict`."""
-        return {
-            "suspect": self.suspect,
-            "also": list(self.also),
-            "share_pct": self.share_pct,
-            "sentence": self.sentence,
-            "evidence": [item.to_json() for item in self.evidence],
-            "ruled_out": [dict(item) for item in self.ruled_out],
-            "advice": [asdict(item) for item in self.advice],
-            "missing": list(self.missing),
-        }
+        return asdict(self)
+
+
+def most_guilty(tested: Mapping[str, SuspectResult]) -> list[str]:
+    """Return the names of the guilty suspects, the largest share first."""
+    guilty = [name for name, result in tested.items() if result.guilty]
+    return sorted(guilty, key=lambda name: -(tested[name].share or 0.0))
+
+
+def summed_share(guilty: Iterable[SuspectResult]) -> float | None:
+    """Return the share that suspects take together, percent; None when none has a share."""
+    shares = [result.share for result in guilty if result.share is not None]
+    return min(sum(shares), 100.0) if shares else None
 
 
 def ruled_out(tested: Mapping[str, SuspectResult]) -> list[dict[str, str]]:

@@ -10,7 +10,7 @@ from holter.cli import options, output
 from holter.cli.job_lookup import check_obeyed, running_job, send_order
 from holter.cli.options import Refusal
 from holter.schema import windows
-from holter.schema.dividing import told as notices
+from holter.schema.dividing import notices
 
 ABOUT = """Profile a few steps of a running job in detail: no restart, no change of its code.
 Several profilers run one after the other, because two at once would measure each other."""

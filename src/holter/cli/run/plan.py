@@ -16,7 +16,7 @@ from holter.cli.run import options as run_options
 from holter.cli.run import saving
 from holter.cli.run.configuration import Configuration, from_environment, read_file
 from holter.schema import windows
-from holter.schema.dividing import told as notices
+from holter.schema.dividing import notices
 from holter.schema.tensor_spool import ENV_SAVE
 
 if TYPE_CHECKING:

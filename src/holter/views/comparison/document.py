@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from holter.analysis.jobs.comparison import FEWEST, TIMED, parts_ms, step_change, step_times
 from holter.analysis.jobs.cost import saving
-from holter.analysis.steps.epochs import epoch_s
+from holter.analysis.steps.durations import epoch_s
 from holter.analysis.verdict.evidence import counted
 from holter.analysis.verdict.job_advice import RECORD_STEPS
 from holter.views.document.description import describe

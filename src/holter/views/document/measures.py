@@ -10,7 +10,7 @@ from holter.analysis.grouping import coded, of_largest, sums
 from holter.analysis.intervals import times_at, times_during
 from holter.analysis.jobs.stretches import inside, intervals
 from holter.analysis.machine import utilization as utilized
-from holter.analysis.machine.usage_ranges import RANGES, Range, in_ranges
+from holter.analysis.machine.utilization import RANGES, Range, in_ranges
 from holter.schema.metrics import METRICS
 from holter.views.tables import Stretches, utilization_of
 from holter.views.wording import meant

@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.analysis.timeline.depth import depths, order
-from holter.analysis.timeline.tiles import ALL_KEPT, TileBlocks, events, level_for, simplified, width
+from holter.analysis.timeline.tiles import (
+    ALL_KEPT,
+    TileBlocks,
+    depths,
+    events,
+    level_for,
+    order,
+    simplified,
+    width,
+)
 from holter.views.timeline.levels import COLUMNS, Levels
 from holter.views.timeline.reading import EventTables, Lane
 from holter.views.timeline.tiles import IN_MEMORY, prepare, top_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.jobs.stretches import inside, intervals
-from holter.analysis.machine.usage_ranges import RANGES, in_ranges
+from holter.analysis.machine.utilization import RANGES, in_ranges
 from holter.frame import optional
 
 if TYPE_CHECKING:
