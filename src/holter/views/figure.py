@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Kind = Literal["lines", "stacked", "bars", "heatmap", "boxes", "shares", "stretches"]
 
@@ -63,3 +66,19 @@ class Figure:
     def to_json(self) -> dict[str, Any]:
         """Return the figure as JSON can hold it."""
         return asdict(self)
+
+
+def shares(
+    title: str, parts: Mapping[str, float], axis: Axis, *, note: str = "", labels: list[str] | None = None
+) -> Figure:
+    """Draw parts of a whole."""
+    return Figure(
+        title=title,
+        kind="shares",
+        x=list(parts),
+        x_axis=Axis("part"),
+        y_axis=axis,
+        series=[Series(axis.label, list(parts.values()))],
+        note=note,
+        labels=labels,
+    )

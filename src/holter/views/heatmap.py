@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,14 +9,12 @@ import numpy as np
 
 from holter.analysis.machine.pooling import Pooled, held, pooled
 from holter.schema.metrics import METRICS
-from holter.store.parquet import queries as parquet
+from holter.store.parquet.queries import literals
 from holter.views import heatmap_kept
 from holter.views.heatmap_kept import WORTH
-from holter.views.wording import size
+from holter.views.wording import natural, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from numpy.typing import NDArray
 
     from holter.store.trial import Trial
@@ -152,7 +149,7 @@ class Heatmap:
         """Return the devices with samples since a time."""
         found = self._trial.sql(
             "SELECT DISTINCT node, metric, device FROM samples "  # noqa: S608
-            f"WHERE metric IN ({_sql([*_METRICS, _LINK])}) AND time >= {since or 0}",
+            f"WHERE metric IN ({literals([*_METRICS, _LINK])}) AND time >= {since or 0}",
             start_ns=since,
         )
         return [(row["node"], row["metric"], row["device"]) for row in found.to_rows()]
@@ -205,8 +202,8 @@ class Heatmap:
         if not count or not self._keys:
             return cells
         end_ns = start_ns + count * step
-        places = ", ".join(f"({place}, {_sql(key)})" for place, key in enumerate(self._keys))
-        metrics = _sql(sorted({metric for _, metric, _ in self._keys}))
+        places = ", ".join(f"({place}, {literals(key)})" for place, key in enumerate(self._keys))
+        metrics = literals(sorted({metric for _, metric, _ in self._keys}))
         found = self._trial.sql(
             f"SELECT place, (time - {start_ns}) // {step} AS at, min(value) AS low, max(value) AS high, "  # noqa: S608
             "sum(value) AS total, count(*) AS count FROM samples "
@@ -229,14 +226,9 @@ def keep(trial: Trial, interval_ns: int) -> None:
         Heatmap(trial, int(trial.manifest.get("start") or 0), interval_ns)
 
 
-def _sql(texts: Iterable[str]) -> str:
-    return ", ".join(map(parquet.literal, texts))
-
-
 def _place(key: Key) -> tuple[object, ...]:
     node, metric, device = key
-    number = [part.zfill(9) if part.isdigit() else part for part in re.split(r"(\d+)", device)]
-    return node, [*_METRICS, _LINK].index(metric), number
+    return node, [*_METRICS, _LINK].index(metric), natural(device)
 
 
 def _joined(one: Pooled, other: Pooled) -> Pooled:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 from holter.views.document.description import describe
 from holter.views.document.main_loader import MainLoader
@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from holter.store.trial import Trial
     from holter.views.document.types import Description
     from holter.views.figure import Figure
+
+
+class WindowBounds(TypedDict, total=False):
+    """A range of time as tables take it; without keys the whole job."""
+
+    start_ns: int
+    end_ns: int
 
 
 @dataclass(frozen=True)
@@ -122,9 +129,14 @@ class Reading:
         return self.end if self.window is None else self.start + round(self.window[1] * 1e9)
 
     @property
-    def bounds(self) -> dict[str, Any]:
-        """The window as tables take it: `start_ns` and `end_ns`, neither for the whole job."""
+    def bounds(self) -> WindowBounds:
+        """The window; neither bound for the whole job."""
         return {} if self.window is None else {"start_ns": self.since, "end_ns": self.until}
+
+    @property
+    def inside(self) -> str:
+        """The SQL condition for rows that begin in the window."""
+        return "true" if self.window is None else f"time >= {self.since} AND time < {self.until}"
 
     @cached_property
     def interval_ns(self) -> int:

@@ -16,6 +16,7 @@ from holter.schema.table import Table
 from holter.store.parquet.queries import literal
 from holter.store.tensors_json import read_told
 from holter.tensors.selection import is_member
+from holter.views.wording import natural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -243,11 +244,6 @@ def matching(rows: Sequence[dict[str, Any]], search: str = "", collection: str =
 
 def _is(role: str, wanted: str) -> bool:
     return role == wanted or role.startswith(f"{wanted}:")
-
-
-def natural(name: str) -> list[tuple[int, str]]:
-    """Return a key that sorts numbers within names by their value."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name[:1000])]
 
 
 def first_nonfinite(trial: Trial) -> dict[str, Any] | None:

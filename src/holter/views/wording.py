@@ -154,6 +154,11 @@ def words(name: str) -> str:
     return _NAMES.get(name, name.replace("_", " "))
 
 
+def natural(name: str) -> list[tuple[int, str]]:
+    """Return a key that sorts numbers within names by their value: `cpu2` before `cpu10`."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name[:1000])]
+
+
 def plain_function(name: str) -> str:
     """Write `function (file:line)` without the folder in which Python or its packages are installed."""
     return _INSTALLED.sub("(", name)

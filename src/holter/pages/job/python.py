@@ -13,8 +13,7 @@ from holter.pages.job._forms import choice, entry, form, link, number
 from holter.pages.tables import Number, sortable
 from holter.views.document.python_profile import python_profile, segments
 from holter.views.flames import FlameSelection, flames
-from holter.views.tensors import natural
-from holter.views.wording import milliseconds, percent, plain_function, words
+from holter.views.wording import milliseconds, natural, percent, plain_function, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
+
+from holter.store.parquet.queries import literal
+from holter.views.wording import natural
 
 if TYPE_CHECKING:
     from holter.views.reading import Reading
@@ -16,18 +18,11 @@ def devices(reading: Reading, metric: str) -> list[str]:
     since = reading.end - _LAST_NS  # the job's last minutes have them all
     for start in (since, None):
         inside = "" if start is None else f" AND time >= {start}"
-        node = "" if reading.node is None else " AND node = '{}'".format(reading.node.replace("'", "''"))
+        node = "" if reading.node is None else f" AND node = {literal(reading.node)}"
         table = reading.trial.sql(
             f"SELECT DISTINCT device FROM samples WHERE metric = '{metric}'{inside}{node}",  # noqa: S608
             start_ns=start,
         )
         if table.rows:
             break
-    return sorted(table["device"].astype(str).tolist(), key=by_number)
-
-
-def by_number(name: str) -> list[tuple[int, int, str]]:
-    """Return a sort key for names with numbers, so that `cpu2` comes before `cpu10`."""
-    return [
-        (1, int(part), "") if part.isdigit() else (0, 0, part) for part in re.split(r"(\d+)", name) if part
-    ]
+    return sorted(table["device"].astype(str).tolist(), key=natural)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.schema.tables import TABLES
-from holter.store.parquet.queries import literal
+from holter.store.parquet.queries import literals
 from holter.views.tables import steps_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Part:
         """Return the SQL condition by node and rank for the rows of a table; None for all."""
         terms = []
         if self.nodes is not None:
-            terms.append(f"node IN ({', '.join(map(literal, self.nodes)) or 'NULL'})")
+            terms.append(f"node IN ({literals(self.nodes) or 'NULL'})")
         if self.ranks is not None and any(column.name == "rank" for column in TABLES[table].columns):
             terms.append(f"rank IN ({', '.join(str(int(rank)) for rank in self.ranks) or 'NULL'})")
         return " AND ".join(terms) or None

@@ -18,7 +18,7 @@ from holter.analysis.device.steps import annotation_table, device_step_times, st
 from holter.analysis.device.work import matching
 from holter.analysis.host.operator_tree import forward_backward, host, module_table
 from holter.schema.table import Table
-from holter.store.parquet import queries as parquet
+from holter.store.parquet.queries import literals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,9 +52,8 @@ def with_shapes(trial: Trial, read: Mapping[str, Table], where: str = "true") ->
     wanted = np.isin(operators["name"], KNOWN) | (operators["kind"] == "device_wait")
     detail = np.full(operators.rows, "", object)
     if wanted.any():
-        names = ", ".join(map(parquet.literal, KNOWN))
         same = ("time", "duration", "rank", "thread", "name", "kind")
-        where = f"({where}) AND (name IN ({names}) OR kind = 'device_wait')"
+        where = f"({where}) AND (name IN ({literals(KNOWN)}) OR kind = 'device_wait')"
         shapes = trial.table("operators", columns=(*same, "detail"), where=where)
         if shapes.rows == int(wanted.sum()) and np.array_equal(shapes["time"], operators["time"][wanted]):
             detail[wanted] = shapes["detail"]

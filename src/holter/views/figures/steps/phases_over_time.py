@@ -8,7 +8,7 @@ import numpy as np
 
 from holter.schema.phases import BREAKDOWN
 from holter.views.figure import Axis, Figure, Series
-from holter.views.figures._buckets import over_time, seconds, spread
+from holter.views.figures._buckets import line, over_time, seconds
 from holter.views.wording import words
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def draw(reading: Reading) -> Figure | None:
     edges = np.linspace(reading.since, reading.until, reading.width + 1)
     parts, inside = [part for part in BREAKDOWN if steps[part].any()], reading.drawn_steps
     shares = _shares(inside, parts, edges)
-    sampled = spread(over_time(reading, ("cpu.util",), "metric"), "mean", reading)
+    sampled = line(reading, "", over_time(reading, ["cpu.util"], "metric").get("cpu.util", ())).values
     stepping = sum(shares.values(), np.zeros(reading.width)) > 0
     if any(value is not None for value in sampled):
         known = stepping | np.array([value is not None for value in sampled])

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holter.analysis.verdict.evidence import counted
-from holter.store.parquet.queries import literal
-from holter.views.figures.machine._busy import inside
-from holter.views.tensors import about_ranks, asked, natural, values
+from holter.store.parquet.queries import literals
+from holter.views.tensors import about_ranks, asked, values
+from holter.views.wording import natural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ IN_PARTS = (
 
 def named(names: Sequence[str]) -> str:
     """Return the SQL that selects some tensors."""
-    return f"name IN ({', '.join(literal(name) for name in names)})" if names else "true"
+    return f"name IN ({literals(names)})" if names else "true"
 
 
 def chosen_names(reading: Reading, tensor: str | None, most: int, kind: str = "") -> list[str]:
@@ -72,7 +72,7 @@ def over_steps(
     if mode and mode not in MODES:
         raise ValueError(f"no mode {mode!r}; valid: {', '.join(MODES)}")
     each, more = values(reading.trial, of, where=where, rank=rank, mode=mode)
-    query = f"SELECT * FROM ({each}) WHERE (isfinite(value) OR lacks) {inside(reading)}"  # noqa: S608
+    query = f"SELECT * FROM ({each}) WHERE (isfinite(value) OR lacks) AND {reading.inside}"  # noqa: S608
     ends = reading.trial.sql(
         "SELECT min(step) AS low, max(step) AS high, count(value) AS number, "  # noqa: S608
         f"count(DISTINCT step) FILTER (lacks) AS lacking FROM ({query})",
