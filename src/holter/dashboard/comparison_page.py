@@ -51,7 +51,7 @@ def side_by_side(
     )
     bars = html(
         *(
-            tag("section", tag("h3", job["name"]), breakdown({**job, "dataloading": None}))
+            tag("section", tag("h3", job["name"]), breakdown(job["breakdown"]))
             for job in jobs
             if job["breakdown"]
         )

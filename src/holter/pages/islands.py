@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holter.drawing.figure import figure
 from holter.drawing.markup import tag
@@ -50,17 +50,18 @@ def _later(address: str) -> Markup:
 
 def chart(rendering: Rendering, reading: Reading, name: str, **data: str | float | None) -> Markup:
     """Return one chart, or the reason why it is missing."""
-    return island(rendering, "figure", lambda: _drawn(name, reading), figure=name, **data)
+    return island(rendering, "figure", lambda: drawn(name, reading), figure=name, **data)
 
 
 def heatmap(rendering: Rendering, reading: Reading, **data: str | float | None) -> Markup:
     """Return the heat map of the utilization of each device."""
-    return island(rendering, "heatmap", lambda: _drawn("devices", reading), figure="devices", **data)
+    return island(rendering, "heatmap", lambda: drawn("devices", reading), figure="devices", **data)
 
 
-def _drawn(name: str, reading: Reading) -> Markup:
-    drawn = draw(name, reading)
-    return tag("p", prose(drawn), class_="note") if isinstance(drawn, str) else figure(drawn)
+def drawn(name: str, reading: Reading, **options: Any) -> Markup:
+    """Return the picture of a chart, or the reason why it is missing."""
+    found = draw(name, reading, **options)
+    return tag("p", prose(found), class_="note") if isinstance(found, str) else figure(found)
 
 
 def charts(rendering: Rendering, reading: Reading, *names: str) -> Markup:

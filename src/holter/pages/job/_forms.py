@@ -7,20 +7,16 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
-from holter.drawing.figure import figure
 from holter.drawing.markup import html, tag
-from holter.drawing.pieces import prose
-from holter.pages.islands import island
-from holter.views.figures import chosen, draw
+from holter.pages.addresses import KEPT
+from holter.pages.islands import drawn, island
+from holter.views.figures import chosen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from holter.pages.rendering import Rendering
     from holter.views.reading import Reading
-
-_KEPT = ("store", "from", "to", "axis")
-"""Parameters that stay, whatever is asked for."""
 
 
 def number(asked: Mapping[str, str], name: str) -> int | None:
@@ -46,21 +42,18 @@ def picture(
 ) -> Markup:
     """Return one chart as it was asked for, in its island; where there is nothing to draw, why not."""
     options = chosen(name, asked)
-
-    def paint() -> Markup:
-        drawn = draw(name, reading, **options)
-        return _missing(drawn) if isinstance(drawn, str) else figure(drawn)
-
-    return island(rendering, island_name, paint, figure=name, options=urlencode(options) or None)
+    return island(
+        rendering,
+        island_name,
+        lambda: drawn(name, reading, **options),
+        figure=name,
+        options=urlencode(options) or None,
+    )
 
 
 def pictures(rendering: Rendering, reading: Reading, asked: Mapping[str, str], *names: str) -> Markup:
     """Return several charts side by side."""
     return tag("div", *(picture(rendering, reading, name, asked) for name in names), class_="charts")
-
-
-def _missing(text: str) -> Markup:
-    return tag("p", prose(text), class_="note")
 
 
 def form(
@@ -69,14 +62,13 @@ def form(
     """Return a form that asks for the page anew, with what `keep` names as it is."""
     if rendering.standalone:
         return Markup()
-    hidden = html(
-        *(
-            tag("input", type="hidden", name=name, value=asked[name])
-            for name in (*_KEPT, *keep)
-            if asked.get(name)
-        )
-    )
-    return tag("form", hidden, inside, class_="search", aria_label=label)
+    return tag("form", hidden(asked, *keep), inside, class_="search", aria_label=label)
+
+
+def hidden(asked: Mapping[str, str], *names: str) -> Markup:
+    """Return the parameters that a form keeps: the part of the job that is shown, and those named."""
+    kept = [name for name in ("store", *KEPT, *names) if asked.get(name)]
+    return html(*(tag("input", type="hidden", name=name, value=asked[name]) for name in kept))
 
 
 def choice(

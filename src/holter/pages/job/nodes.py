@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from holter.drawing.markup import html, tag
-from holter.pages.addresses import KEPT
 from holter.pages.islands import chart, charts, heatmap, island
+from holter.pages.job._forms import choice, form, hidden
 from holter.pages.text.sections import machine
 from holter.views.document.devices import devices
 
@@ -51,23 +51,10 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
         _choose(rendering, names, node, asked),
         tag("h2", "CPU and network"),
         _chips(rendering, here, "cores", "cpu.core.util", asked),
-        tag(
-            "div",
-            _chart(rendering, here, "cores", asked),
-            _chart(rendering, here, "network", asked),
-            _chart(rendering, here, "io_wait", asked),
-            _chart(rendering, here, "memory", asked),
-            _chart(rendering, here, "disk", asked),
-            class_="charts",
-        ),
+        _charts(rendering, here, asked, "cores", "network", "io_wait", "memory", "disk"),
         tag("h2", "GPU and GPU memory"),
         _chips(rendering, here, "gpus", "gpu.util", asked),
-        tag(
-            "div",
-            _chart(rendering, here, "gpus", asked),
-            _chart(rendering, here, "gpu_memory", asked),
-            class_="charts",
-        ),
+        _charts(rendering, here, asked, "gpus", "gpu_memory"),
         tag("h2", "Every core and GPU"),
         heatmap(rendering, here, node=node),
         tag("h2", "The machine and the phases of training"),
@@ -76,8 +63,12 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
         tag("h2", "Time spent in the last steps"),
         charts(rendering, here, "last_steps"),
         tag("h2", "All readings"),
-        machine(reading.description),
+        machine(reading.description["utilization"]),
     )
+
+
+def _charts(rendering: Rendering, reading: Reading, asked: Mapping[str, str], *names: str) -> Markup:
+    return tag("div", *(_chart(rendering, reading, name, asked) for name in names), class_="charts")
 
 
 def _chart(rendering: Rendering, reading: Reading, name: str, asked: Mapping[str, str]) -> Markup:
@@ -92,16 +83,11 @@ def _chart(rendering: Rendering, reading: Reading, name: str, asked: Mapping[str
 
 
 def _choose(rendering: Rendering, names: Sequence[str], node: str | None, asked: Mapping[str, str]) -> Markup:
-    if len(names) < 2 or rendering.standalone:
+    if len(names) < 2:
         return Markup()
-    options = html(*(tag("option", name, selected=name == node) for name in names))
-    return tag(
-        "form",
-        _kept(asked),
-        tag("label", "node ", tag("select", tag("option", "all", value=""), options, name="node")),
-        tag("button", "Show"),
-        class_="search",
-    )
+    options = [("", "all"), *((name, name) for name in names)]
+    chosen = choice({"node": node or ""}, "node", "node", options)
+    return form(rendering, asked, "which node", chosen + tag("button", "Show"))
 
 
 def _chips(
@@ -119,19 +105,9 @@ def _chips(
         )
     )
     other = [name for name in ("node", "cores", "gpus") if name != group]
-    form = tag("form", _kept(asked, *other), boxes, tag("button", "Show selected"), class_="chips")
+    inside = tag("form", hidden(asked, *other), boxes, tag("button", "Show selected"), class_="chips")
     if rendering.standalone:  # a file has no server to send a form to
-        form = tag("div", boxes, class_="chips")
-    said = f"{len(names)} {_SAID[group]}: select those to compare"
-    details = tag("details", tag("summary", said), form, open=len(names) <= 16)
+        inside = tag("div", boxes, class_="chips")
+    title = f"{len(names)} {_SAID[group]}: select those to compare"
+    details = tag("details", tag("summary", title), inside, open=len(names) <= 16)
     return island(rendering, "chips", lambda: details, group=group)
-
-
-def _kept(asked: Mapping[str, str], *more: str) -> Markup:
-    return html(
-        *(
-            tag("input", type="hidden", name=name, value=asked[name])
-            for name in ("store", *KEPT, *more)
-            if asked.get(name)
-        )
-    )

@@ -12,10 +12,10 @@ from holter.analysis.verdict.evidence import counted
 from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
 from holter.pages.job._forms import choice, entry, form, lines, link, number, picture, pictures
-from holter.pages.tables import Number, sortable
+from holter.pages.tables import Number, share_cell, sortable, time_cell
 from holter.views.document.profiled import HOW
 from holter.views.figures.device._shares import MOST_SECTORS, SECTORS, profiled
-from holter.views.wording import milliseconds, percent, plain_kernel, size, words
+from holter.views.wording import plain_kernel, size, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -193,8 +193,8 @@ def _kernels(tables: Mapping[str, Table]) -> Iterator[list[str]]:
             row["kind"],
             precision(row["name"]) if compute else "",
             Number(row["launches"]),
-            *(_time(row[name]) for name in ("total_ns", "mean_ns", "min_ns", "max_ns")),
-            Number(row["share_pct"], percent(row["share_pct"])),
+            *(time_cell(row[name]) for name in ("total_ns", "mean_ns", "min_ns", "max_ns")),
+            share_cell(row["share_pct"]),
         ]
 
 
@@ -213,9 +213,9 @@ def _memory(tables: Mapping[str, Table]) -> Iterator[list[str]]:
             words(row["kind"]),
             row["memory"] or "unknown",
             Number(row["operations"]),
-            _time(row["total_ns"]),
+            time_cell(row["total_ns"]),
             Number(row["bytes"], size(row["bytes"]) if row["bytes"] else "unknown"),
-            Number(row["share_pct"], percent(row["share_pct"])),
+            share_cell(row["share_pct"]),
             Number(row["gb_per_s"] if known else None, f"{row['gb_per_s']:.3g}" if known else "unknown"),
         ]
 
@@ -230,7 +230,7 @@ def _operators(rendering: Rendering, tables: Mapping[str, Table]) -> Markup:
                 row["name"],
                 row["kind"],
                 Number(row["calls"]),
-                *(_time(row[name]) for name in times),
+                *(time_cell(row[name]) for name in times),
             ]
 
     heads = ("name", "kind", "calls", "self time", "total time", "GPU time")[: 3 + len(times)]
@@ -252,14 +252,10 @@ def _windows_table(rendering: Rendering, reading: Reading) -> Markup:
                 f"{one.get('first_step', '?')} to {last - 1}" if isinstance(last, int) else "",
                 Number(one["rank"]),
                 Number(since, "" if since is None else f"{since:,.3f} s"),
-                Number(None) if took is None else _time(took),
+                time_cell(took),
                 ", ".join(f"{count:,} {words(name)}" for name, count in counts.items())
                 or str(one.get("refused") or one.get("missing") or "nothing"),
             ]
 
     heads = ("profiler", "steps", "rank", "since the start", "duration", "rows")
     return sortable(rendering, "windows", "Profiling windows", heads, rows)
-
-
-def _time(ns: float) -> Number:
-    return Number(float(ns), milliseconds(ns / 1e6))

@@ -10,10 +10,10 @@ from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
 from holter.pages.islands import island
 from holter.pages.job._forms import choice, entry, form, link, number
-from holter.pages.tables import Number, sortable
+from holter.pages.tables import Number, share_cell, sortable, time_cell
 from holter.views.document.python_profile import python_profile, segments
 from holter.views.flames import FlameSelection, flames
-from holter.views.wording import milliseconds, natural, percent, plain_function, words
+from holter.views.wording import milliseconds, natural, plain_function, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -146,10 +146,10 @@ def _flame(rendering: Rendering, asked: Mapping[str, str], found: list[dict[str,
             own, total = row["self_ns"], row["total_ns"]
             yield [
                 _named(row["name"]),
-                Number(float(own), milliseconds(own / 1e6)),
-                Number(100 * own / whole, percent(100 * own / whole)),
-                Number(float(total), milliseconds(total / 1e6)),
-                Number(100 * total / whole, percent(100 * total / whole)),
+                time_cell(own),
+                share_cell(100 * own / whole),
+                time_cell(total),
+                share_cell(100 * total / whole),
             ]
 
     heads = ("function", "self time", "self share", "total time", "total share")
@@ -181,7 +181,8 @@ def _timer(rendering: Rendering, asked: Mapping[str, str], one: dict[str, Any]) 
                     [
                         link(rendering, asked, plain_function(call[other]), function=call[other]),
                         Number(call["calls"]),
-                        *_times(call),
+                        time_cell(call["total_ns"]),
+                        time_cell(call["self_ns"]),
                     ]
                     for call in mine
                 ),
@@ -192,8 +193,9 @@ def _timer(rendering: Rendering, asked: Mapping[str, str], one: dict[str, Any]) 
         for row in one["functions"][:_FUNCTIONS]:
             yield [
                 link(rendering, asked, plain_function(row["name"]), function=row["name"]),
-                *_times(row),
-                Number(100 * row["self_ns"] / whole, percent(100 * row["self_ns"] / whole)),
+                time_cell(row["total_ns"]),
+                time_cell(row["self_ns"]),
+                share_cell(100 * row["self_ns"] / whole),
                 Number(row["calls"]),
                 Number(row["primitive_calls"]),
             ]
@@ -208,10 +210,6 @@ def _first(one: Mapping[str, Any]) -> str:
     return f", the first {_FUNCTIONS} of {count:,} by self time" if count > _FUNCTIONS else ""
 
 
-def _times(row: Mapping[str, Any]) -> list[Number]:
-    return [Number(float(row[name]), milliseconds(row[name] / 1e6)) for name in ("total_ns", "self_ns")]
-
-
 def _segments(rendering: Rendering, parts: Sequence[Mapping[str, Any]]) -> Markup:
     def rows() -> Iterator[list[str]]:
         for part in parts[:_SEGMENTS]:
@@ -222,7 +220,7 @@ def _segments(rendering: Rendering, parts: Sequence[Mapping[str, Any]]) -> Marku
                 Number(part["rank"]),
                 part["profiler"],
                 words(part["timer"]),
-                Number(float(part["duration"]), milliseconds(part["duration"] / 1e6)),
+                time_cell(part["duration"]),
                 Number(part["functions"]),
             ]
 

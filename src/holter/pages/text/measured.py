@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
@@ -12,12 +12,15 @@ from holter.drawing.pieces import prose
 from holter.pages.text import measured_charts as charts
 from holter.pages.text.sections import bullets, table
 from holter.views.document.active_then import in_steps
+from holter.views.issues import coverage
 from holter.views.wording import duration, milliseconds, percent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from holter.store.trial import Trial
+    from holter.views.document.types import Description
+    from holter.views.document.types.rules import RuleResult
     from holter.views.figure import Figure
 
 _MOST = 64
@@ -26,7 +29,7 @@ _WIDE_PCT = 50.0
 """A spread of this many percentage points counts as fluctuation."""
 
 
-def measured(told: Mapping[str, Any], trial: Trial, draw: Callable[[Figure], Markup]) -> Iterator[Markup]:
+def measured(told: Description, trial: Trial, draw: Callable[[Figure], Markup]) -> Iterator[Markup]:
     """Yield a section for each rule of the profiler that measured something; nothing where none did.
 
     Where a job took longer to begin than to train, only its beginning is looked into.
@@ -36,21 +39,19 @@ def measured(told: Mapping[str, Any], trial: Trial, draw: Callable[[Figure], Mar
         trial: The job.
         draw: Makes HTML of a chart.
     """
-    ran: dict[str, Mapping[str, Any]] = {}
+    ran: dict[str, RuleResult] = {}
     for rule in told["rules"]:
-        if rule.get("details") and isinstance(rule["details"], dict):
-            ran.setdefault(str(rule.get("rule")), {**rule, "parameters": rule.get("parameters") or {}})
-    phases = told["phases"] or {}
-    begun, loop = phases.get("initialization_s"), phases.get("training_loop_s")
+        if rule.get("details"):
+            ran.setdefault(str(rule.get("rule")), rule)
+    phases = told["phases"]
+    begun, loop = (phases["initialization_s"], phases["training_loop_s"]) if phases else (None, None)
     if begun and loop and begun > loop:
         parts = [_initialization(ran.get("MaxInitializationTime"), begun, loop)]
         title = "The initialization in detail"
     else:
         title = "The training loop in detail"
         parts = [
-            _section(name, made(rule, draw))
-            for key, (name, made) in _SECTIONS.items()
-            if (rule := ran.get(key)) is not None
+            _section(name, made(ran[key], draw)) for key, (name, made) in _SECTIONS.items() if key in ran
         ]
         if outliers := ran.get("StepOutlier"):
             parts.insert(1, _in_outliers(outliers, trial, draw))
@@ -67,17 +68,17 @@ def _charts(drawn: list[Markup]) -> Markup:
     return tag("div", *drawn, class_="charts") if drawn else Markup()
 
 
-def _initialization(rule: Mapping[str, Any] | None, begun: float, loop: float) -> Markup:
+def _initialization(rule: RuleResult | None, begun: float, loop: float) -> Markup:
     said = [f"The training took {duration(begun)} to begin, and {duration(loop)} to train."]
-    parts = ((rule or {}).get("details") or {}).get("parts_s") or {}
+    parts = rule["details"].get("parts_s") or {} if rule else {}
     rows = [(name.replace("_", " "), duration(seconds)) for name, seconds in parts.items()]
-    limit = ((rule or {}).get("parameters") or {}).get("threshold")
+    limit = rule["parameters"].get("threshold") if rule else None
     if limit is not None:
         said.append(f"MaxInitializationTime looks for more than {limit:g} min before the first step.")
     return bullets(said) + (table(("", ""), rows) if rows else "")
 
 
-def _steps(rule: Mapping[str, Any], draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
+def _steps(rule: RuleResult, draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
     found = rule["details"].get("processes") or {}
     rows: list[tuple[str, ...]] = []
     said: list[str] = []
@@ -100,7 +101,7 @@ def _steps(rule: Mapping[str, Any], draw: Callable[[Figure], Markup]) -> tuple[l
     return said, table(heads, rows, numbers=range(1, 8)) + _charts(drawn)
 
 
-def _in_outliers(rule: Mapping[str, Any], trial: Trial, draw: Callable[[Figure], Markup]) -> Markup:
+def _in_outliers(rule: RuleResult, trial: Trial, draw: Callable[[Figure], Markup]) -> Markup:
     """Draw what ran in the steps that were too long, where the rule fired."""
     found = rule["details"].get("processes") or {}
     slow = {
@@ -112,7 +113,7 @@ def _in_outliers(rule: Mapping[str, Any], trial: Trial, draw: Callable[[Figure],
     return _charts([draw(one) for one in charts.shares("in the long steps", shares)])
 
 
-def _gpus(rule: Mapping[str, Any], draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
+def _gpus(rule: RuleResult, draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
     boxes, limits = rule["details"].get("gpus") or {}, rule["parameters"]
     low, lowest = limits.get("threshold_p95"), limits.get("threshold_p5")
     said = []
@@ -134,7 +135,7 @@ def _gpus(rule: Mapping[str, Any], draw: Callable[[Figure], Markup]) -> tuple[li
     return said, _charts(drawn)
 
 
-def _balance(rule: Mapping[str, Any], draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
+def _balance(rule: RuleResult, draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
     loads = rule["details"].get("workloads") or {}
     far = rule["details"].get("distances") or {}
     limit = rule["parameters"].get("threshold")
@@ -154,7 +155,7 @@ def _balance(rule: Mapping[str, Any], draw: Callable[[Figure], Markup]) -> tuple
     return said, _charts(drawn)
 
 
-def _loading(rule: Mapping[str, Any], draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
+def _loading(rule: RuleResult, draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
     nodes = rule["details"].get("nodes") or {"": rule["details"]}
     said: list[str] = []
     drawn: list[Markup] = []
@@ -180,7 +181,7 @@ def _loading(rule: Mapping[str, Any], draw: Callable[[Figure], Markup]) -> tuple
     return said, _charts(drawn)
 
 
-def _batch(rule: Mapping[str, Any], draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
+def _batch(rule: RuleResult, draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
     boxes, limits = rule["details"].get("boxes") or {}, rule["parameters"]
     of = {"cpu": "cpu_threshold_p95", "gpu": "gpu_threshold_p95", "memory": "gpu_memory_threshold_p95"}
     said = []
@@ -195,7 +196,7 @@ def _batch(rule: Mapping[str, Any], draw: Callable[[Figure], Markup]) -> tuple[l
 
 
 def _bottlenecks(limit: str, above: str) -> Callable[..., tuple[list[str], Markup]]:
-    def made(rule: Mapping[str, Any], draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
+    def made(rule: RuleResult, draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
         said: list[str] = []
         drawn: list[Markup] = []
         for node, one in list(rule["details"].items())[:_MOST]:
@@ -215,7 +216,7 @@ def _bottlenecks(limit: str, above: str) -> Callable[..., tuple[list[str], Marku
     return made
 
 
-def _memory(rule: Mapping[str, Any], draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
+def _memory(rule: RuleResult, draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
     boxes = rule["details"].get("gpus") or {}
     said = []
     for name, box in list(boxes.items())[:_MOST]:
@@ -243,14 +244,13 @@ _SECTIONS: dict[str, tuple[str, Callable[..., tuple[list[str], Markup]]]] = {
 """The rules, in the order of SageMaker's report."""
 
 
-def most_fired(told: Mapping[str, Any]) -> Markup:
+def most_fired(rules: Iterable[RuleResult]) -> Markup:
     """Name the rule that fired most often, its looks and what it judged; nothing where none fired."""
-    fired = max(told["rules"], key=lambda rule: rule.get("triggered") or 0, default=None)
-    if fired is None or not fired.get("triggered"):
+    fired = max(rules, key=lambda rule: rule.get("triggered") or 0, default=None)
+    if fired is None or not (times := fired.get("triggered")):
         return Markup()
-    seen = (fired.get("coverage") or {}).get("points_seen")
+    seen = coverage(fired).get("points_seen")
     judged = f", at {seen:,} readings or steps" if seen else ""
-    looks = (
-        f"{counted(fired['triggered'], 'time')} in {counted(fired.get('evaluations') or 0, 'check')}{judged}"
-    )
-    return tag("p", prose(str(fired["name"])), " fired most often: ", looks, ".")
+    checks = counted(fired.get("evaluations") or 0, "check")
+    text = f" fired most often: {counted(times, 'time')} in {checks}{judged}."
+    return tag("p", prose(fired["name"]), text)
