@@ -24,6 +24,19 @@ def color(series: Series, at: int) -> str:
     return f"p-{series.key}" if series.key in BREAKDOWN else f"c{at % COLORS}"
 
 
+def drawing(title: str, width: int, height: int, /, *inside: object, **attributes: object) -> Markup:
+    """Return an SVG image with its accessible name."""
+    return tag(
+        "svg",
+        tag("title", title),
+        *inside,
+        viewBox=f"0 0 {width} {height}",
+        role="img",
+        aria_label=title,
+        **attributes,
+    )
+
+
 def text(x: float, y: float, text: str, kind: str) -> Markup:
     """Return a text at a place."""
     return tag("text", text, x=f"{x:.1f}", y=f"{y:.1f}", class_=kind)

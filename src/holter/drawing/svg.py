@@ -6,8 +6,21 @@ import math
 from typing import TYPE_CHECKING
 
 from holter.drawing import rows
-from holter.drawing.markup import html, tag
-from holter.drawing.pieces import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, bar, color, picture, short, text
+from holter.drawing.markup import tag
+from holter.drawing.pieces import (
+    BOTTOM,
+    HEIGHT,
+    LEFT,
+    RIGHT,
+    TOP,
+    WIDTH,
+    bar,
+    color,
+    drawing,
+    picture,
+    short,
+    text,
+)
 from holter.drawing.png import image
 from holter.drawing.ticks import clock, number, powers, ticks, times
 from holter.views.wording import percent
@@ -26,17 +39,7 @@ MOST_BANDS = 8
 def svg(figure: Figure) -> Markup:
     """Draw one figure; all text that comes from a job is escaped."""
     height = _height(figure)
-    body = html(*_MARKS[figure.kind](figure, height))
-    name = figure.title
-    return tag(
-        "svg",
-        tag("title", name),
-        body,
-        viewBox=f"0 0 {WIDTH} {height}",
-        role="img",
-        aria_label=name,
-        class_="chart",
-    )
+    return drawing(figure.title, WIDTH, height, *_MARKS[figure.kind](figure, height), class_="chart")
 
 
 def _height(figure: Figure) -> int:

@@ -6,7 +6,7 @@ import difflib
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 import numpy as np
 
@@ -21,7 +21,9 @@ from holter.views.wording import natural
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from holter.store.documents import Document
     from holter.store.trial import Trial
+    from holter.views.document.types.values import TableRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,22 +184,33 @@ _REACHED = (
 """The last step of each sharded tensor that all parts have reached."""
 
 
-def catalog(trial: Trial) -> list[dict[str, Any]]:
-    """List the saved tensors in the model's order as far as it is known.
+class SavedTensor(TypedDict):
+    """One saved tensor."""
 
-    Returns:
-        `name`, `role`, `rows`, `first_step`, `last_step`, `elements` (None when not known), `abs_mean` (that
-        of the last row, of a sharded tensor that of the last step which all parts have reached), `nonfinite`
-        (rows with such elements), `histogram` (whether there are any), `collections` (names of those that it
-        belongs to).
-    """
+    name: str
+    role: str
+    rows: int
+    first_step: int
+    last_step: int
+    elements: int | None
+    abs_mean: float | None
+    """That of the last row, of a sharded tensor that of the last step which all parts have reached."""
+    nonfinite: int
+    """Number of rows with elements that are not finite."""
+    histogram: bool
+    """Whether it has histograms."""
+    collections: list[str]
+
+
+def catalog(trial: Trial) -> list[SavedTensor]:
+    """List the saved tensors in the model's order as far as it is known."""
     found = trial.sql(
         "SELECT name, any_value(role) AS role, count(*) AS rows, min(step) AS first_step, "
         "max(step) AS last_step, max(count) AS elements, arg_max(abs_mean, step) AS abs_mean, "
         "count(*) FILTER (nan + posinf + neginf > 0) AS nonfinite, min(time) AS time "
         "FROM tensors GROUP BY name"
     )
-    sharded: dict[str, dict[str, Any]] = {}
+    sharded: dict[str, TableRow] = {}
     wholes = joined_rows(trial, f"(name, step) IN ({_REACHED})", "abs_mean")
     for row in () if wholes is None else wholes.to_rows():
         last = sharded.setdefault(row["name"], {"elements": None, "abs_mean": None})
@@ -205,40 +218,43 @@ def catalog(trial: Trial) -> list[dict[str, Any]]:
             last |= {"elements": int(row["count"]), "abs_mean": row["abs_mean"]}
     others = trial.sql(
         "SELECT name, count(DISTINCT step) AS rows, min(step) AS first_step, max(step) AS last_step, "
-        "bool_or(kind = 'histogram') AS histogram, min(time) AS time FROM tensor_values GROUP BY name"
+        "bool_or(kind = 'histogram') AS histogram, min(time) AS time, '' AS role, NULL::BIGINT AS elements, "
+        "NULL::DOUBLE AS abs_mean, 0 AS nonfinite FROM tensor_values GROUP BY name"
     )
     valued = {str(row["name"]): row for row in others.to_rows()}
-    rows = [
-        {
-            **row,
-            **sharded.get(str(row["name"]), {}),
-            "histogram": bool(valued.pop(str(row["name"]), {}).get("histogram")),
-        }
-        for row in found.to_rows()
-    ]
-    unknown = {"role": "", "elements": None, "abs_mean": None, "nonfinite": 0}
-    rows += [{**unknown, **row} for row in valued.values()]
-    rows.sort(key=lambda row: (row["time"], natural(str(row["name"]))))
-    told = read_told(trial.folder).collections
-    for row in rows:
-        del row["time"]
-        if row["abs_mean"] is not None and row["abs_mean"] != row["abs_mean"]:
-            row["abs_mean"] = None
-        roles = {str(row["role"])} if row["role"] else set()
-        row["collections"] = [
-            name for name, one in told.items() if name != "all" and is_member(one, str(row["name"]), roles)
-        ]
-    return rows
+    rows = valued | {str(row["name"]): row for row in found.to_rows()}
+    selections = {name: one for name, one in read_told(trial.folder).collections.items() if name != "all"}
+    listed: list[SavedTensor] = []
+    for name, row in sorted(rows.items(), key=lambda entry: (entry[1]["time"], natural(entry[0]))):
+        last, role = sharded.get(name, row), str(row["role"])
+        mean = last["abs_mean"]
+        listed.append(
+            {
+                "name": name,
+                "role": role,
+                "rows": row["rows"],
+                "first_step": row["first_step"],
+                "last_step": row["last_step"],
+                "elements": last["elements"],
+                "abs_mean": None if mean != mean else mean,
+                "nonfinite": row["nonfinite"],
+                "histogram": name in valued and bool(valued[name]["histogram"]),
+                "collections": [
+                    group for group, one in selections.items() if is_member(one, name, {role} - {""})
+                ],
+            }
+        )
+    return listed
 
 
-def matching(rows: Sequence[dict[str, Any]], search: str = "", collection: str = "") -> list[dict[str, Any]]:
+def matching(rows: Sequence[SavedTensor], search: str = "", collection: str = "") -> list[SavedTensor]:
     """Keep the tensors whose name holds each word of a search, and that belong to a collection or role."""
     words = search.lower().split()
     return [
         row
         for row in rows
-        if all(word in str(row["name"]).lower() for word in words)
-        and (not collection or collection in row["collections"] or _is(str(row["role"]), collection))
+        if all(word in row["name"].lower() for word in words)
+        and (not collection or collection in row["collections"] or _is(row["role"], collection))
     ]
 
 
@@ -246,34 +262,48 @@ def _is(role: str, wanted: str) -> bool:
     return role == wanted or role.startswith(f"{wanted}:")
 
 
-def first_nonfinite(trial: Trial) -> dict[str, Any] | None:
-    """Find the first NaN or infinity of a job; None if all numbers are finite.
+_NONFINITE: dict[Literal["tensor", "scalar"], str] = {
+    "tensor": "nan + posinf + neginf > 0",
+    "scalar": "NOT isfinite(value)",
+}
+"""The SQL condition of values that are not finite, by source; the table is the plural."""
 
-    Returns:
-        `step`, `rank`, `name` (the module, parameter, tensor or number), `source` (`event`: the recorder saw
-        it come, then with `detail`; `tensor` or `scalar`: it was found in what was saved, so it may come from
-        elsewhere), `detail`.
-    """
-    seen = trial.table("events", where="kind = 'nonfinite'")
-    found = []
-    for row in seen.to_rows():
+
+class FirstNonfinite(TypedDict):
+    """The first NaN or infinity of a job."""
+
+    step: int | None
+    rank: int | None
+    name: str
+    """The module, parameter, tensor or number."""
+    source: Literal["event", "tensor", "scalar"]
+    """Event: the recorder saw its origin. Tensor, scalar: a saved value has it, its origin is unknown."""
+    detail: Document
+
+
+def first_nonfinite(trial: Trial) -> FirstNonfinite | None:
+    """Find the first NaN or infinity of a job; None if all numbers are finite."""
+    found: list[FirstNonfinite] = []
+    for row in trial.table("events", where="kind = 'nonfinite'").to_rows():
         try:
             detail = json.loads(row["detail"])
         except ValueError:
             continue
         if isinstance(detail, dict):
             found.append(
-                {"step": detail.get("step"), "rank": row["rank"], "name": row["name"], "detail": detail}
+                {
+                    "step": detail.get("step"),
+                    "rank": row["rank"],
+                    "name": row["name"],
+                    "source": "event",
+                    "detail": detail,
+                }
             )
     if found:
-        return {**min(found, key=lambda one: (one["step"] is None, one["step"] or 0)), "source": "event"}
-    for source, query in (
-        ("tensor", "SELECT step, rank, name, time FROM tensors WHERE nan + posinf + neginf > 0"),
-        ("scalar", "SELECT step, rank, name, time FROM scalars WHERE NOT isfinite(value)"),
-    ):
-        rows = trial.sql(f"{query} ORDER BY step, time LIMIT 1")
-        if rows.rows:
-            row = next(rows.to_rows())
+        return min(found, key=lambda one: (one["step"] is None, one["step"] or 0))
+    for source, where in _NONFINITE.items():
+        query = f"SELECT step, rank, name FROM {source}s WHERE {where} ORDER BY step, time LIMIT 1"  # noqa: S608
+        for row in trial.sql(query).to_rows():
             return {
                 "step": row["step"],
                 "rank": row["rank"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from holter.pages.rendering import Rendering
     from holter.schema.table import Table
+    from holter.store.documents import Document
     from holter.views.reading import Reading
 
 TITLE = "Profiler"
@@ -108,7 +109,7 @@ def _said(reading: Reading, tables: Mapping[str, Table]) -> Markup:
     )
 
 
-def _windows(windows: list[dict[str, Any]]) -> Iterator[str]:
+def _windows(windows: list[Document]) -> Iterator[str]:
     """Yield why windows recorded nothing, each reason once."""
     told = {}
     for one in windows:

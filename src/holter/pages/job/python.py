@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.analysis.verdict.evidence import counted
 from holter.drawing.flame import flame
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
     from holter.pages.rendering import Rendering
+    from holter.views.document.python_profile import PythonProfile
+    from holter.views.document.types.values import TableRow
+    from holter.views.flames import FlameDocument
     from holter.views.reading import Reading
 
 TITLE = "Python"
@@ -31,6 +34,7 @@ _EMPTY = (
     "steps of a running job, `--python cprofile` times every call; `holter run --profile-steps "
     "60:63:cprofile` does so from the start. A slow data loader is sampled automatically."
 )
+_SELECTION = ("mode", "phase", "rank", "first", "last")
 _SOURCES = {
     "pyinstrument": "samples of a profiling window",
     "loader": "continuous samples of the code that builds batches",
@@ -75,17 +79,17 @@ def asked_part(asked: Mapping[str, str]) -> FlameSelection:
     )
 
 
-def _timed(reading: Reading, chosen: FlameSelection) -> list[dict[str, Any]]:
+def _timed(reading: Reading, chosen: FlameSelection) -> list[PythonProfile]:
     steps = None
     if (chosen.first_step, chosen.last_step) != (None, None):
         last = 2**62 if chosen.last_step is None else chosen.last_step + 1
         steps = (chosen.first_step or 0, last)
-    told = python_profile(reading.trial, steps=steps, rank=chosen.rank, mode=chosen.mode, phase=chosen.phase)
-    return [one for one in told if one["profiler"] == "cprofile"]
+    found = python_profile(reading.trial, steps=steps, rank=chosen.rank, mode=chosen.mode, phase=chosen.phase)
+    return [one for one in found if one["profiler"] == "cprofile"]
 
 
 def _filter(
-    rendering: Rendering, reading: Reading, asked: Mapping[str, str], parts: Sequence[Mapping[str, Any]]
+    rendering: Rendering, reading: Reading, asked: Mapping[str, str], parts: Sequence[TableRow]
 ) -> Markup:
     def options(name: str) -> list[tuple[str, str]]:
         found = {str(part[name]) for part in parts} | ({asked[name]} if asked.get(name) else set())
@@ -105,7 +109,7 @@ def _filter(
     return form(rendering, asked, "which part of the job", inside, keep=("source", "function"))
 
 
-def _flame(rendering: Rendering, asked: Mapping[str, str], found: list[dict[str, Any]]) -> Iterator[Markup]:
+def _flame(rendering: Rendering, asked: Mapping[str, str], found: list[FlameDocument]) -> Iterator[Markup]:
     wanted = asked.get("source", "")
     names = [f"{one['source']}: {one['name']}" for one in found]
     at = names.index(wanted) if wanted in names else 0
@@ -117,27 +121,16 @@ def _flame(rendering: Rendering, asked: Mapping[str, str], found: list[dict[str,
             for name, one in zip(names, found, strict=True)
         ]
         picked = choice(asked, "source", "of", listed, default=names[at]) + tag("button", "Show")
-        yield form(
-            rendering,
-            asked,
-            "choice of the flame graph",
-            picked,
-            keep=("mode", "phase", "rank", "first", "last"),
-        )
+        yield form(rendering, asked, "choice of the flame graph", picked, keep=_SELECTION)
     title = f"Flame graph of {one['name']}"
-    seen = f", {counted(one['samples'], 'sample')}" if one["samples"] else ""
+    samples = f", {counted(one['samples'], 'sample')}" if one["samples"] else ""
     yield tag(
         "p",
-        one["name"],
-        ": ",
-        _SOURCES[one["source"]],
-        seen,
-        ", ",
-        milliseconds(one["flame"]["value"] / 1000000.0),
+        f"{one['name']}: {_SOURCES[one['source']]}{samples}, {milliseconds(one['flame']['value'] / 1e6)}",
         " in total. Each bar is a function, and its width is its time. Callers are above callees.",
         class_="dim",
     )
-    data = {name: asked[name] for name in ("mode", "phase", "rank", "first", "last") if asked.get(name)}
+    data = {name: asked[name] for name in _SELECTION if asked.get(name)}
     yield island(rendering, "flame", lambda: flame(one["flame"], title), key=names[at], title=title, **data)
     whole = one["flame"]["value"] or 1
 
@@ -162,16 +155,16 @@ def _named(name: str) -> Markup:
     return tag("span", plain, title=None if plain == name else name)
 
 
-def _timer(rendering: Rendering, asked: Mapping[str, str], one: dict[str, Any]) -> Iterator[Markup]:
+def _timer(rendering: Rendering, asked: Mapping[str, str], one: PythonProfile) -> Iterator[Markup]:
     """Draw the functions of one timer of cProfile; of a chosen function also its callers and callees."""
     timer = one["timer"]
-    said = _TIMERS.get(timer, timer)
-    yield tag("h2", "All calls: ", said)
-    name = asked.get("function", "")
-    if name in {call["name"] for call in one["calls"]} | {call["caller"] for call in one["calls"]}:
+    title = _TIMERS.get(str(timer), str(timer))
+    yield tag("h2", "All calls: ", title)
+    name, calls = asked.get("function", ""), one.get("calls", [])
+    if any(name in (call["name"], call["caller"]) for call in calls):
         yield tag("h3", name)
         for what, key, other in (("Callers", "name", "caller"), ("Callees", "caller", "name")):
-            mine = [call for call in one["calls"] if call[key] == name][:_CALLS]
+            mine = [call for call in calls if call[key] == name][:_CALLS]
             yield sortable(
                 rendering,
                 f"{timer} {other}",
@@ -201,16 +194,16 @@ def _timer(rendering: Rendering, asked: Mapping[str, str], one: dict[str, Any]) 
             ]
 
     heads = ("function", "total time", "self time", "self share", "calls", "primitive calls")
-    yield sortable(rendering, timer, f"Functions by {said}{_first(one)}", heads, rows)
+    yield sortable(rendering, str(timer), f"Functions by {title}{_first(one)}", heads, rows)
 
 
-def _first(one: Mapping[str, Any]) -> str:
+def _first(one: FlameDocument | PythonProfile) -> str:
     """Say that more functions are known than are listed."""
     count = len(one["functions"]) + one["left_out"]
     return f", the first {_FUNCTIONS} of {count:,} by self time" if count > _FUNCTIONS else ""
 
 
-def _segments(rendering: Rendering, parts: Sequence[Mapping[str, Any]]) -> Markup:
+def _segments(rendering: Rendering, parts: Sequence[TableRow]) -> Markup:
     def rows() -> Iterator[list[str]]:
         for part in parts[:_SEGMENTS]:
             yield [

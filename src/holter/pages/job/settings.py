@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from holter.drawing.markup import html, tag
+from holter.pages.job._forms import choice, entry
 from holter.schema.metrics import INTERVALS_MS
-from holter.schema.windows import MAX_SECONDS, MAX_STEPS, PYTHON, TIMERS
+from holter.schema.windows import MAX_SECONDS, MAX_STEPS, PYTHON
 from holter.views.jobs import RUNNING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from markupsafe import Markup
 
     from holter.pages.rendering import Rendering
+    from holter.store.documents import Document
     from holter.views.reading import Reading
 
 TITLE = "Settings"
@@ -67,7 +69,7 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
     )
 
 
-def _monitor(now_ms: int, manifest: Mapping[str, Any]) -> Markup:
+def _monitor(now_ms: int, manifest: Document) -> Markup:
     choices = html(*(tag("option", _said(ms), value=ms, selected=ms == now_ms) for ms in INTERVALS_MS))
     on = manifest.get("monitoring") is not False
     switch = html(*(tag("option", word, selected=(word == "on") == on) for word in ("on", "off")))
@@ -89,8 +91,9 @@ def _monitor(now_ms: int, manifest: Mapping[str, Any]) -> Markup:
 
 
 def _windows(ranks: int) -> Markup:
-    options = tag("option", "every rank", value="") + html(
-        *(tag("option", "rank ", rank, value=rank) for rank in range(ranks))
+    options = html(
+        tag("option", "every rank", value=""),
+        *(tag("option", f"rank {rank}", value=rank) for rank in range(ranks)),
     )
     fields = (
         _number("start_step", "Start step", 0, None, "the next")
@@ -104,10 +107,8 @@ def _windows(ranks: int) -> Markup:
         "dataloader": ("Data loading", ""),
         "python": (
             "Python functions",
-            _choice("python", "Profiler", ((name, name) for name in PYTHON))
-            + _choice(
-                "timer", "cProfile's timer", (("", "default"), *((t, _TIMES.get(t, t)) for t in TIMERS[:3]))
-            ),
+            choice({}, "python", "Profiler", ((name, name) for name in PYTHON))
+            + choice({}, "timer", "cProfile's timer", [("", "default"), *_TIMES.items()]),
         ),
     }
     forms = []
@@ -162,22 +163,11 @@ def _form(order: str, fields: Markup, button: str, warning: str, *, told: str, s
 
 
 def _number(name: str, label: str, low: int, high: int | None, blank: str) -> Markup:
-    limits = {"min": low, "max": high}
-    return tag(
-        "label",
-        label,
-        " ",
-        tag("input", type="number", name=name, data_number=True, **limits, placeholder=blank),
-    )
+    return entry({}, name, label, kind="number", min=low, max=high, data_number=True, placeholder=blank)
 
 
 def _box(name: str, label: str) -> Markup:
     return tag("label", tag("input", type="checkbox", name=name), " ", label)
-
-
-def _choice(name: str, label: str, options: Iterable[tuple[str, str]]) -> Markup:
-    drawn = html(*(tag("option", said, value=value) for value, said in options))
-    return tag("label", label, " ", tag("select", drawn, name=name))
 
 
 def _said(ms: int) -> str:

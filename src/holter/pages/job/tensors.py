@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from holter.pages.rendering import Rendering
     from holter.views.reading import Reading
+    from holter.views.tensors import SavedTensor
 
 TITLE = "Tensors"
 SHOWN = 80
@@ -46,10 +47,10 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
     return html(*parts)
 
 
-def _first(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _first(rows: Sequence[SavedTensor]) -> list[str]:
     """Return the tensors that are drawn when none was chosen: gradients, if there are any."""
-    gradients = [row for row in rows if str(row["role"]).startswith("grad")]
-    return [str(row["name"]) for row in (gradients or rows)[:MOST]]
+    gradients = [row for row in rows if row["role"].startswith("grad")]
+    return [row["name"] for row in (gradients or rows)[:MOST]]
 
 
 def _first_nonfinite(reading: Reading) -> Markup:
@@ -93,12 +94,12 @@ def _numbers(told: Any) -> str:
 
 
 def _map(
-    rendering: Rendering, reading: Reading, asked: Mapping[str, str], rows: Sequence[Mapping[str, Any]]
+    rendering: Rendering, reading: Reading, asked: Mapping[str, str], rows: Sequence[SavedTensor]
 ) -> Iterator[Markup]:
     """Draw the map of layers, of what was chosen or of gradients."""
     which = asked.get("map") or "l2"
     statistic(which)
-    roles = sorted({str(row["role"]).partition(":")[0] for row in rows} - {""})
+    roles = sorted({row["role"].partition(":")[0] for row in rows} - {""})
     options = sorted(STATISTICS, key=lambda name: (_MAPS.index(name) if name in _MAPS else len(_MAPS), name))
     yield tag("h2", "Layer by layer")
     yield form(
@@ -145,13 +146,13 @@ def _histories(
 def _list(
     rendering: Rendering,
     asked: Mapping[str, str],
-    rows: list[dict[str, Any]],
-    found: list[dict[str, Any]],
+    rows: list[SavedTensor],
+    found: list[SavedTensor],
     shown: list[str],
 ) -> Iterator[Markup]:
     """List the tensors that match the search, a hundred per page; a name leads to its history."""
     groups = sorted({name for row in rows for name in row["collections"]})
-    roles = sorted({str(row["role"]).partition(":")[0] for row in rows} - {""} - set(groups))
+    roles = sorted({row["role"].partition(":")[0] for row in rows} - {""} - set(groups))
     options = [("", "any"), *((name, words(name)) for name in (*groups, *roles))]
     yield tag("h2", counted(len(rows), "tensor"))
     yield form(
@@ -171,11 +172,11 @@ def _list(
 
     def cells() -> Iterator[list[str]]:
         for row in part:
-            name = str(row["name"])
+            name = row["name"]
             mean = row["abs_mean"]
             yield [
                 link(rendering, asked, name, tensor=name),
-                words(str(row["role"])),
+                words(row["role"]),
                 ", ".join(words(one) for one in row["collections"]),
                 Number(row["elements"]),
                 Number(row["rows"]),
@@ -184,16 +185,8 @@ def _list(
                 Number(row["nonfinite"], f"{row['nonfinite']:,}" if row["nonfinite"] else ""),
             ]
 
-    heads = (
-        "tensor",
-        "role",
-        "collections",
-        "elements",
-        "rows",
-        "steps",
-        "last mean absolute",
-        "not finite in",
-    )
+    last = ("last mean absolute", "not finite in")
+    heads = ("tensor", "role", "collections", "elements", "rows", "steps", *last)
     yield island(rendering, "tensor-history", Markup, shown="\n".join(shown), most=MOST)
     yield sortable(
         rendering, "tensors", f"Tensors {page * A_PAGE + 1:,} to {page * A_PAGE + len(part):,}", heads, cells

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.analysis.device.busy import activity
 from holter.analysis.device.work import NameCodes, device_work
 from holter.analysis.intervals import union
+from holter.views.document.cost import details
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from holter.analysis.device.busy import Activity
     from holter.analysis.intervals import Intervals
     from holter.schema.table import Table
+    from holter.store.documents import Document
     from holter.store.trial import Trial
 
 _COLUMNS = {
@@ -98,17 +99,9 @@ class ProfiledTables:
         return found
 
     @cached_property
-    def windows(self) -> list[dict[str, Any]]:
+    def windows(self) -> list[Document]:
         """The event of each window: its profiler, steps, rank, start, end, and the reason of a refusal."""
-        found = []
-        for row in self._trial.table("events", where="kind = 'window'").to_rows():
-            try:
-                detail = json.loads(row["detail"])
-            except ValueError:
-                continue
-            if isinstance(detail, dict):
-                found.append({**detail, "time": row["time"], "rank": row["rank"], "node": row["node"]})
-        return found
+        return details(self._trial.table("events", where="kind = 'window'"), "window")
 
     @cached_property
     def _open(self) -> dict[int, Intervals]:
