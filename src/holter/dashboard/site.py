@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from holter.dashboard.overlays import ServedJob
     from holter.dashboard.stores import Stores
+    from holter.views.comparison.document import Comparison
     from holter.views.reading import Reading
 
 
@@ -72,7 +73,7 @@ async def _asset(request: Request) -> Response:
 class _Site:
     def __init__(self, stores: Stores) -> None:
         self.stores = stores
-        self._last: tuple[tuple[Any, ...], float, dict[str, Any]] | None = None
+        self._last: tuple[tuple[Any, ...], float, Comparison] | None = None
         """The last comparison: its jobs and their states, until when it is valid, and its document."""
 
     async def jobs(self, request: Request) -> Response:
