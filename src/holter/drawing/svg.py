@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from holter.drawing import rows
 from holter.drawing.markup import tag
 from holter.drawing.pieces import (
     BOTTOM,
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 
     from holter.views.figure import Axis, Figure
 
+_ROW, _ROWS_LEFT = 18, 120
 MOST_BANDS = 8
 """More of them hide each other."""
 
@@ -44,7 +44,7 @@ def svg(figure: Figure) -> Markup:
 
 def _height(figure: Figure) -> int:
     if figure.kind == "stretches":
-        return rows.height(figure)
+        return TOP + BOTTOM + _ROW * len(figure.rows or ())
     rows_of = {"heatmap": len(figure.series), "boxes": len(figure.series), "bars": len(figure.x)}.get(
         figure.kind, 0
     )
@@ -255,6 +255,28 @@ def _heatmap(figure: Figure, height: int) -> Iterator[Markup]:
         yield text(right + 26, y, number(float(f"{value:.2g}")), "tick")
 
 
+def _stretches(figure: Figure, height: int) -> Iterator[Markup]:
+    """Draw a bar for each stretch, later series over earlier ones."""
+    first, last = figure.x[0], figure.x[-1]
+    unit = (WIDTH - RIGHT - _ROWS_LEFT) / ((last - first) or 1.0)
+    for at in ticks(first, last, 6):
+        x = _ROWS_LEFT + (at - first) * unit
+        yield tag("line", x1=f"{x:.1f}", x2=f"{x:.1f}", y1=TOP, y2=height - BOTTOM, class_="grid")
+        yield text(x, height - BOTTOM + 16, number(at), "tick mid")
+    axis = figure.x_axis
+    yield text((_ROWS_LEFT + WIDTH - RIGHT) / 2, height - 6, f"{axis.label} ({axis.unit})", "label mid")
+    for row, name in enumerate(figure.rows or ()):
+        yield text(_ROWS_LEFT - 6, TOP + _ROW * row + 13, short(name, 18), "tick end")
+    for at, series in enumerate(figure.series):
+        # One path for each series: thousands of stretches stay a small page.
+        path = []
+        for place, begin, end in zip(series.values, series.low or (), series.high or (), strict=True):
+            if place is not None and begin is not None and end is not None:
+                x, width = _ROWS_LEFT + (begin - first) * unit, max((end - begin) * unit, 0.6)
+                path.append(f"M{x:.1f} {TOP + _ROW * place + 3:.0f}h{width:.1f}v12h-{width:.1f}z")
+        yield tag("path", d="".join(path), class_=f"bar {color(series, at)}")
+
+
 def _runs(values: Sequence[float | None]) -> Iterator[list[int]]:
     """Yield stretches without a gap, as positions."""
     run: list[int] = []
@@ -269,4 +291,4 @@ def _runs(values: Sequence[float | None]) -> Iterator[list[int]]:
 
 
 _MARKS = {"lines": _lines, "stacked": _stacked, "bars": _bars, "boxes": _boxes, "heatmap": _heatmap,
-          "stretches": rows.marks}  # fmt: skip
+          "stretches": _stretches}  # fmt: skip

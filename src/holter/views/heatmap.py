@@ -80,11 +80,8 @@ class Heatmap:
     def __init__(self, trial: Trial, start_ns: int, interval_ns: int, *, worth: int = WORTH) -> None:
         """Read a job.
 
-        Args:
-            trial: The job.
-            start_ns: When it began, ns since the epoch.
-            interval_ns: How often it is sampled: a reading is about so much time before it.
-            worth: Of a job that has ended, with so many samples or more, what is read is kept.
+        A reading covers about `interval_ns` before its time. The result is kept for an ended job with at
+        least `worth` samples.
         """
         self.start_ns = start_ns
         self._interval = interval_ns
@@ -238,27 +235,3 @@ def _joined(one: Pooled, other: Pooled) -> Pooled:
 
 def _edges(count: int, every: int) -> NDArray[np.int64]:
     return np.append(np.arange(0, count, every), count)
-
-
-def packed(
-    heat: Heat, origin_ns: int, node: str | None = None
-) -> tuple[dict[str, object], list[NDArray[np.float32]]]:
-    """Return a heat map as a head that JSON holds, and its mean, least and greatest as rows of numbers.
-
-    Args:
-        heat: The heat map.
-        origin_ns: The job's start, ns since the epoch.
-        node: The only node that is meant; None for all of them.
-    """
-    kept = [place for place, row in enumerate(heat.rows) if node is None or row.node == node]
-    head = {
-        "from": (heat.start_ns - origin_ns) / 1e9,
-        "step": heat.step_ns / 1e9,
-        "columns": int(heat.cells.count.shape[1]),
-        "left_out": heat.left_out,
-        "rows": [
-            {"node": row.node, "name": row.name, "metric": row.metric, "unit": row.unit, "full": row.full}
-            for row in (heat.rows[place] for place in kept)
-        ],
-    }
-    return head, [part[kept] for part in (heat.cells.mean, heat.cells.low, heat.cells.high)]

@@ -11,6 +11,8 @@ from holter.analysis.machine.pooling import Pooled
 from holter.store import cache
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from holter.store.trial import Trial
 
 _FILE = "heatmap.bin"
@@ -66,7 +68,7 @@ def read(trial: Trial, start_ns: int) -> tuple[Kept, Pooled] | None:
     known = (kept.version, kept.start_ns, kept.samples) == (_VERSION, start_ns, trial.rows("samples"))
     if not known or kept.step_ns < 1 or len(data) - at != cells * sum(d.itemsize for d in _DTYPES.values()):
         return None
-    columns: dict[str, Any] = {}
+    columns: dict[str, NDArray[Any]] = {}
     for name, dtype in _DTYPES.items():
         columns[name] = np.frombuffer(data, dtype, cells, at).reshape(shape)
         at += cells * dtype.itemsize

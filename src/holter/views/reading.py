@@ -7,8 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from holter.views.document.description import describe
-from holter.views.document.main_loader import MainLoader
-from holter.views.document.planned import planned
+from holter.views.document.planned import MainLoader, planned
 from holter.views.document.profiled import ProfiledTables
 from holter.views.loading import Loading
 from holter.views.tables import steps_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holter.store.trial import Trial
+    from holter.views.document.types.values import TableRow
 
 MOST_ROWS = 300_000
 """A table with more rows is read in stretches that are spread over the whole job."""
@@ -123,7 +124,7 @@ def steps_of(
 
 def utilization_of(
     trial: Trial, samples: Table, stretches: Stretches, *, by_device: bool = False, where: str = "true"
-) -> list[dict[str, Any]]:
+) -> list[TableRow]:
     """Return the statistics of each metric; the extremes are those of all readings in any case."""
     rows = utilization(samples, by_device=by_device)
     if stretches.whole:
@@ -132,7 +133,7 @@ def utilization_of(
         "SELECT node, metric, device, count(*) AS count, min(value) AS min, max(value) AS max "  # noqa: S608
         f"FROM samples WHERE NOT isnan(value) AND {where} GROUP BY ALL"
     )
-    exact: dict[tuple[str, str, str], dict[str, Any]] = {}
+    exact: dict[tuple[str, str, str], TableRow] = {}
     for one in asked.to_rows():
         key = one["node"], one["metric"], told_device(one["metric"], one["device"], by_device=by_device)
         known = exact.setdefault(key, {"count": 0, "min": one["min"], "max": one["max"]})

@@ -84,20 +84,11 @@ _MANY = 200_000
 def values(
     trial: Trial, of: Statistic, *, where: str = "true", rank: int | None = None, mode: str | None = None
 ) -> tuple[str, dict[str, Table]]:
-    """Return the SQL of a table of `name`, `step`, `mode`, `rank`, `time`, `value`, `lacks`.
+    """Return SQL for `name`, `step`, `mode`, `rank`, `time`, `value`, `lacks`, and the tables that it needs.
 
     Parts of sharded tensors are joined: their rank is -1. Where a part is missing there is no value, and
-    `lacks` is true.
-
-    Args:
-        trial: The job.
-        of: What is asked for.
-        where: SQL for which tensors, over `name` and, of table `tensors`, `role`.
-        rank: The only rank, with the parts it holds; all by default.
-        mode: The only mode; all by default.
-
-    Returns:
-        The query, and what it reads besides the job's tables.
+    `lacks` is true. `where` is a condition over `name` and, of table `tensors`, `role`. For one rank, the
+    table has the parts that it holds.
     """
     where = asked(where, rank, mode)
     if of.table == "tensor_values":
@@ -125,13 +116,8 @@ def asked(where: str, rank: int | None, mode: str | None) -> str:
 def joined_rows(trial: Trial, where: str, sql: str) -> Table | None:
     """Join the parts of sharded tensors: as `holter.analysis.tensors.parts.joined`, with `apart` and `lacks`.
 
-    Args:
-        trial: The job.
-        where: SQL for which rows of table `tensors`.
-        sql: What will be asked of the columns; only those it names are joined.
-
-    Returns:
-        The wholes, and those that lack a part, without statistics; None where nothing is sharded.
+    Returns the wholes, and those that lack a part, without statistics; None if no tensor is sharded. `where`
+    is a condition over table `tensors`. Only the columns that `sql` names are joined.
     """
     where = f"parts > 1 AND {where}"
     names = trial.sql(f"SELECT name, count(*) AS rows FROM tensors WHERE {where} GROUP BY name ORDER BY name")  # noqa: S608

@@ -47,11 +47,9 @@ _DROPPED = 13
 
 
 def answers(reading: Reading, html: str) -> dict[str, str]:
-    """Return, by question, what is asked for on pages: packed, as text that holds no markup.
+    """Return the answers to the questions of pages: packed, as text without markup.
 
-    Args:
-        reading: The job; `kept` holds the charts that were drawn.
-        html: The pages.
+    `reading.kept` holds the charts that were drawn.
     """
     found = {"clock": encoded(step_clock(reading.drawn_steps, reading.start))}
     for (name, options, node, devices, *_), drawn in (reading.kept or {}).items():

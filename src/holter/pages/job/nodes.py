@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from holter.drawing.markup import html, tag
+from holter.drawing.pieces import prose
 from holter.pages.islands import chart, charts, heatmap, island
 from holter.pages.job._forms import choice, form, hidden
 from holter.pages.text.sections import machine
@@ -26,6 +27,10 @@ OF_DEVICES = {
     "gpu_memory": ("gpus", "gpu.util"),
 }
 """Charts whose devices a reader selects: the parameter that names them, and the metric that lists them."""
+_EMPTY = (
+    "No machine samples were taken: the job was not started by `holter run`, or it was too short. "
+    "`holter doctor` says what can be measured here."
+)
 _SAID = {"cores": "cores", "gpus": "GPUs"}
 
 
@@ -36,14 +41,7 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
     if not reading.description["utilization"]:
         return html(
             tag("h1", "Nodes"),
-            tag(
-                "p",
-                "No machine samples were taken: the job was not started by ",
-                tag("code", "holter run"),
-                ", or it was too short. ",
-                tag("code", "holter doctor"),
-                " says what can be measured here.",
-            ),
+            tag("p", prose(_EMPTY)),
         )
     here = reading.at(reading.window, reading.width, node=node)
     return html(

@@ -35,10 +35,7 @@ def rules(
 ) -> Markup:
     """Draw every rule, those that found something first.
 
-    Args:
-        told: The description of a job.
-        link: Returns the address at which a moment is looked at.
-        extra: Returns more for the head of the rule of that name.
+    `link` returns the address that shows a moment, `extra` an addition to the head of a rule.
     """
     unseen = set(not_judged(told["rules"]))
     ordered = sorted(told["rules"], key=lambda rule: (_worst(rule), rule["name"] in unseen, rule["name"]))

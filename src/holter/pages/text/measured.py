@@ -30,14 +30,10 @@ _WIDE_PCT = 50.0
 
 
 def measured(told: Description, trial: Trial, draw: Callable[[Figure], Markup]) -> Iterator[Markup]:
-    """Yield a section for each rule of the profiler that measured something; nothing where none did.
+    """Yield a section for each rule of the profiler that measured something.
 
-    Where a job took longer to begin than to train, only its beginning is looked into.
-
-    Args:
-        told: The description of the job.
-        trial: The job.
-        draw: Makes HTML of a chart.
+    If initialization took longer than training, only the initialization is described. `draw` makes HTML of a
+    chart.
     """
     ran: dict[str, RuleResult] = {}
     for rule in told["rules"]:

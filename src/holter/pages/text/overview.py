@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from holter.drawing.markup import html, tag
+from holter.drawing.pieces import prose
 from holter.drawing.ring import Sector, ring
 from holter.pages.text.sections import PERCENTILES, clock, table
 from holter.views.jobs import RUNNING
@@ -149,21 +150,12 @@ def operations(told: Description) -> Markup:
     )
     if drawn:
         return drawn
-    name = told["job"]["name"]
-    how = (
-        html(
-            "To record one or two steps now: ",
-            tag("code", "holter profile ", name, " --steps 2"),
-            ", or Settings.",
+    how = "To record those of some steps: `holter run --profile-steps 100:101 -- …`."
+    if told["job"]["status"] in RUNNING:
+        how = (
+            f"To record one or two steps now: `holter profile {told['job']['name']} --steps 2`, or Settings."
         )
-        if told["job"]["status"] in RUNNING
-        else html(
-            "To record those of some steps: ",
-            tag("code", "holter run --profile-steps 100:101 -- …"),
-            ".",
-        )
-    )
-    return tag("p", "No operators were recorded. ", how, class_="note")
+    return tag("p", prose(f"No operators were recorded. {how}"), class_="note")
 
 
 def _with_unit(value: float | None, unit: str) -> str:

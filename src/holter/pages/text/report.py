@@ -30,12 +30,7 @@ _OF_ACCELERATORS = (
 def body(
     reading: Reading, frame: Callable[[str, Figure], str] = lambda _, drawn: figure(drawn)
 ) -> Iterator[Markup]:
-    """Yield what the report says, section by section.
-
-    Args:
-        reading: The job.
-        frame: Makes HTML of a chart and its name.
-    """
+    """Yield the report section by section; `frame` makes HTML of a chart and its name."""
     told = reading.description
     charts = partial(_charts, reading, frame, set())
     yield sections.head(told["job"])

@@ -193,15 +193,11 @@ def issues(rules: Sequence[RuleResult], name: str) -> Markup:
     """Return every issue of the job `name`, the worst first, with evidence, advice and related issues."""
     found = ordered(rules)
     if not rules:
-        return tag(
-            "p",
-            "No rule checked this job while it ran. ",
-            tag("code", "holter rules run ", name),
-            " checks it now; ",
-            tag("code", "holter report ", name, " --format sagemaker"),
-            " shows what the profiler's rules find.",
-            class_="note",
+        text = (
+            f"No rule checked this job while it ran. `holter rules run {name}` checks it now; "
+            f"`holter report {name} --format sagemaker` shows what the profiler's rules find."
         )
+        return tag("p", prose(text), class_="note")
     if not found:
         return tag("p", "No rule found an issue.")
     more = len(found) - _MOST_ISSUES

@@ -54,18 +54,12 @@ def curves(reading: Reading) -> dict[str, Curve]:
 
 
 def overlay(name: str, of: Mapping[str, Mapping[str, Curve]], width: int) -> Figure | None:
-    """Put one chart of several jobs together.
+    """Put one chart of several jobs together; None if no job has data for it.
 
     Args:
-        name: One of `OVERLAYS`.
+        name: One of `OVERLAYS`; another name raises `KeyError`.
         of: What `curves` returned, under the names of the jobs.
-        width: Points along the x axis that the chart has room for.
-
-    Returns:
-        None where no job has anything for it.
-
-    Raises:
-        KeyError: There is no such chart; the text names those there are.
+        width: Number of points on the x axis.
     """
     if name not in _CHARTS:
         raise KeyError(f"no chart {name!r}; there are: {', '.join(OVERLAYS)}")

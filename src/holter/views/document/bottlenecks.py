@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from holter.schema.table import Table
     from holter.store.trial import Trial
+    from holter.views.document.types.values import TableRow
 
 MOST = 200
 """Limit on the number of bottlenecks; the longest are returned."""
@@ -48,7 +49,7 @@ def find_bottlenecks(
     core_above: float = 90.0,
     iowait_above: float = 50.0,
     sigmas: float = 3.0,
-) -> list[dict[str, Any]]:
+) -> list[TableRow]:
     """Find bottlenecks, with the phases and operators that ran at the time.
 
     Args:

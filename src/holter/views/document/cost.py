@@ -24,14 +24,7 @@ _MOST_FAULTS = 20
 
 
 def cost(trial: Trial, events: Table, steps: Table, samples: Table) -> RecordingCost:
-    """Return the document's `cost`; an unmeasured value is None.
-
-    Args:
-        trial: The job.
-        events: Its table `events`.
-        steps: Its table `steps`.
-        samples: Its table `samples`, or a part of it.
-    """
+    """Return the document's `cost` from the job's tables; an unmeasured value is None."""
     kept = [node["cost"] for node in trial.nodes.values() if isinstance(node.get("cost"), dict)]
     files = trial.folder.place.files()
     bytes_ = sum(max(entry.size, 0) for entry in files if entry.key != CONTROL)

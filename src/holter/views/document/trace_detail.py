@@ -19,6 +19,8 @@ from holter.analysis.device.work import matching
 from holter.analysis.host.operator_tree import forward_backward, host, module_table
 from holter.schema.table import Table
 from holter.store.parquet.queries import literals
+from holter.views.document.types.profiled import MemoryCounter
+from holter.views.document.types.values import row_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -79,13 +81,11 @@ def mfu(read: Mapping[str, Table], devices: Sequence[str], window_ns: int | None
 
 
 def detail(tables: Mapping[str, Table], devices: Sequence[str], *, on_host: bool) -> WindowDetail:
-    """Return what `holter diagnose --detail` shows beside the verdict.
+    """Return what `holter diagnose --detail` adds to the verdict.
 
-    Args:
-        tables: Those of a trace or a window with the shapes of operators, as `with_shapes` returns them,
-            and `flows` and `counters`.
-        devices: Names of the devices, without repetition.
-        on_host: Operators ran on the CPU unless the tables have work of an accelerator.
+    `tables` are those of a trace or a window, as `with_shapes` returns them, with `flows` and `counters`.
+    `devices` are distinct names. `on_host`: operators ran on the CPU unless the tables have work of an
+    accelerator.
     """
     on_host = on_host and not any(tables[name].rows for name in _OF_DEVICES)
     device = devices[0] if len(devices) == 1 else ""
@@ -118,10 +118,7 @@ def detail(tables: Mapping[str, Table], devices: Sequence[str], *, on_host: bool
         "hta_critical_path": _hta_path(tables),
         "gradients": _gradients(tables),
         "annotations": rows(annotation_table(tables).where(slice(_MOST))),
-        "memory": [
-            {"rank": one.rank, "name": one.name, "peak": one.peak, "growth": one.growth}
-            for one in memory_timelines(tables)
-        ],
+        "memory": [row_of(one, MemoryCounter) for one in memory_timelines(tables)],
     }  # fmt: skip
 
 
@@ -217,9 +214,9 @@ def _gradients(tables: Mapping[str, Table]) -> list[GradientPair]:
         {
             "forward": ahead,
             "backward": back,
-            "count": count,
+            "count": n,
             "forward_us": first / 1e3,
             "backward_us": second / 1e3,
         }
-        for (ahead, back), (count, first, second) in largest
+        for (ahead, back), (n, first, second) in largest
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.store.parquet import queries as parquet
 from holter.views.timeline.reading import SOURCES, Lane, rows, wanted
@@ -11,6 +11,7 @@ from holter.views.timeline.reading import SOURCES, Lane, rows, wanted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from holter.views.document.types.values import TableRow
     from holter.views.timeline.lanes import Timeline
     from holter.views.timeline.reading import LaneSource
 
@@ -51,8 +52,8 @@ class NameMatch:
     first: TimelineEvent
 
 
-def detail(timeline: Timeline, event: TimelineEvent) -> dict[str, Any]:
-    """Return all columns of the row that an event is, and `table`.
+def detail(timeline: Timeline, event: TimelineEvent) -> TableRow:
+    """Return all columns of the row of an event, and `table`.
 
     Raises:
         KeyError: No event of that lane begins at that time, with that duration and name.
@@ -104,13 +105,7 @@ def connections(timeline: Timeline, event: TimelineEvent) -> list[Connection]:
 
 
 def search(timeline: Timeline, words: str, *, limit: int = 100) -> list[NameMatch]:
-    """Find names of events that hold a text, whether in capitals or not; those that took longest first.
-
-    Args:
-        timeline: Where to look.
-        words: The text.
-        limit: How many names at most.
-    """
+    """Find up to `limit` names of events that hold a text in any case; those that took longest first."""
     needle = parquet.literal(words.lower())
     terms = " UNION ALL ".join(
         f"SELECT {s.name} AS name, duration, time, node, '{s.kind}' AS kind, rank, {s.device} AS device, "  # noqa: S608
@@ -160,7 +155,7 @@ def _at(source: LaneSource, lane: Lane) -> str:
     return f"{source.where} AND {place} AND {source.device} = {lane.device}"
 
 
-def _launched(timeline: Timeline, row: dict[str, Any]) -> Iterator[Connection]:
+def _launched(timeline: Timeline, row: TableRow) -> Iterator[Connection]:
     if row["correlation"] <= 0:
         return
     same = f"correlation = {row['correlation']} AND rank = {row['rank']}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from holter.schema.metrics import METRICS
 from holter.views.timeline.reading import rows
@@ -27,7 +27,22 @@ _FIRST = (
 )
 """Metrics that are visible at once; all others are one level deeper."""
 
-Node = dict[str, Any]
+
+class Node(TypedDict):
+    """A row of a timeline, or rows below one title."""
+
+    kind: str
+    name: str
+    children: NotRequired[list[Node]]
+    id: NotRequired[str]
+    """That of a lane or of a series, which can be drawn."""
+    lines: NotRequired[int]
+    events: NotRequired[int]
+    unit: NotRequired[str]
+    """Of a metric."""
+    lane: NotRequired[int]
+    series: NotRequired[int]
+    """The number of what `id` names, in the answers of a server."""
 
 
 def tree(timeline: Timeline) -> list[Node]:

@@ -52,14 +52,9 @@ def by_node(reading: Reading, title: str, metric: str, where: str = "true") -> F
 def metrics_chart(
     title: str, names: Mapping[str, str], axis: Axis, *, scale: float = 1.0, note: str = ""
 ) -> Callable[[Reading], Figure | None]:
-    """Return a chart of metrics over time: of several nodes their mean, with the range of all readings.
+    """Return a chart of named metrics over time: the mean of all nodes, with the range of all readings.
 
-    Args:
-        title: The title of the chart.
-        names: The metrics with the names of their lines.
-        axis: The y axis.
-        scale: The factor from readings to the unit of the axis.
-        note: The note below the chart.
+    `scale` is the factor from readings to the unit of the axis.
     """
 
     def draw(reading: Reading) -> Figure | None:

@@ -33,13 +33,9 @@ def named(names: Sequence[str]) -> str:
 
 
 def chosen_names(reading: Reading, tensor: str | None, most: int, kind: str = "") -> list[str]:
-    """Return the names that a text holds, one a line, `most` at most; where it is empty, the first there are.
+    """Return the first `most` names of a text, one a line; of an empty text, the first saved tensors.
 
-    Args:
-        reading: The job.
-        tensor: The text.
-        most: How many names are wanted.
-        kind: Only tensors of which `tensor_values` has this.
+    With `kind` only tensors count of which `tensor_values` has that kind.
     """
     names = [name for name in (tensor or "").replace("\r", "").split("\n") if name]
     if not names or kind:
