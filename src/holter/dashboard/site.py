@@ -20,9 +20,8 @@ from holter.drawing.figure import figure
 from holter.drawing.markup import html, tag, trusted
 from holter.pages import assets
 from holter.pages.addresses import navigation
-from holter.pages.islands import island
+from holter.pages.islands import Rendering, island
 from holter.pages.job import FIRST, pages
-from holter.pages.rendering import Rendering
 from holter.store.trial import Trial
 from holter.views.comparison.document import compare
 from holter.views.comparison.overlays import OVERLAYS, missing

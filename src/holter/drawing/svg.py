@@ -60,9 +60,6 @@ def is_histogram(figure: Figure) -> bool:
     return figure.kind == "bars" and len(figure.x) != len(figure.series[0].values)
 
 
-# -- scales and axes
-
-
 def _scale(
     low: float, high: float, start: float, stop: float, *, log: bool = False
 ) -> Callable[[float], float]:
@@ -91,15 +88,17 @@ def _range(axis: Axis, groups: Iterable[Sequence[float | None] | None]) -> tuple
     return (low, high) if high > low else (low, low + (abs(low) or 1.0))
 
 
-def _x_axis(axis: Axis, low: float, high: float, height: int) -> Iterator[Markup]:
-    place = _scale(low, high, LEFT, WIDTH - RIGHT)
+def _x_axis(
+    axis: Axis, low: float, high: float, height: int, left: float = LEFT, right: float = WIDTH - RIGHT
+) -> Iterator[Markup]:
+    place = _scale(low, high, left, right)
     timely = axis.unit == "s" and "time" in axis.label
     bottom = height - BOTTOM
     for at in times(high) if timely else ticks(low, high, 6):
         if low <= at <= high:
             yield text(place(at), bottom + 16, clock(at) if timely else number(at), "tick mid")
     unit = f" ({axis.unit})" if axis.unit and not timely else ""
-    yield text((LEFT + WIDTH - RIGHT) / 2, height - 6, axis.label + unit, "label mid")
+    yield text((left + right) / 2, height - 6, axis.label + unit, "label mid")
 
 
 def _y_axis(
@@ -113,14 +112,6 @@ def _y_axis(
     label = axis.label + (f" ({axis.unit})" if axis.unit else "")
     middle = (TOP + height - BOTTOM) / 2
     yield tag("text", label, transform=f"translate(12 {middle}) rotate(-90)", class_="label mid")
-
-
-# -- marks
-
-
-def _broken(figure: Figure, x: Callable[[float], float]) -> Iterator[Markup]:
-    for place in figure.broken or ():
-        yield text(x(place), TOP + 8, "✕", "tick mid")
 
 
 def _lines(figure: Figure, height: int) -> Iterator[Markup]:
@@ -145,7 +136,8 @@ def _lines(figure: Figure, height: int) -> Iterator[Markup]:
                 yield tag("circle", cx=cx, cy=cy, r="1.6", class_=f"dot {color(series, at)}")
             else:
                 yield tag("polyline", points=" ".join(points), class_=f"line {color(series, at)}")
-    yield from _broken(figure, x)
+    for place in figure.broken or ():
+        yield text(x(place), TOP + 8, "✕", "tick mid")
 
 
 def _stacked(figure: Figure, height: int) -> Iterator[Markup]:
@@ -243,12 +235,7 @@ def _heatmap(figure: Figure, height: int) -> Iterator[Markup]:
         name = short(figure.series[row].name, 18)
         yield text(left - 6, TOP + each * (row + 0.5) + 4, name, "tick end")
     first, last = figure.x[0], figure.x[-1] if len(figure.x) > 1 else figure.x[0] + 1
-    x = _scale(first, last, left, right)
-    timely = "time" in figure.x_axis.label
-    for at in times(last) if timely else ticks(first, last, 6):
-        label = clock(at) if timely else number(at)
-        yield text(x(max(at, first)), height - BOTTOM + 16, label, "tick mid")
-    yield text((LEFT + WIDTH) / 2, height - 6, figure.x_axis.label, "label mid")
+    yield from _x_axis(figure.x_axis, first, last, height, left, right)
     ramp = image([[high - (high - low) * at / 31] for at in range(32)], low, high)
     yield picture(right + 12, 10, room, ramp)
     for value, y in ((high, TOP + 9), (low, height - BOTTOM)):

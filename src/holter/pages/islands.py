@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from holter.drawing.figure import figure
@@ -15,13 +16,24 @@ if TYPE_CHECKING:
 
     from markupsafe import Markup
 
-    from holter.pages.rendering import Rendering
     from holter.views.reading import Reading
 
 _STANDALONE = ("chips", "figure", "flame", "heatmap", "table", "timeline")
 """Islands whose scripts also run in a report file."""
 _FETCHED = ("figure", "heatmap")
 """Islands that load their data from the server."""
+
+
+@dataclass(frozen=True)
+class Rendering:
+    """What a page has to know about the browser that shows it."""
+
+    standalone: bool = False
+    """The pages are one file without a server: they have no forms, and links lead to its own sections."""
+    refreshed: bool = False
+    """The browser shows the page already and asks for its new state: its islands draw themselves."""
+    later: str = ""
+    """Address of the page with all charts drawn; without scripts, the charts of a long job are there only."""
 
 
 def island(

@@ -11,9 +11,9 @@ from holter.pages.islands import island
 from holter.views.wording import milliseconds, percent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from holter.pages.rendering import Rendering
+    from holter.pages.islands import Rendering
 
 
 _LONGEST = 240
@@ -48,7 +48,7 @@ def sortable(
     key: str,
     caption: str,
     heads: Sequence[str],
-    rows: Callable[[], Iterable[Sequence[str]]],
+    rows: Iterable[Sequence[str]],
 ) -> Markup:
     """Return a table whose rows can be sorted by any column, and searched.
 
@@ -57,12 +57,12 @@ def sortable(
         key: Identifies the table on its page.
         caption: Its title and accessible name.
         heads: The columns.
-        rows: Makes the rows; cells are text, `Number` or `Markup`. A column is set to the right where its
-            first cell is a number.
+        rows: The rows, which are read only if the table is drawn; cells are text, `Number` or `Markup`. A
+            column is set to the right where its first cell is a number.
     """
 
     def paint() -> Markup:
-        listed = list(rows())
+        listed = list(rows)
         right = {at for at, cell in enumerate(listed[0]) if isinstance(cell, Number)} if listed else set()
         head = (
             tag("th", text, scope="col", class_="n" if at in right else None) for at, text in enumerate(heads)

@@ -96,7 +96,7 @@ class Timelines:
                 known.at = now
                 return known
             trial = Trial(folder)
-            version = _version(trial)
+            version = "-".join(str(trial.rows(table)) for table in _TABLES)
             if known is not None and known.version == version:
                 known.at, known.stamp = now, stamp
                 return known
@@ -149,10 +149,6 @@ def _warm(timeline: Timeline) -> None:
         timeline.warm()
     except OSError:
         return  # its files are gone: the next question opens it again
-
-
-def _version(trial: Trial) -> str:
-    return "-".join(str(trial.rows(table)) for table in _TABLES)
 
 
 TIMELINES = Timelines()

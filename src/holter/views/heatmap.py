@@ -15,8 +15,6 @@ from holter.views.heatmap_kept import WORTH
 from holter.views.wording import natural, size
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from holter.store.trial import Trial
 
     Key = tuple[str, str, str]
@@ -104,15 +102,16 @@ class Heatmap:
         samples = trial.rows("samples")
         if samples < worth or not trial.manifest.get("end"):
             return
-        head = heatmap_kept.Kept(
+        kept = heatmap_kept.Kept(
             start_ns=self.start_ns,
             samples=samples,
             step_ns=self._step,
             stretches=self._kept.count.shape[1],
             left_out=self.left_out,
             keys=self._keys,
+            **{field: getattr(self._kept, field).tobytes() for field in Pooled.__slots__},
         )
-        heatmap_kept.write(trial, head, self._kept)
+        heatmap_kept.write(trial, kept)
 
     @property
     def end_ns(self) -> int:
@@ -136,9 +135,15 @@ class Heatmap:
             self._step = max(2 * self._interval, -(-(last - self.start_ns) * len(rows) // _CELLS))
         count = -(-(last - self.start_ns) // self._step)
         fresh = self._read(self.start_ns + done * self._step, self._step, max(0, count - done))
-        self._kept = _joined(self._kept.between(0, done), fresh)
+        self._kept = Pooled(
+            *(
+                np.append(getattr(self._kept, of)[:, :done], getattr(fresh, of), axis=1)
+                for of in Pooled.__slots__
+            )
+        )
         while self._kept.count.size > 2 * _CELLS:
-            self._kept = pooled(self._kept, _edges(self._kept.count.shape[1], 2))
+            count = self._kept.count.shape[1]
+            self._kept = pooled(self._kept, np.append(np.arange(0, count, 2), count))
             self._step *= 2
         self.rows = self._scaled()
 
@@ -226,12 +231,3 @@ def keep(trial: Trial, interval_ns: int) -> None:
 def _place(key: Key) -> tuple[object, ...]:
     node, metric, device = key
     return node, [*_METRICS, _LINK].index(metric), natural(device)
-
-
-def _joined(one: Pooled, other: Pooled) -> Pooled:
-    fields = Pooled.__slots__
-    return Pooled(*(np.concatenate([getattr(one, f), getattr(other, f)], axis=1) for f in fields))
-
-
-def _edges(count: int, every: int) -> NDArray[np.int64]:
-    return np.append(np.arange(0, count, every), count)

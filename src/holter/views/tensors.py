@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from holter.schema.table import Table
 from holter.store.parquet.queries import literal
 from holter.store.tensors_json import read_told
 from holter.tensors.selection import is_member
-from holter.views.wording import natural
+from holter.views.wording import meant, natural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,9 +68,8 @@ STATISTICS = {
 def statistic(name: str) -> Statistic:
     """Return a statistic; raises `ValueError` that names those there are, and the nearest."""
     if name not in STATISTICS:
-        near = difflib.get_close_matches(name, STATISTICS, n=1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
-        raise ValueError(f"no statistic {name!r}{hint}; there are: {', '.join(STATISTICS)}")
+        known = ", ".join(STATISTICS)
+        raise ValueError(f"no statistic {name!r}{meant(name, STATISTICS)}; there are: {known}")
     return STATISTICS[name]
 
 
@@ -240,12 +238,12 @@ def matching(rows: Sequence[SavedTensor], search: str = "", collection: str = ""
         row
         for row in rows
         if all(word in row["name"].lower() for word in words)
-        and (not collection or collection in row["collections"] or _is(row["role"], collection))
+        and (
+            not collection
+            or collection in row["collections"]
+            or f"{row['role']}:".startswith(f"{collection}:")
+        )
     ]
-
-
-def _is(role: str, wanted: str) -> bool:
-    return role == wanted or role.startswith(f"{wanted}:")
 
 
 _NONFINITE: dict[Literal["tensor", "scalar"], str] = {

@@ -11,9 +11,8 @@ from holter.drawing.pieces import prose
 from holter.pages import assets
 from holter.pages.file.answers import answers
 from holter.pages.file.frame import framed
-from holter.pages.islands import island
+from holter.pages.islands import Rendering, island
 from holter.pages.job import pages
-from holter.pages.rendering import Rendering
 from holter.pages.text.report import body
 from holter.pages.timelines import TIMELINES
 

@@ -15,7 +15,7 @@ from holter.views.figures import chosen
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from holter.pages.rendering import Rendering
+    from holter.pages.islands import Rendering
     from holter.views.reading import Reading
 
 

@@ -18,7 +18,7 @@ from holter.views.wording import advice_text, percent, stages_text, words
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from holter.pages.rendering import Rendering
+    from holter.pages.islands import Rendering
     from holter.views.document.loaders import LoaderSummary
     from holter.views.document.types import Description
     from holter.views.reading import Reading
@@ -157,11 +157,10 @@ def _plain(value: Any) -> str:
 def _callables(rendering: Rendering, found: LoaderSummary) -> Markup:
     if not found["callables"]:
         return Markup()
-
-    def rows() -> Iterator[list[str]]:
-        for one in found["callables"][:100]:
-            yield [one["name"], words(one["stage"] or ""), share_cell(one["fetch_pct"])]
-
+    rows = (
+        [one["name"], words(one["stage"] or ""), share_cell(one["fetch_pct"])]
+        for one in found["callables"][:100]
+    )
     heads = ("function of the dataset", "stage", "share of building batches")
     return sortable(rendering, "callables", "Functions of the dataset", heads, rows)
 
@@ -169,20 +168,19 @@ def _callables(rendering: Rendering, found: LoaderSummary) -> Markup:
 def _workers(rendering: Rendering, found: LoaderSummary) -> Markup:
     if not found["workers"]:
         return tag("p", "No workers: the training thread loads the data itself.", class_="note")
-
-    def rows() -> Iterator[list[str]]:
-        for one in found["workers"]:
-            yield [
-                Number(one["rank"]),
-                _numbered(one["loader"], "unknown"),
-                _numbered(one["worker"], "training thread"),
-                Number(one["batches"]),
-                Number(one["samples"]),
-                time_cell(one["fetch_median"]),
-                share_cell(one["busy_pct"]),
-                share_cell(one["collate_pct"]),
-            ]
-
+    rows = (
+        [
+            Number(one["rank"]),
+            _numbered(one["loader"], "unknown"),
+            _numbered(one["worker"], "training thread"),
+            Number(one["batches"]),
+            Number(one["samples"]),
+            time_cell(one["fetch_median"]),
+            share_cell(one["busy_pct"]),
+            share_cell(one["collate_pct"]),
+        ]
+        for one in found["workers"]
+    )
     heads = ("rank", "loader", "worker", "batches", "samples", "median fetch", "busy", "collating")
     return sortable(rendering, "workers", "Workers", heads, rows)
 
@@ -204,25 +202,23 @@ def _durations(rendering: Rendering, found: LoaderSummary) -> Markup:
                 yield [title, Number(found["batches"]), time_cell(found[name]), *unknown]
 
     heads = ("what", "count", "median", "longest", "outliers")
-    return sortable(rendering, "durations", "How long it takes", heads, rows)
+    return sortable(rendering, "durations", "How long it takes", heads, rows())
 
 
 def _outliers(rendering: Rendering, reading: Reading, found: LoaderSummary) -> Markup:
     listed = [(said, one) for name, said in _DURATIONS.items() for one in found[name]["outliers"]]
     if not listed:
         return Markup()
-
-    def rows() -> Iterator[list[str]]:
-        for said, one in listed:
-            since = (one["begin"] - reading.start) / 1e9
-            yield [
-                said,
-                Number(since, f"{since:,.3f} s"),
-                time_cell(one["duration"]),
-                Number(one["rank"]),
-                _numbered(one["worker"], "training thread"),
-            ]
-
+    rows = (
+        [
+            title,
+            Number(since := (one["begin"] - reading.start) / 1e9, f"{since:,.3f} s"),
+            time_cell(one["duration"]),
+            Number(one["rank"]),
+            _numbered(one["worker"], "training thread"),
+        ]
+        for title, one in listed
+    )
     heads = ("what", "since the start", "duration", "rank", "worker")
     return sortable(rendering, "outliers", "Outliers: twice the median or longer", heads, rows)
 

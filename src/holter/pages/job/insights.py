@@ -15,7 +15,7 @@ from holter.pages.text.insights import rules
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from holter.pages.rendering import Rendering
+    from holter.pages.islands import Rendering
     from holter.pages.text.insights import Moment
     from holter.views.reading import Reading
 

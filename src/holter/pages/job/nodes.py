@@ -16,7 +16,7 @@ from holter.views.document.devices import devices
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from holter.pages.rendering import Rendering
+    from holter.pages.islands import Rendering
     from holter.views.reading import Reading
 
 TITLE = "Nodes"

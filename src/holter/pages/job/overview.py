@@ -21,7 +21,7 @@ from holter.views.wording import issue_text
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from holter.pages.rendering import Rendering
+    from holter.pages.islands import Rendering
     from holter.views.document.types import Description
     from holter.views.document.types.job import SkippedFile
     from holter.views.document.types.rules import RuleResult

@@ -20,7 +20,7 @@ from holter.views.wording import plain_kernel, size, words
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from holter.pages.rendering import Rendering
+    from holter.pages.islands import Rendering
     from holter.schema.table import Table
     from holter.store.documents import Document
     from holter.views.reading import Reading
@@ -64,7 +64,7 @@ def _of_devices(
         sortable(rendering,
             "memory", "Copies and fills of memory",
             ("kind", "memory of the host", "operations", "time", "bytes", "of the time", "GB/s"),
-            lambda: _memory(tables),
+            _memory(tables),
         )
         if tables["memory_operations"].rows
         else Markup()
@@ -78,7 +78,7 @@ def _of_devices(
         sortable(rendering,
             "kernels", f"Kernels, the {_KERNELS} that take longest",
             ("kernel", "kind", "precision", "launches", "total", "mean", "shortest", "longest", "share"),
-            lambda: _kernels(tables),
+            _kernels(tables),
         ),
         tag("h2", "Activity and memory"),
         pictures(
@@ -227,16 +227,15 @@ def _operators(rendering: Rendering, tables: Mapping[str, Table]) -> Markup:
 
     def rows() -> Iterator[list[str]]:
         for row in operator_table(tables, kinds=kinds, most=_OPERATORS).to_rows():
-            yield [
-                row["name"],
-                row["kind"],
-                Number(row["calls"]),
-                *(time_cell(row[name]) for name in times),
-            ]
+            yield [row["name"], row["kind"], Number(row["calls"]), *(time_cell(row[name]) for name in times)]
 
     heads = ("name", "kind", "calls", "self time", "total time", "GPU time")[: 3 + len(times)]
     return sortable(
-        rendering, "operators", f"Operators and functions, the {_OPERATORS} with most self time", heads, rows
+        rendering,
+        "operators",
+        f"Operators and functions, the {_OPERATORS} with most self time",
+        heads,
+        rows(),
     )
 
 
@@ -259,4 +258,4 @@ def _windows_table(rendering: Rendering, reading: Reading) -> Markup:
             ]
 
     heads = ("profiler", "steps", "rank", "since the start", "duration", "rows")
-    return sortable(rendering, "windows", "Profiling windows", heads, rows)
+    return sortable(rendering, "windows", "Profiling windows", heads, rows())

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from markupsafe import Markup
 
-    from holter.pages.rendering import Rendering
+    from holter.pages.islands import Rendering
     from holter.views.document.python_profile import PythonProfile
     from holter.views.document.types.values import TableRow
     from holter.views.flames import FlameDocument
@@ -133,18 +133,16 @@ def _flame(rendering: Rendering, asked: Mapping[str, str], found: list[FlameDocu
     data = {name: asked[name] for name in _SELECTION if asked.get(name)}
     yield island(rendering, "flame", lambda: flame(one["flame"], title), key=names[at], title=title, **data)
     whole = one["flame"]["value"] or 1
-
-    def rows() -> Iterator[list[str]]:
-        for row in one["functions"][:_FUNCTIONS]:
-            own, total = row["self_ns"], row["total_ns"]
-            yield [
-                _named(row["name"]),
-                time_cell(own),
-                share_cell(100 * own / whole),
-                time_cell(total),
-                share_cell(100 * total / whole),
-            ]
-
+    rows: Iterator[list[str]] = (
+        [
+            _named(row["name"]),
+            time_cell(row["self_ns"]),
+            share_cell(100 * row["self_ns"] / whole),
+            time_cell(row["total_ns"]),
+            share_cell(100 * row["total_ns"] / whole),
+        ]
+        for row in one["functions"][:_FUNCTIONS]
+    )
     heads = ("function", "self time", "self share", "total time", "total share")
     yield sortable(rendering, "functions", f"Functions of {one['name']}{_first(one)}", heads, rows)
 
@@ -170,7 +168,7 @@ def _timer(rendering: Rendering, asked: Mapping[str, str], one: PythonProfile) -
                 f"{timer} {other}",
                 f"{what} of {name}",
                 (what.lower(), "calls", "total time", "self time"),
-                lambda mine=mine, other=other: (  # type: ignore[misc]
+                [
                     [
                         link(rendering, asked, plain_function(call[other]), function=call[other]),
                         Number(call["calls"]),
@@ -178,21 +176,20 @@ def _timer(rendering: Rendering, asked: Mapping[str, str], one: PythonProfile) -
                         time_cell(call["self_ns"]),
                     ]
                     for call in mine
-                ),
+                ],
             )
     whole = sum(function["self_ns"] for function in one["functions"]) or 1
-
-    def rows() -> Iterator[list[str]]:
-        for row in one["functions"][:_FUNCTIONS]:
-            yield [
-                link(rendering, asked, plain_function(row["name"]), function=row["name"]),
-                time_cell(row["total_ns"]),
-                time_cell(row["self_ns"]),
-                share_cell(100 * row["self_ns"] / whole),
-                Number(row["calls"]),
-                Number(row["primitive_calls"]),
-            ]
-
+    rows: Iterator[list[str]] = (
+        [
+            link(rendering, asked, plain_function(row["name"]), function=row["name"]),
+            time_cell(row["total_ns"]),
+            time_cell(row["self_ns"]),
+            share_cell(100 * row["self_ns"] / whole),
+            Number(row["calls"]),
+            Number(row["primitive_calls"]),
+        ]
+        for row in one["functions"][:_FUNCTIONS]
+    )
     heads = ("function", "total time", "self time", "self share", "calls", "primitive calls")
     yield sortable(rendering, str(timer), f"Functions by {title}{_first(one)}", heads, rows)
 
@@ -204,19 +201,19 @@ def _first(one: FlameDocument | PythonProfile) -> str:
 
 
 def _segments(rendering: Rendering, parts: Sequence[TableRow]) -> Markup:
-    def rows() -> Iterator[list[str]]:
-        for part in parts[:_SEGMENTS]:
-            yield [
-                Number(part["step"]) if part["step"] >= 0 else Number(-1, "before the first"),
-                words(part["phase"]),
-                part["mode"],
-                Number(part["rank"]),
-                part["profiler"],
-                words(part["timer"]),
-                time_cell(part["duration"]),
-                Number(part["functions"]),
-            ]
-
+    rows: Iterator[list[str]] = (
+        [
+            Number(part["step"]) if part["step"] >= 0 else Number(-1, "before the first"),
+            words(part["phase"]),
+            part["mode"],
+            Number(part["rank"]),
+            part["profiler"],
+            words(part["timer"]),
+            time_cell(part["duration"]),
+            Number(part["functions"]),
+        ]
+        for part in parts[:_SEGMENTS]
+    )
     heads = ("step", "part", "mode", "rank", "profiler", "timer", "duration", "functions or stacks")
     left = f", the first {_SEGMENTS} of {len(parts):,}" if len(parts) > _SEGMENTS else ""
     return sortable(rendering, "segments", f"Parts of steps that were profiled{left}", heads, rows)

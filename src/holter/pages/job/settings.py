@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from markupsafe import Markup
 
-    from holter.pages.rendering import Rendering
+    from holter.pages.islands import Rendering
     from holter.store.documents import Document
     from holter.views.reading import Reading
 

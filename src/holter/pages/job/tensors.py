@@ -20,7 +20,7 @@ from holter.views.wording import words
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from holter.pages.rendering import Rendering
+    from holter.pages.islands import Rendering
     from holter.views.reading import Reading
     from holter.views.tensors import SavedTensor
 
@@ -169,22 +169,19 @@ def _list(
     if not part:
         yield tag("p", "No matching tensors.", class_="empty")
         return
-
-    def cells() -> Iterator[list[str]]:
-        for row in part:
-            name = row["name"]
-            mean = row["abs_mean"]
-            yield [
-                link(rendering, asked, name, tensor=name),
-                words(row["role"]),
-                ", ".join(words(one) for one in row["collections"]),
-                Number(row["elements"]),
-                Number(row["rows"]),
-                Number(row["last_step"], f"{row['first_step']:,} to {row['last_step']:,}"),
-                Number(mean, "" if mean is None else f"{mean:.4g}"),
-                Number(row["nonfinite"], f"{row['nonfinite']:,}" if row["nonfinite"] else ""),
-            ]
-
+    cells: Iterator[list[str]] = (
+        [
+            link(rendering, asked, row["name"], tensor=row["name"]),
+            words(row["role"]),
+            ", ".join(words(one) for one in row["collections"]),
+            Number(row["elements"]),
+            Number(row["rows"]),
+            Number(row["last_step"], f"{row['first_step']:,} to {row['last_step']:,}"),
+            Number(row["abs_mean"], "" if row["abs_mean"] is None else f"{row['abs_mean']:.4g}"),
+            Number(row["nonfinite"], f"{row['nonfinite']:,}" if row["nonfinite"] else ""),
+        ]
+        for row in part
+    )
     last = ("last mean absolute", "not finite in")
     heads = ("tensor", "role", "collections", "elements", "rows", "steps", *last)
     yield island(rendering, "tensor-history", Markup, shown="\n".join(shown), most=MOST)

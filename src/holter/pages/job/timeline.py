@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from markupsafe import Markup
 
-    from holter.pages.rendering import Rendering
+    from holter.pages.islands import Rendering
     from holter.pages.timelines import Opened
     from holter.views.reading import Reading
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup
 
@@ -47,7 +47,7 @@ def measured(told: Description, trial: Trial, draw: Callable[[Figure], Markup]) 
     else:
         title = "The training loop in detail"
         parts = [
-            _section(name, made(ran[key], draw)) for key, (name, made) in _SECTIONS.items() if key in ran
+            _section(name, made(ran[key]), draw) for key, (name, made) in _SECTIONS.items() if key in ran
         ]
         if outliers := ran.get("StepOutlier"):
             parts.insert(1, _in_outliers(outliers, trial, draw))
@@ -55,13 +55,23 @@ def measured(told: Description, trial: Trial, draw: Callable[[Figure], Markup]) 
         yield html(tag("h2", title), *parts)
 
 
-def _section(name: str, inside: tuple[list[str], Markup]) -> Markup:
-    sentences, drawn = inside
-    return html(tag("h3", name), bullets(sentences), drawn) if sentences or drawn else Markup()
+class _Section(NamedTuple):
+    """What one rule measured."""
+
+    sentences: list[str]
+    figures: list[Figure]
+    table: Markup = Markup()
 
 
-def _charts(drawn: list[Markup]) -> Markup:
-    return tag("div", *drawn, class_="charts") if drawn else Markup()
+def _section(name: str, found: _Section, draw: Callable[[Figure], Markup]) -> Markup:
+    if not any(found):
+        return Markup()
+    return html(tag("h3", name), bullets(found.sentences), found.table, _charts(map(draw, found.figures)))
+
+
+def _charts(drawn: Iterable[Markup]) -> Markup:
+    inside = html(*drawn)
+    return tag("div", inside, class_="charts") if inside else inside
 
 
 def _initialization(rule: RuleResult | None, begun: float, loop: float) -> Markup:
@@ -74,27 +84,27 @@ def _initialization(rule: RuleResult | None, begun: float, loop: float) -> Marku
     return bullets(said) + (table(("", ""), rows) if rows else "")
 
 
-def _steps(rule: RuleResult, draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
+def _steps(rule: RuleResult) -> _Section:
     found = rule["details"].get("processes") or {}
     rows: list[tuple[str, ...]] = []
     said: list[str] = []
-    drawn: list[Markup] = []
+    drawn: list[Figure] = []
     for key, one in list(found.items())[:_MOST]:
         mode, _, rank = key.partition("/")
         who = f"rank {rank}" if mode == "train" else f"rank {rank}, {mode}"
         times = [milliseconds(one.get(name)) for name in ("mean", "max", "p99", "p95", "p50", "min")]
         rows.append((who, *times, f"{one['number_of_outliers']:,}"))
         if len(drawn) < charts.MOST and any(one["histogram"]["counts"]):
-            drawn.append(draw(charts.times(f"Steps of {who}", one["histogram"])))
+            drawn.append(charts.times(f"Steps of {who}", one["histogram"]))
     if not rows:
-        return [], Markup()
+        return _Section([], [])
     total = sum(one["number_of_outliers"] for one in found.values())
     limits = rule["parameters"]
     limit = f"limit: {limits.get('stddev', 0):g} deviations"
     allowed = f"; more than {limits.get('n_outliers', 0):,} make an issue"
     said.append(f"{total:,} steps are outliers ({limit}{allowed})." if total else f"No outliers ({limit}).")
     heads = ("", "mean", "max", "p99", "p95", "p50", "min", "outliers")
-    return said, table(heads, rows, numbers=range(1, 8)) + _charts(drawn)
+    return _Section(said, drawn, table(heads, rows, numbers=range(1, 8)))
 
 
 def _in_outliers(rule: RuleResult, trial: Trial, draw: Callable[[Figure], Markup]) -> Markup:
@@ -106,10 +116,10 @@ def _in_outliers(rule: RuleResult, trial: Trial, draw: Callable[[Figure], Markup
     if not rule.get("triggered") or not slow:
         return Markup()
     shares = in_steps(trial, slow)
-    return _charts([draw(one) for one in charts.shares("in the long steps", shares)])
+    return _charts(map(draw, charts.shares("in the long steps", shares)))
 
 
-def _gpus(rule: RuleResult, draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
+def _gpus(rule: RuleResult) -> _Section:
     boxes, limits = rule["details"].get("gpus") or {}, rule["parameters"]
     low, lowest = limits.get("threshold_p95"), limits.get("threshold_p5")
     said = []
@@ -125,13 +135,13 @@ def _gpus(rule: RuleResult, draw: Callable[[Figure], Markup]) -> tuple[list[str]
             said.append(
                 f"{name} fluctuates: nine of ten readings lie between {percent(p5)} and {percent(p95)}."
             )
-    drawn = [draw(charts.boxes("Utilization of GPUs", boxes))] if boxes else []
+    drawn = [charts.boxes("Utilization of GPUs", boxes)] if boxes else []
     if boxes and not said and not rule.get("triggered"):
         said.append("No GPU is used too little.")
-    return said, _charts(drawn)
+    return _Section(said, drawn)
 
 
-def _balance(rule: RuleResult, draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
+def _balance(rule: RuleResult) -> _Section:
     loads = rule["details"].get("workloads") or {}
     far = rule["details"].get("distances") or {}
     limit = rule["parameters"].get("threshold")
@@ -147,14 +157,14 @@ def _balance(rule: RuleResult, draw: Callable[[Figure], Markup]) -> tuple[list[s
         said.append(
             f"The GPUs are loaded alike: {one} and {other} differ most, by {away:.2f} (limit {limit:g})."
         )
-    drawn = [draw(charts.load(name, counts)) for name, counts in list(loads.items())[: charts.MOST]]
-    return said, _charts(drawn)
+    drawn = [charts.load(name, counts) for name, counts in list(loads.items())[: charts.MOST]]
+    return _Section(said, drawn)
 
 
-def _loading(rule: RuleResult, draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
+def _loading(rule: RuleResult) -> _Section:
     nodes = rule["details"].get("nodes") or {"": rule["details"]}
     said: list[str] = []
-    drawn: list[Markup] = []
+    drawn: list[Figure] = []
     for node, one in list(nodes.items())[:_MOST]:
         on = f" on {node}" if node else ""
         count, cores, limits = one.get("dataloaders"), one.get("cores"), rule["parameters"]
@@ -173,11 +183,11 @@ def _loading(rule: RuleResult, draw: Callable[[Figure], Markup]) -> tuple[list[s
             said.append(f"Loading a batch took {p50} in the median{on}, {p25} (p25) to {p95} (p95).")
             histogram = {"counts": waits.get("histogram") or [], "from": 0.0, "to": waits["max"]}
             if any(histogram["counts"]) and len(drawn) < charts.MOST:
-                drawn.append(draw(charts.times(f"Loading a batch{on}", histogram, "batches")))
-    return said, _charts(drawn)
+                drawn.append(charts.times(f"Loading a batch{on}", histogram, "batches"))
+    return _Section(said, drawn)
 
 
-def _batch(rule: RuleResult, draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
+def _batch(rule: RuleResult) -> _Section:
     boxes, limits = rule["details"].get("boxes") or {}, rule["parameters"]
     of = {"cpu": "cpu_threshold_p95", "gpu": "gpu_threshold_p95", "memory": "gpu_memory_threshold_p95"}
     said = []
@@ -187,14 +197,14 @@ def _batch(rule: RuleResult, draw: Callable[[Figure], Markup]) -> tuple[list[str
             said.append(f"{name}: p95 is {percent(box['p95'])}, not below {limit:g} %.")
     if rule.get("triggered"):
         said.insert(0, "CPU, a GPU and its memory were little used together: a larger batch may fit.")
-    drawn = [draw(charts.boxes("CPU, GPUs and their memory", boxes))] if boxes else []
-    return said, _charts(drawn)
+    drawn = [charts.boxes("CPU, GPUs and their memory", boxes)] if boxes else []
+    return _Section(said, drawn)
 
 
-def _bottlenecks(limit: str, above: str) -> Callable[..., tuple[list[str], Markup]]:
-    def made(rule: RuleResult, draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
+def _bottlenecks(limit: str, above: str) -> Callable[[RuleResult], _Section]:
+    def made(rule: RuleResult) -> _Section:
         said: list[str] = []
-        drawn: list[Markup] = []
+        drawn: list[Figure] = []
         for node, one in list(rule["details"].items())[:_MOST]:
             if not isinstance(one, dict) or not one.get("snapshots") or "bottleneck_count" not in one:
                 continue
@@ -206,13 +216,13 @@ def _bottlenecks(limit: str, above: str) -> Callable[..., tuple[list[str], Marku
                 f"({percent(100 * bad / count)} of all) with {core}."
             )
             if low and len(drawn) < charts.MOST:
-                drawn.append(draw(charts.snapshots(node, count, low, bad, gpu, core)))
-        return said, _charts(drawn)
+                drawn.append(charts.snapshots(node, count, low, bad, gpu, core))
+        return _Section(said, drawn)
 
     return made
 
 
-def _memory(rule: RuleResult, draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
+def _memory(rule: RuleResult) -> _Section:
     boxes = rule["details"].get("gpus") or {}
     said = []
     for name, box in list(boxes.items())[:_MOST]:
@@ -223,11 +233,11 @@ def _memory(rule: RuleResult, draw: Callable[[Figure], Markup]) -> tuple[list[st
             said.append(f"Memory of {name} is half empty: 95 % of its readings are {percent(p95)} or less.")
         if p95 is not None and p5 is not None and p95 - p5 > _WIDE_PCT:
             said.append(f"Memory of {name} fluctuates between {percent(p5)} and {percent(p95)}.")
-    drawn = [draw(charts.boxes("Memory of GPUs", boxes))] if boxes else []
-    return said, _charts(drawn)
+    drawn = [charts.boxes("Memory of GPUs", boxes)] if boxes else []
+    return _Section(said, drawn)
 
 
-_SECTIONS: dict[str, tuple[str, Callable[..., tuple[list[str], Markup]]]] = {
+_SECTIONS: dict[str, tuple[str, Callable[[RuleResult], _Section]]] = {
     "StepOutlier": ("Duration of steps", _steps),
     "LowGPUUtilization": ("Use of each GPU", _gpus),
     "LoadBalancing": ("Balance of the load", _balance),

@@ -133,7 +133,8 @@ def _stretches(
     full: dict[str, NDArray[np.bool_]],
 ) -> Iterator[_Stretch]:
     both = np.any(list(idle.values()), axis=0) & np.any(list(full.values()), axis=0)
-    edges = _edges(both)
+    # Where stretches of true begin and where they have ended, in turns.
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], both, [False]]).astype(np.int8)))
     if not len(edges):
         return
     every = np.array([*sorted(idle), *sorted(full)], object)
@@ -147,11 +148,6 @@ def _stretches(
     ).T
     for low, high, mask in zip(edges[::2].tolist(), edges[1::2].tolist(), within, strict=True):
         yield _Stretch(int(at[low]), int(at[high - 1]), node, -1, kind, ", ".join(every[mask]))
-
-
-def _edges(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return where stretches of true begin and where they have ended, in turns."""
-    return np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
 
 
 def _outliers(steps: Table, sigmas: float) -> Iterator[_Stretch]:

@@ -30,7 +30,10 @@ def nodes_of(
     `ranked` holds `rank` and `node`: table `steps`, or table `events` of a job without steps. `device` is
     that of the framework, as in `cuda`.
     """
-    ranks = {name: _ranks(ranked.where(ranked["node"] == name)) for name in nodes}
+    ranks = {
+        name: [int(rank) for rank in np.unique(ranked["rank"][ranked["node"] == name]) if rank >= 0]
+        for name in nodes
+    }
     read = _gpus_read(trial) if any(facts.get("gpus") is None for facts in nodes.values()) else {}
     described: list[NodeFacts] = []
     for name, facts in nodes.items():
@@ -64,7 +67,3 @@ def _gpus_read(trial: Trial) -> dict[str, int]:
         "SELECT node, count(DISTINCT device) AS gpus FROM samples WHERE metric LIKE 'gpu.%' GROUP BY node"
     )
     return {str(row["node"]): int(row["gpus"]) for row in found.to_rows()}
-
-
-def _ranks(rows: Table) -> list[int]:
-    return [int(rank) for rank in np.unique(rows["rank"]) if rank >= 0]

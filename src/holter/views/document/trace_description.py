@@ -72,6 +72,7 @@ def describe_trace(
     `in_detail` it has `detail` too. `skipped` are files that could not be read.
     """
     read, manifest = with_shapes(trial, tables(trial)), trial.manifest
+    start, end = manifest.get("start"), manifest.get("end")
     facts = device_facts(read)
     steps = read["spans"].where(read["spans"]["phase"] == "step")
     length = steps["duration"] / 1e6
@@ -87,7 +88,7 @@ def describe_trace(
             "status": "Completed",
             "headline": None,
             "failure": None,
-            "duration_s": _duration(manifest),
+            "duration_s": None if start is None or end is None else (end - start) / 1e9,
         },
         "ranks": list(facts.ranks),
         "steps": {
@@ -121,11 +122,6 @@ def describe_trace(
         "trace": _trace(trial, read, facts, trial.imported, in_detail=in_detail),
         "skipped": [*skipped, *cast("list[SkippedFile]", trial.skipped)],
     }
-
-
-def _duration(manifest: Document) -> float | None:
-    start, end = manifest.get("start"), manifest.get("end")
-    return (end - start) / 1e9 if start is not None and end is not None else None
 
 
 def _trace(

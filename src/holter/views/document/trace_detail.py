@@ -89,11 +89,12 @@ def detail(tables: Mapping[str, Table], devices: Sequence[str], *, on_host: bool
     """
     on_host = on_host and not any(tables[name].rows for name in _OF_DEVICES)
     device = devices[0] if len(devices) == 1 else ""
+    modules = module_table(tables)
     return {
         "steps": _steps(tables),
         "roles": _roles(tables),
         "kernels_by_launches": rows(kernel_table(tables, by="launches", most=_MOST)),
-        "modules": rows(_longest(module_table(tables))),
+        "modules": rows(modules.where(np.argsort(-modules["total_ns"], kind="stable")[:_MOST])),
         "roofline": cast(
             "list[RooflineRow]", rows(roofline(tables, device, on_host=on_host).where(slice(_MOST)))
         ),
@@ -120,11 +121,6 @@ def detail(tables: Mapping[str, Table], devices: Sequence[str], *, on_host: bool
         "annotations": rows(annotation_table(tables).where(slice(_MOST))),
         "memory": [row_of(one, MemoryCounter) for one in memory_timelines(tables)],
     }  # fmt: skip
-
-
-def _longest(modules: Table) -> Table:
-    """Return the modules with the longest total time, callees included."""
-    return modules.where(np.argsort(-modules["total_ns"], kind="stable")[:_MOST])
 
 
 def rows(table: Table) -> list[TableRow]:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from holter.views.reading import Reading
 
 Values = list[float | None]
+NO_PHASES = (
+    "No phases of steps were seen. Loops that no adapter knows are marked with `with holter.step():`; "
+    "imported traces have none."
+)
 
 
 def buckets(position: NDArray[Any], low: float, high: float, count: int) -> NDArray[np.int64]:

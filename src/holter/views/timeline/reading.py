@@ -88,9 +88,9 @@ class Lane:
 class EventTables:
     """One connection to a job's tables, as they were when it was opened."""
 
-    def __init__(self, trial: Trial, *, threads: int | None = None) -> None:
+    def __init__(self, trial: Trial) -> None:
         self.trial = trial
-        self._connection = parquet.connect(threads=threads)
+        self._connection = parquet.connect()
         self._connection.execute("SET parquet_metadata_cache = true")
         parquet.confine(self._connection, trial.reads_from, *_cache_folders())
         for table in TABLES:
@@ -135,11 +135,6 @@ class EventTables:
         names = self.ask(f"{each} ORDER BY name")["name"]
         self.ask("CREATE TYPE name_codes AS ENUM (SELECT name FROM names)", names={"name": names})
         return names
-
-    @property
-    def longest_ns(self) -> int:
-        """No event is longer than this."""
-        return 1 << 62
 
     def counted(self) -> int:
         """Return how many events the tables hold."""

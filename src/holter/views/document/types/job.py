@@ -1,6 +1,6 @@
 """The types of `job`, `nodes`, `cost`, `bill` and `skipped` in a job's description."""
 
-from typing import Annotated, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
