@@ -151,21 +151,14 @@ def _stacked(figure: Figure, height: int) -> Iterator[Markup]:
     x = _scale(left, right, LEFT, WIDTH - RIGHT)
     yield from _y_axis(figure.y_axis, 0.0, high, height, y)
     yield from _x_axis(figure.x_axis, left, right, height)
-    half = (x(figure.x[1]) - x(figure.x[0])) / 2 if count > 1 else (WIDTH - RIGHT - LEFT) / 2
+    half = (WIDTH - RIGHT - LEFT) / 2
+    shifts = (0.0,) if count > 1 else (-half, half)  # a single value fills the chart
     for at, series in enumerate(figure.series):
         below, tops = tops, [top + (value or 0.0) for top, value in zip(tops, series.values, strict=True)]
         for run in _runs([1.0 if here else None for here in known]):
-            ends = (x(figure.x[run[0]]), x(figure.x[run[-1]]))
-            edge = (
-                [ends[0] - half, *(x(figure.x[i]) for i in run), ends[1] + half]
-                if count == 1
-                else [x(figure.x[i]) for i in run]
-            )
-            at_run = [run[0], *run, run[-1]] if count == 1 else run
-            over = [f"{px:.1f},{y(tops[i]):.1f}" for px, i in zip(edge, at_run, strict=True)]
-            under = [
-                f"{px:.1f},{y(below[i]):.1f}" for px, i in zip(reversed(edge), reversed(at_run), strict=True)
-            ]
+            places = [(x(figure.x[i]) + shift, i) for i in run for shift in shifts]
+            over = [f"{px:.1f},{y(tops[i]):.1f}" for px, i in places]
+            under = [f"{px:.1f},{y(below[i]):.1f}" for px, i in reversed(places)]
             yield tag("polygon", points=" ".join(over + under), class_=f"area {color(series, at)}")
 
 

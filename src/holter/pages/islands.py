@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from holter.drawing.figure import figure
 from holter.drawing.markup import tag
@@ -12,7 +13,7 @@ from holter.pages.assets import APP
 from holter.views.figures import draw
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from markupsafe import Markup
 
@@ -60,14 +61,21 @@ def _later(address: str) -> Markup:
     return tag("div", tag("noscript", link), class_="later")
 
 
-def chart(rendering: Rendering, reading: Reading, name: str, **data: str | float | None) -> Markup:
-    """Return one chart, or the reason why it is missing."""
-    return island(rendering, "figure", lambda: drawn(name, reading), figure=name, **data)
-
-
-def heatmap(rendering: Rendering, reading: Reading, **data: str | float | None) -> Markup:
-    """Return the heat map of the utilization of each device."""
-    return island(rendering, "heatmap", lambda: drawn("devices", reading), figure="devices", **data)
+def chart(
+    rendering: Rendering,
+    reading: Reading,
+    name: str,
+    options: Mapping[str, int | float | str] | None = None,
+    *,
+    kind: str = "figure",
+    **data: str | float | None,
+) -> Markup:
+    """Return one chart in an island of some kind, or the reason why the chart is missing."""
+    options = options or {}
+    query = urlencode(options) or None
+    return island(
+        rendering, kind, lambda: drawn(name, reading, **options), figure=name, options=query, **data
+    )
 
 
 def drawn(name: str, reading: Reading, **options: Any) -> Markup:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Literal, TypedDict, cast
 
 import numpy as np
 
@@ -212,22 +212,16 @@ def catalog(trial: Trial) -> list[SavedTensor]:
     for name, row in sorted(rows.items(), key=lambda entry: (entry[1]["time"], natural(entry[0]))):
         last, role = sharded.get(name, row), str(row["role"])
         mean = last["abs_mean"]
-        listed.append(
-            {
-                "name": name,
-                "role": role,
-                "rows": row["rows"],
-                "first_step": row["first_step"],
-                "last_step": row["last_step"],
-                "elements": last["elements"],
-                "abs_mean": None if mean != mean else mean,
-                "nonfinite": row["nonfinite"],
-                "histogram": name in valued and bool(valued[name]["histogram"]),
-                "collections": [
-                    group for group, one in selections.items() if is_member(one, name, {role} - {""})
-                ],
-            }
-        )
+        about = {
+            "role": role,
+            "elements": last["elements"],
+            "abs_mean": None if mean != mean else mean,
+            "histogram": name in valued and bool(valued[name]["histogram"]),
+            "collections": [
+                group for group, one in selections.items() if is_member(one, name, {role} - {""})
+            ],
+        }
+        listed.append(cast("SavedTensor", {key: (row | about)[key] for key in SavedTensor.__annotations__}))
     return listed
 
 

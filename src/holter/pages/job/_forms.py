@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from holter.drawing.markup import html, tag
 from holter.pages.addresses import KEPT
-from holter.pages.islands import drawn, island
+from holter.pages.islands import chart
 from holter.views.figures import chosen
 
 if TYPE_CHECKING:
@@ -33,22 +33,10 @@ def lines(text: str) -> list[str]:
 
 
 def picture(
-    rendering: Rendering,
-    reading: Reading,
-    name: str,
-    asked: Mapping[str, str],
-    *,
-    island_name: str = "figure",
+    rendering: Rendering, reading: Reading, name: str, asked: Mapping[str, str], kind: str = "figure"
 ) -> Markup:
-    """Return one chart as it was asked for, in its island; where there is nothing to draw, why not."""
-    options = chosen(name, asked)
-    return island(
-        rendering,
-        island_name,
-        lambda: drawn(name, reading, **options),
-        figure=name,
-        options=urlencode(options) or None,
-    )
+    """Return one chart with the options of an address, or the reason why the chart is missing."""
+    return chart(rendering, reading, name, chosen(name, asked), kind=kind)
 
 
 def pictures(rendering: Rendering, reading: Reading, asked: Mapping[str, str], *names: str) -> Markup:

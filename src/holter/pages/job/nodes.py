@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
-from holter.pages.islands import chart, charts, heatmap, island
+from holter.pages.islands import chart, charts, island
 from holter.pages.job._forms import choice, form, hidden
 from holter.pages.text.sections import machine
 from holter.views.document.devices import devices
@@ -54,7 +54,7 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
         _chips(rendering, here, "gpus", "gpu.util", asked),
         _charts(rendering, here, asked, "gpus", "gpu_memory"),
         tag("h2", "Every core and GPU"),
-        heatmap(rendering, here, node=node),
+        chart(rendering, here, "devices", kind="heatmap", node=node),
         tag("h2", "The machine and the phases of training"),
         _chart(rendering, here, "utilization", asked),
         chart(rendering, here, "phases_over_time"),

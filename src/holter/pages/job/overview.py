@@ -10,7 +10,7 @@ from markupsafe import Markup
 from holter.analysis.verdict.evidence import counted
 from holter.drawing.markup import html, tag
 from holter.pages.addresses import job_address
-from holter.pages.islands import chart, charts, heatmap
+from holter.pages.islands import chart, charts
 from holter.pages.job._forms import hidden
 from holter.pages.text import overview, sections
 from holter.views.document.progress import progress
@@ -84,7 +84,7 @@ def _utilization(rendering: Rendering, reading: Reading, told: Description) -> M
     return html(
         overview.summary(told),
         charts(rendering, reading, "utilization", "gpu_boxes"),
-        heatmap(rendering, reading),
+        chart(rendering, reading, "devices", kind="heatmap"),
     )
 
 

@@ -103,7 +103,15 @@ def _windows(ranks: int) -> Markup:
         + tag("label", "On ", tag("select", options, name="rank", data_number=True))
     )
     kinds = {
-        "operators": ("Detailed: operators and kernels", _box("shapes", "shapes") + _box("stacks", "stacks")),
+        "operators": (
+            "Detailed: operators and kernels",
+            html(
+                *(
+                    tag("label", tag("input", type="checkbox", name=name), " ", name)
+                    for name in ("shapes", "stacks")
+                )
+            ),
+        ),
         "dataloader": ("Data loading", ""),
         "python": (
             "Python functions",
@@ -164,10 +172,6 @@ def _form(order: str, fields: Markup, button: str, warning: str, *, told: str, s
 
 def _number(name: str, label: str, low: int, high: int | None, blank: str) -> Markup:
     return entry({}, name, label, kind="number", min=low, max=high, data_number=True, placeholder=blank)
-
-
-def _box(name: str, label: str) -> Markup:
-    return tag("label", tag("input", type="checkbox", name=name), " ", label)
 
 
 def _said(ms: int) -> str:

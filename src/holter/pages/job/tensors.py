@@ -114,7 +114,7 @@ def _map(
         keep=("tensor", "statistic", "search", "collection", "rank", "mode"),
     )
     only = {name: asked[name] for name in ("rank", "mode", "role", "store") if asked.get(name)}
-    yield picture(rendering, reading, "layer_map", {**only, "statistic": which}, island_name="layer-map")
+    yield picture(rendering, reading, "layer_map", {**only, "statistic": which}, kind="layer-map")
 
 
 def _histories(

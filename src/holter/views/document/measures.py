@@ -12,6 +12,7 @@ from holter.analysis.jobs.stretches import inside, intervals
 from holter.analysis.machine import utilization as utilized
 from holter.analysis.machine.usage_ranges import RANGES, Range, in_ranges
 from holter.schema.metrics import METRICS
+from holter.schema.table import Table
 from holter.views.tables import Stretches, utilization_of
 from holter.views.wording import meant
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from holter.schema.table import Table
     from holter.store.trial import Trial
     from holter.views.document.part import Part
     from holter.views.document.types.values import TableRow
@@ -69,16 +69,17 @@ def step_statistics(trial: Trial, part: Part, by: str = "mode") -> list[TableRow
     With `by="mode"` a step lasts from the earliest begin of a rank to the latest end. With `phase` or `name`
     the rows are spans; other values raise `ValueError`.
     """
+    if by not in ("mode", "phase", "name"):
+        raise ValueError(f"by is {by!r}; expected mode, phase or name")
+    source, more = f"spans WHERE {_TIMED} AND {part.sql('spans')}", None
     if by == "mode":
         begin, end, modes = _steps(trial, part)
-        return _statistics(modes, (end - begin) / 1e6)
-    if by not in ("phase", "name"):
-        raise ValueError(f"by is {by!r}; expected mode, phase or name")
+        source, more = "whole_steps", {"whole_steps": Table({"mode": modes, "duration": end - begin})}
     points = ", ".join(f"quantile_cont(duration, {q / 100}) / 1e6 AS p{q}_ms" for q in _PERCENTS)
     found = trial.sql(
         f"SELECT {by}, count(*) AS count, avg(duration) / 1e6 AS mean_ms, min(duration) / 1e6 AS min_ms, "  # noqa: S608
-        f"{points}, max(duration) / 1e6 AS max_ms FROM spans WHERE {_TIMED} AND {part.sql('spans')} "
-        "GROUP BY ALL ORDER BY ALL"
+        f"{points}, max(duration) / 1e6 AS max_ms FROM {source} GROUP BY ALL ORDER BY ALL",
+        more=more,
     )
     return list(found.to_rows())
 
@@ -177,18 +178,6 @@ def _steps(trial: Trial, part: Part) -> tuple[NDArray[np.int64], NDArray[np.int6
     opens = np.flatnonzero((np.diff(number, prepend=number[0] - 1) != 0) | (np.diff(code, prepend=-1) != 0))
     first, last = np.minimum.reduceat(begin[order], opens), np.maximum.reduceat(end[order], opens)
     return first, last, names[code[opens]]
-
-
-def _statistics(modes: NDArray[Any], ms: NDArray[np.float64]) -> list[TableRow]:
-    found = []
-    names, codes = coded(modes)
-    for mode in sorted(names.tolist()):
-        mine = ms[codes == names.tolist().index(mode)]
-        points = {f"p{q}_ms": float(np.percentile(mine, q)) for q in _PERCENTS}
-        least, most = float(mine.min()), float(mine.max())
-        told = {"count": len(mine), "mean_ms": float(mine.mean()), "min_ms": least, **points, "max_ms": most}
-        found.append({"mode": mode, **told})
-    return found
 
 
 def _events(trial: Trial, part: Part, first: int, last: int) -> tuple[Table, Table]:
