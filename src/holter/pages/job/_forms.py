@@ -45,12 +45,18 @@ def pictures(rendering: Rendering, reading: Reading, asked: Mapping[str, str], *
 
 
 def form(
-    rendering: Rendering, asked: Mapping[str, str], label: str, inside: str, *, keep: Iterable[str] = ()
+    rendering: Rendering,
+    asked: Mapping[str, str],
+    label: str,
+    *fields: object,
+    button: str = "Show",
+    keep: Iterable[str] = (),
 ) -> Markup:
-    """Return a form that asks for the page anew, with what `keep` names as it is."""
+    """Return a form that asks for the page anew; it keeps the parameters that `keep` names."""
     if rendering.standalone:
         return Markup()
-    return tag("form", hidden(asked, *keep), inside, class_="search", aria_label=label)
+    inside = (hidden(asked, *keep), *fields, tag("button", button))
+    return tag("form", *inside, class_="search", aria_label=label)
 
 
 def hidden(asked: Mapping[str, str], *names: str) -> Markup:

@@ -73,7 +73,7 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
     if len(ranks) > 1:
         options = [("", "all"), *((str(rank), str(rank)) for rank in ranks)]
         chosen = choice(asked, "rank", "rank", options)
-        parts.append(form(rendering, asked, "which rank", chosen + tag("button", "Show")))
+        parts.append(form(rendering, asked, "which rank", chosen))
     if not (found["workers"] or found["callables"] or any(found[name]["count"] for name in _DURATIONS)):
         unseen = tag("p", prose(_UNSEEN), class_="note")
         return html(

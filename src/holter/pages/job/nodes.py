@@ -84,8 +84,7 @@ def _choose(rendering: Rendering, names: Sequence[str], node: str | None, asked:
     if len(names) < 2:
         return Markup()
     options = [("", "all"), *((name, name) for name in names)]
-    chosen = choice({"node": node or ""}, "node", "node", options)
-    return form(rendering, asked, "which node", chosen + tag("button", "Show"))
+    return form(rendering, asked, "which node", choice({"node": node or ""}, "node", "node", options))
 
 
 def _chips(

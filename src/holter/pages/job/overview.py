@@ -11,7 +11,7 @@ from holter.analysis.verdict.evidence import counted
 from holter.drawing.markup import html, tag
 from holter.pages.addresses import job_address
 from holter.pages.islands import chart, charts
-from holter.pages.job._forms import hidden
+from holter.pages.job._forms import entry, form
 from holter.pages.text import overview, sections
 from holter.views.document.progress import progress
 from holter.views.issues import ordered
@@ -41,7 +41,7 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
         _silent(reading),
         _unread(told["skipped"]),
         sections.verdict(told),
-        _progress(reading, asked) if told["job"]["status"] in RUNNING else "",
+        _progress(rendering, reading, asked) if told["job"]["status"] in RUNNING else "",
         tag(
             "div",
             tag("section", tag("h2", "Insights"), insights(told["rules"], job, asked)),
@@ -98,20 +98,12 @@ def _silent(reading: Reading) -> Markup:
     )
 
 
-def _progress(reading: Reading, asked: Mapping[str, str]) -> Markup:
+def _progress(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) -> Markup:
     total = asked.get("total_steps", "")
     known = int(total) if total.isdigit() and 0 < int(total) < 2**53 else None
-    field = tag(
-        "input",
-        type="number",
-        name="total_steps",
-        min="1",
-        value=known or "",
-        placeholder="?",
-        aria_label="steps the job will take",
-    )
-    inside = tag("label", "of ", field, " steps") + tag("button", "Estimate the end")
-    typed = tag("form", hidden(asked), inside, class_="search")
+    more = {"min": 1, "placeholder": "?", "aria_label": "steps the job will take"}
+    field = entry({}, "total_steps", "of", kind="number", default=str(known or ""), **more)
+    typed = form(rendering, asked, "steps of the job", field, " steps ", button="Estimate the end")
     return html(tag("h2", "Progress"), overview.progress(progress(reading, known)), typed)
 
 

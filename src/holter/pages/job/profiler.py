@@ -29,6 +29,7 @@ TITLE = "Profiler"
 SHOWN = 40
 _KERNELS, _OPERATORS, _NAMES = 200, 100, 500
 _PLACE = ("rank", "device")
+_WHERE = {"host": "on the host", "gpu": "on GPUs, of what it launched"}
 
 
 def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Markup:
@@ -102,11 +103,9 @@ def _said(reading: Reading, tables: Mapping[str, Table]) -> Markup:
         counted(tables["launches"].rows, "launch", "launches"),
         counted(tables["operators"].rows, "host event"),
     ]
-    from_trace = "an imported trace" if "imported" in reading.trial.manifest else "profiling windows"
-    gpus = counted(len(seen.places), "GPU")
-    return tag("p", "From ", from_trace, ": ", ", ".join(counts), ", on ", gpus, ".", class_="dim") + html(
-        *told
-    )
+    source = "an imported trace" if "imported" in reading.trial.manifest else "profiling windows"
+    text = f"From {source}: {', '.join(counts)}, on {counted(len(seen.places), 'GPU')}."
+    return html(tag("p", text, class_="dim"), *told)
 
 
 def _windows(windows: list[Document]) -> Iterator[str]:
@@ -115,9 +114,8 @@ def _windows(windows: list[Document]) -> Iterator[str]:
     for one in windows:
         for key in ("refused", "missing"):
             if one.get(key):
-                told[str(one[key])] = (
-                    f"A window of {words(str(one.get('profiler', 'the profiler')))}: {one[key]}"
-                )
+                profiler = words(str(one.get("profiler", "the profiler")))
+                told[str(one[key])] = f"A window of {profiler}: {one[key]}"
     yield from list(told.values())[:5]
 
 
@@ -125,21 +123,12 @@ def _filter(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) ->
     seen = reading.profiled
     ranks = [("", "all"), *((str(rank), str(rank)) for rank in seen.ranks)]
     devices = [("", "all"), *((str(device), f"GPU {device}") for device in seen.devices)]
-    inside = (
-        choice(asked, "rank", "rank", ranks)
-        + (choice(asked, "device", "GPU", devices) if seen.devices else "")
-        + entry(
-            asked,
-            "most",
-            "sectors (k)",
-            kind="number",
-            min=1,
-            max=MOST_SECTORS,
-            default=str(SECTORS),
-        )
-        + tag("button", "Show")
+    fields = (
+        choice(asked, "rank", "rank", ranks),
+        choice(asked, "device", "GPU", devices) if seen.devices else "",
+        entry(asked, "most", "sectors (k)", kind="number", min=1, max=MOST_SECTORS, default=str(SECTORS)),
     )
-    return form(rendering, asked, "what is shown", inside, keep=("shown", "where"))
+    return form(rendering, asked, "what is shown", *fields, keep=("shown", "where"))
 
 
 def _ranges(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) -> Iterator[Markup]:
@@ -151,37 +140,21 @@ def _ranges(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) ->
     for name in shown[-12:]:
         left = "\n".join(other for other in shown if other != name)
         remove = link(rendering, asked, f"remove the histogram of {name[:60]}", shown=left, annotation="")
-        drawn.append(
-            tag(
-                "div",
-                picture(rendering, reading, "annotation_histogram", {**asked, "annotation": name}),
-                tag("p", remove, class_="note"),
-            )
-        )
+        histogram = picture(rendering, reading, "annotation_histogram", {**asked, "annotation": name})
+        drawn.append(tag("div", histogram, tag("p", remove, class_="note")))
     yield tag("div", *drawn, class_="charts")
-    names = reading.profiled.annotations()[:_NAMES]
-    options = html(*(tag("option", value=name) for name in names))
-    where = [("host", "on the host"), ("gpu", "on GPUs, of what it launched")]
+    names = (tag("option", value=name) for name in reading.profiled.annotations()[:_NAMES])
+    more = {"list": "annotations", "placeholder": "name of a range", "autocomplete": "off"}
     yield form(
         rendering,
         {**asked, "shown": "\n".join(shown)},
         "a new histogram",
-        html(
-            tag(
-                "label",
-                "histogram of ",
-                tag(
-                    "input",
-                    name="annotation",
-                    list="annotations",
-                    placeholder="name of a range",
-                    autocomplete="off",
-                ),
-            ),
-            tag("datalist", options, id="annotations"),
-        )
-        + choice(asked, "where", "measured", where)
-        + tag("button", "Add"),
+        entry({}, "annotation", "histogram of", **more),
+        tag("datalist", *names, id="annotations"),
+        choice(
+            asked, "where", "measured", [("host", "on the host"), ("gpu", "on GPUs, of what it launched")]
+        ),
+        button="Add",
         keep=("shown", "most", *_PLACE),
     )
 

@@ -100,13 +100,11 @@ def _filter(
     labels = {"mode": "mode", "phase": "part of a step", "rank": "rank"}
     offered = {name: options(name) for name in labels}
     # A choice among one value is left out.
-    inside = (
-        html(*(choice(asked, name, labels[name], all_) for name, all_ in offered.items() if len(all_) > 2))
-        + entry(asked, "first", "steps from", kind="number", min=0)
-        + entry(asked, "last", "to", kind="number", min=0)
-        + tag("button", "Show")
-    )
-    return form(rendering, asked, "which part of the job", inside, keep=("source", "function"))
+    choices = [choice(asked, name, labels[name], all_) for name, all_ in offered.items() if len(all_) > 2]
+    first = entry(asked, "first", "steps from", kind="number", min=0)
+    last = entry(asked, "last", "to", kind="number", min=0)
+    fields = (*choices, first, last)
+    return form(rendering, asked, "which part of the job", *fields, keep=("source", "function"))
 
 
 def _flame(rendering: Rendering, asked: Mapping[str, str], found: list[FlameDocument]) -> Iterator[Markup]:
@@ -120,7 +118,7 @@ def _flame(rendering: Rendering, asked: Mapping[str, str], found: list[FlameDocu
             (name, f"{one['name']} ({_SOURCES[one['source']]})")
             for name, one in zip(names, found, strict=True)
         ]
-        picked = choice(asked, "source", "of", listed, default=names[at]) + tag("button", "Show")
+        picked = choice(asked, "source", "of", listed, default=names[at])
         yield form(rendering, asked, "choice of the flame graph", picked, keep=_SELECTION)
     title = f"Flame graph of {one['name']}"
     samples = f", {counted(one['samples'], 'sample')}" if one["samples"] else ""

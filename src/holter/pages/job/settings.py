@@ -102,16 +102,11 @@ def _windows(ranks: int) -> Markup:
         + _number("seconds", "and seconds", 1, int(MAX_SECONDS), "one step")
         + tag("label", "On ", tag("select", options, name="rank", data_number=True))
     )
+    boxes = (
+        tag("label", tag("input", type="checkbox", name=name), " ", name) for name in ("shapes", "stacks")
+    )
     kinds = {
-        "operators": (
-            "Detailed: operators and kernels",
-            html(
-                *(
-                    tag("label", tag("input", type="checkbox", name=name), " ", name)
-                    for name in ("shapes", "stacks")
-                )
-            ),
-        ),
+        "operators": ("Detailed: operators and kernels", html(*boxes)),
         "dataloader": ("Data loading", ""),
         "python": (
             "Python functions",

@@ -102,15 +102,15 @@ def _map(
     roles = sorted({row["role"].partition(":")[0] for row in rows} - {""})
     options = sorted(STATISTICS, key=lambda name: (_MAPS.index(name) if name in _MAPS else len(_MAPS), name))
     yield tag("h2", "Layer by layer")
+    labels = [(name, STATISTICS[name].label) for name in options]
     yield form(
         rendering,
         asked,
         "statistic and layers",
-        choice(asked, "map", "show", [(name, STATISTICS[name].label) for name in options], default="l2")
-        + choice(
+        choice(asked, "map", "show", labels, default="l2"),
+        choice(
             asked, "role", "of", [("", "as fits"), ("any", "all tensors"), *((r, words(r)) for r in roles)]
-        )
-        + tag("button", "Show"),
+        ),
         keep=("tensor", "statistic", "search", "collection", "rank", "mode"),
     )
     only = {name: asked[name] for name in ("rank", "mode", "role", "store") if asked.get(name)}
@@ -122,20 +122,14 @@ def _histories(
 ) -> Iterator[Markup]:
     modes = [("", "all"), *((mode, mode) for mode in MODES)]
     yield tag("h2", "Histories")
+    labels = [(name, one.label) for name, one in STATISTICS.items()]
     yield form(
         rendering,
         asked,
         "statistic of the chosen tensors",
-        choice(
-            asked,
-            "statistic",
-            "show",
-            [(name, one.label) for name, one in STATISTICS.items()],
-            default="abs_mean",
-        )
-        + choice(asked, "mode", "mode", modes)
-        + entry(asked, "rank", "rank", kind="number", min=0)
-        + tag("button", "Show"),
+        choice(asked, "statistic", "show", labels, default="abs_mean"),
+        choice(asked, "mode", "mode", modes),
+        entry(asked, "rank", "rank", kind="number", min=0),
         keep=("tensor", "map", "role", "search", "collection"),
     )
     number(asked, "rank")
@@ -159,9 +153,9 @@ def _list(
         rendering,
         asked,
         "search tensors",
-        entry(asked, "search", "search", kind="search", placeholder="words of a name")
-        + choice(asked, "collection", "collection or role", options)
-        + tag("button", "Search"),
+        entry(asked, "search", "search", kind="search", placeholder="words of a name"),
+        choice(asked, "collection", "collection or role", options),
+        button="Search",
         keep=("statistic", "map", "role", "rank", "mode"),
     )
     page = number(asked, "page") or 0
