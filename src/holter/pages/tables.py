@@ -52,13 +52,8 @@ def sortable(
 ) -> Markup:
     """Return a table whose rows can be sorted by any column, and searched.
 
-    Args:
-        rendering: How the page is rendered.
-        key: Identifies the table on its page.
-        caption: Its title and accessible name.
-        heads: The columns.
-        rows: The rows, which are read only if the table is drawn; cells are text, `Number` or `Markup`. A
-            column is set to the right where its first cell is a number.
+    `key` identifies the table on its page. The rows are read only if the table is drawn; cells are text,
+    `Number` or `Markup`. A column is set to the right where its first cell is a number.
     """
 
     def paint() -> Markup:

@@ -75,14 +75,9 @@ class Timelines:
         self._lock = threading.Lock()
 
     def of(self, folder: JobFolder, *, warm: bool = True) -> Opened:
-        """Return a job's timeline, not much older than the job.
+        """Return a job's timeline, not much older than the job; a job that is gone raises `OSError`.
 
-        Args:
-            folder: The job.
-            warm: Load what zooming needs in the background.
-
-        Raises:
-            OSError: The job went away.
+        With `warm`, the data for zooming is loaded in the background.
         """
         with self._lock:
             lock = self._locks.setdefault(folder.url, threading.Lock())

@@ -174,8 +174,7 @@ class Heatmap:
     def heat(self, start_ns: int, end_ns: int, width: int) -> Heat:
         """Return a range of time in at most `width` columns, which begin at whole multiples of their length.
 
-        Raises:
-            ValueError: The range is empty, or `width` is not positive.
+        An empty range or a `width` below 1 raises `ValueError`.
         """
         if start_ns >= end_ns or width < 1:
             raise ValueError(f"the range from {start_ns} to {end_ns} in {width} columns is empty")

@@ -36,11 +36,9 @@ class IssueGroup:
 
 
 def ordered(rules: Iterable[RuleResult]) -> list[IssueGroup]:
-    """Return the issues of rules: the worst first, of equals those that are not over.
+    """Return the issues of rules, the worst first; of equal ones the unresolved first.
 
-    `rules` is what `evaluations.json` holds.
-
-    An issue whose cause is another one stands among the `symptoms` of that one only.
+    An issue with a cause is only among the `symptoms` of that cause.
     """
     found = [(rule, IssueGroup(rule["name"], issue)) for rule in rules for issue in rule["issues"]]
     heads: dict[str, IssueGroup] = {}

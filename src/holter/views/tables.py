@@ -99,12 +99,8 @@ def steps_of(
     """Return table `steps`: the stored steps, and newer ones that are computed from spans.
 
     Only the evaluation of rules stores steps. The newest steps of a running job, and steps of a job without
-    rules or with a dead machine, are missing in the store.
-
-    Args:
-        trial: The job.
-        known: What this returned before; only what came since is read then.
-        columns: Those to return, `time`, `duration` and `rank` among them; all by default.
+    rules or with a dead machine, are missing in the store. `known` is an earlier result, after which only new
+    steps are read. `columns` must contain `time`, `duration` and `rank`.
     """
     stored = known if known is not None and known.rows else trial.table("steps", columns=columns)
     if not stored.rows:

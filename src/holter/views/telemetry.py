@@ -119,8 +119,8 @@ class Telemetry:
     def points(self, start_ns: int, end_ns: int) -> list[Point]:
         """Return the metrics of a time range, and the numbers of issues and steps until its end.
 
-        Gauges are means over the range, or quantiles of the steps that ended in it. A range may not begin
-        before the end of the previous one.
+        Gauges are means over the range, or quantiles of the steps that ended in it. Ranges follow one
+        another.
         """
         steps = _steps(self.trial, start_ns, end_ns)
         if self._taken is None:

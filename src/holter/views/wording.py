@@ -182,8 +182,8 @@ def plain_function(name: str) -> str:
 def plain_kernel(name: str) -> str:
     """Write the name of a kernel without what its compiler added: `elementwise_kernel<AddFunctor>`.
 
-    Its arguments go, and the namespaces before it; of what stands in angles the functor is kept, which tells
-    PyTorch's kernels apart, and of `cutlass::Kernel<…>` the instance that it names.
+    The name loses its arguments and namespaces. Of the text in angles it keeps the functor, which
+    distinguishes PyTorch's kernels, or the instance that `cutlass::Kernel<…>` names.
     """
     kept, depth = [], 0
     for letter in name.removeprefix("void ").replace("(anonymous namespace)::", ""):

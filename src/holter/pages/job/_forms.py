@@ -66,12 +66,18 @@ def hidden(asked: Mapping[str, str], *names: str) -> Markup:
 
 
 def choice(
-    asked: Mapping[str, str], name: str, label: str, options: Iterable[tuple[str, str]], *, default: str = ""
+    asked: Mapping[str, str],
+    name: str,
+    label: str,
+    options: Iterable[tuple[str, str]],
+    *,
+    default: str = "",
+    **more: object,
 ) -> Markup:
-    """Return a labeled choice among `options`, values and texts."""
+    """Return a labeled choice among `options`, values and texts; `more` are attributes."""
     given = asked.get(name, "") or default
-    listed = html(*(tag("option", text, value=value, selected=value == given) for value, text in options))
-    return tag("label", label, " ", tag("select", listed, name=name))
+    listed = (tag("option", text, value=value, selected=value == given) for value, text in options)
+    return tag("label", label, " ", tag("select", *listed, name=name, **more))
 
 
 def entry(

@@ -37,25 +37,15 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
     job = reading.description["job"]
     at = f"/api/v1/jobs/{quote(job['name'])}"
     store = asked.get("store", "0")
-    report = html(
-        tag("h2", "Report"),
-        tag(
-            "p",
-            tag("a", "Download the report", href=f"{at}/report?store={store}", download=True),
-            ": one file to keep, mail or print; it needs no server.",
-        ),
-    )
+    link = tag("a", "Download the report", href=f"{at}/report?store={store}", download=True)
+    text = ": one file to keep, mail or print; it needs no server."
+    report = html(tag("h2", "Report"), tag("p", link, text))
     if job["status"] not in RUNNING:
-        ended = job["status"] or "damaged"
-        return html(
-            tag("h1", "Settings"),
-            tag(
-                "p",
-                f"This run has finished ({ended}); live controls are off. While a job runs, this page "
-                "changes its sampling interval, starts profiling windows and stops the training.",
-            ),
-            report,
+        text = (
+            f"This run has finished ({job['status'] or 'damaged'}); live controls are off. While a job runs, "
+            "this page changes its sampling interval, starts profiling windows and stops the training."
         )
+        return html(tag("h1", "Settings"), tag("p", text), report)
     interval = reading.interval_ns // 1_000_000
     return html(
         tag("h1", "Settings"),
@@ -70,19 +60,14 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
 
 
 def _monitor(now_ms: int, manifest: Document) -> Markup:
-    choices = html(*(tag("option", _said(ms), value=ms, selected=ms == now_ms) for ms in INTERVALS_MS))
-    on = manifest.get("monitoring") is not False
-    switch = html(*(tag("option", word, selected=(word == "on") == on) for word in ("on", "off")))
+    on = "off" if manifest.get("monitoring") is False else "on"
+    every = [(str(ms), _said(ms)) for ms in INTERVALS_MS]
+    interval = choice(
+        {}, "interval_ms", "Sample the machine every", every, default=str(now_ms), data_number=True
+    )
     return _form(
         "configure",
-        html(
-            tag("label", "System monitoring ", tag("select", switch, name="monitoring")),
-            tag(
-                "label",
-                "Sample the machine every ",
-                tag("select", choices, name="interval_ms", data_number=True),
-            ),
-        ),
+        choice({}, "monitoring", "System monitoring", [("on", "on"), ("off", "off")], default=on) + interval,
         "Set",
         "A shorter interval records more data and takes more CPU time of the agent. While monitoring is off, "
         "the charts of the machine have a gap; steps and profiling windows are still recorded.",
@@ -91,16 +76,13 @@ def _monitor(now_ms: int, manifest: Document) -> Markup:
 
 
 def _windows(ranks: int) -> Markup:
-    options = html(
-        tag("option", "every rank", value=""),
-        *(tag("option", f"rank {rank}", value=rank) for rank in range(ranks)),
-    )
+    each = [("", "every rank"), *((str(rank), f"rank {rank}") for rank in range(ranks))]
     fields = (
         _number("start_step", "Start step", 0, None, "the next")
         + _number("steps", "Number of steps", 1, MAX_STEPS, "1")
-        + tag("label", "or start time ", tag("input", type="datetime-local", name="start_time", step="1"))
+        + entry({}, "start_time", "or start time", kind="datetime-local", step="1")
         + _number("seconds", "and seconds", 1, int(MAX_SECONDS), "one step")
-        + tag("label", "On ", tag("select", options, name="rank", data_number=True))
+        + choice({}, "rank", "On", each, data_number=True)
     )
     boxes = (
         tag("label", tag("input", type="checkbox", name=name), " ", name) for name in ("shapes", "stacks")

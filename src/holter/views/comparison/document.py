@@ -144,11 +144,11 @@ def compare(
 
     Args:
         trials: Two jobs or more; the first is the baseline.
-        price: What one machine costs an hour.
-        epochs: How many epochs a whole run has; without it, what is saved is said of the baseline's steps.
-        nodes: How many machines run it; those of the job where not given.
+        price: The price of a machine per hour.
+        epochs: The number of epochs of a whole run; without it, the saving is that of the baseline's steps.
+        nodes: The number of machines; by default the nodes of the job.
         epoch_steps: Steps of an epoch, for jobs in which epochs cannot be seen.
-        statistic: What of the step times is compared.
+        statistic: The compared statistic of the step times.
 
     Raises:
         ValueError: A number is negative or not finite, or there are fewer than two jobs.

@@ -54,16 +54,16 @@ def find_bottlenecks(
 
     Args:
         trial: The job.
-        part: Which part of it.
+        part: The part of the job.
         gpu_below: A GPU used less than this is idle, percent.
         core_above: A core used more than this is full, percent.
-        iowait_above: A core that waits for storage more than this, percent.
+        iowait_above: Limit on the share of time in which a core waits for storage, percent.
         sigmas: Steps longer than the mean by so many standard deviations are outliers.
 
     Returns:
-        A row for each stretch, in the order of time, the longest 200: `begin` and `end` (ns since the epoch),
-        `node`, `rank` (-1 for all of a node), `kind` (cpu, io or outlier), `devices`, and as text with shares
-        `phases` and `operators`: what took most of the time of all that ran.
+        The 200 longest stretches in the order of time: `begin` and `end` (ns since the epoch), `node`, `rank`
+        (-1 for all of a node), `kind` (cpu, io or outlier), `devices`, and as text with shares `phases` and
+        `operators`.
     """
     found = [
         *_idle(trial, part, gpu_below, core_above, iowait_above),

@@ -87,8 +87,7 @@ def _recorder_percent(kept: list[Document], events: Table, steps: Table) -> floa
 def _agent_percent(kept: list[Document], samples: Table, least_s: float) -> float | None:
     """Return the CPU time of holter's own processes in percent of a core, the nodes' mean.
 
-    Of a job that was over before a second look at the machine it says nothing: what starting and ending take
-    is no share of such a time.
+    A job that ended before a second sample has no value, because start and end dominate such a time.
     """
     told = [
         100.0 * n["agent_cpu_s"] / n["duration_s"]

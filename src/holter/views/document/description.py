@@ -63,18 +63,15 @@ def describe(
     steps: Callable[[], Table] | None = None,
     in_detail: bool = False,
 ) -> Description:
-    """Describe a job, running or finished; the package `types` holds the document's types and schema.
+    """Describe a job, running or finished; an unknown value is None or an empty list, never 0.
 
     Args:
         trial: The job's tables.
-        now_ns: Now, nanoseconds since the epoch, for jobs that run; by default the clock's.
-        price: What one machine costs an hour, for the bill; by default what `holter run --price` said.
-        machines: How many machines count for the bill; by default the job's nodes.
-        steps: Returns its table `steps`, for callers that hold it; called only if no description is kept.
+        now_ns: The current time for running jobs, nanoseconds since the epoch; by default that of the clock.
+        price: The price of a machine per hour, for the bill; by default that of `holter run --price`.
+        machines: The number of machines on the bill; by default the job's nodes.
+        steps: Returns table `steps` from a caller that has it; called only if no description is kept.
         in_detail: Whether `window` has `mfu` and `detail` too, computed each time.
-
-    Returns:
-        The document. An unknown value is None or an empty list, never 0.
 
     Raises:
         ValueError: The price or the number of machines is negative or not finite.

@@ -36,9 +36,9 @@ def read(trial: Trial) -> Description | None:
 
 
 def write(trial: Trial, told: Description, *, worth: int = WORTH) -> None:
-    """Keep the description of a job that has ended; where that cannot be, it is computed each time.
+    """Keep the description of a job that has ended and whose files could all be read.
 
-    Of a job of which something could not be read nothing is kept: next time it may be there.
+    Without a cache, the description is computed each time.
     """
     if told["skipped"] or not _ended(trial) or sum(map(trial.rows, _TABLES)) < worth:
         return

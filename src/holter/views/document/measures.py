@@ -136,13 +136,8 @@ def running_during(trial: Trial, part: Part, stretches: Sequence[tuple[int, int]
 def downsampled(trial: Trial, part: Part, metric: str, buckets: int) -> Table:
     """Return mean, least and greatest reading of a metric in equal stretches of time, for each device.
 
-    Returns:
-        `node`, `device`, `time` (begin of the stretch, ns), `mean`, `min`, `max`; no row where nothing was
-        read.
-
-    Raises:
-        KeyError: There is no such metric; the text names those there are.
-        ValueError: `buckets` is not at least 1.
+    The columns are `node`, `device`, `time` (begin of the stretch, ns), `mean`, `min` and `max`. An unknown
+    metric raises `KeyError`, fewer than one bucket `ValueError`.
     """
     if metric not in METRICS:
         raise KeyError(f"no metric {metric!r}{meant(metric, METRICS)}; there are: {', '.join(METRICS)}")

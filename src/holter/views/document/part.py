@@ -71,7 +71,7 @@ class Part:
     def steps(self, trial: Trial, columns: Sequence[str] | None = None) -> Table:
         """Return the steps that count; steps that are not stored yet are computed from spans.
 
-        Of `columns` only these, and when a step began, how long it took and where; by default all.
+        With `columns`, the result has them, and the begin, duration and place of each step.
         """
         asked = None if columns is None else tuple(dict.fromkeys((*_ALWAYS, *columns)))
         steps = steps_of(trial, columns=asked)
@@ -91,8 +91,7 @@ class Part:
     def of_steps(self, trial: Trial, first: int, last: int) -> Part:
         """Return the part from the start of one step to the end of another, both included.
 
-        Raises:
-            LookupError: None of these steps was recorded; the text says which were.
+        Raises `LookupError` with the recorded steps if none of these steps was recorded.
         """
         steps = self.steps(trial, columns=("step",))
         mine = steps.where((steps["step"] >= first) & (steps["step"] <= last))

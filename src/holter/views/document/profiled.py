@@ -121,10 +121,8 @@ class ProfiledTables:
     ) -> dict[str, Table]:
         """Return the tables of one rank, of one device, of what began in a stretch of time (ns).
 
-        The host's tables are those of the rank.
-
-        Raises:
-            ValueError: Nothing was recorded of such a rank or device; the text names those there are.
+        The host's tables are those of the rank. An unknown rank or device raises `ValueError` with the known
+        ones.
         """
         for what, number, known in (("rank", rank, self.ranks), ("device", device, self.devices)):
             if number is not None and number not in known:
@@ -148,10 +146,7 @@ class ProfiledTables:
         return self._narrowed[key]
 
     def activity(self, tables: Mapping[str, Table]) -> dict[tuple[int, int], Activity]:
-        """Return when each accelerator of some tables was looked at, and when it ran anything.
-
-        One whose events all lie at one moment is left out.
-        """
+        """Return the observed and the busy time of each accelerator; a single moment is left out."""
         found = activity(device_work(tables), self._open)
         return {place: one for place, one in found.items() if one.looked.length}
 

@@ -51,15 +51,8 @@ def python_profile(
 ) -> list[PythonProfile]:
     """Return the results of the Python profilers, one document for each profiler and timer.
 
-    Times of different timers are in different documents.
-
-    Args:
-        trial: The job.
-        steps: First step, and the step before which to end; None for all.
-        rank: The only rank; None for all, added up.
-        mode: The only mode, as `train` or `eval`.
-        phase: The only part of a step, as `forward` or `data_loading`.
-        timer: The only timer of cProfile.
+    The other arguments select steps (from the first to before the second), a rank, a mode such as `train`, a
+    part of a step such as `forward`, and a timer of cProfile.
     """
     for name, value in (("mode", mode), ("phase", phase)):
         if value is not None and not value.replace("_", "").isalpha():
@@ -87,9 +80,8 @@ def python_profile(
 def segments(trial: Trial) -> list[TableRow]:
     """Return the profiled parts of steps in order of time.
 
-    Returns:
-        `time`, `duration` (ns), `rank`, `step` (-1 before the first), `mode`, `phase`, `profiler`, `timer`
-        (empty for samples), `functions` (how many rows there are of it).
+    The keys are `time`, `duration` (ns), `rank`, `step` (-1 before the first), `mode`, `phase`, `profiler`,
+    `timer` (empty for samples) and `functions` (the number of rows).
     """
     found = []
     for table, profiler, timer in (

@@ -48,9 +48,9 @@ def tables(trial: Trial) -> dict[str, Table]:
 
 
 def is_trace(trial: Trial) -> bool:
-    """Tell whether a job was imported and is judged by its events: those of devices, or else of the host.
+    """Return whether a job was imported and is judged by its events of devices, or else of the host.
 
-    Operators beside samples of the machine are a profile of another kind: it is judged as a recorded job is.
+    Operators with samples of the machine are a profile of another kind, which is judged like a recorded job.
     """
     if "imported" not in trial.manifest:
         return False

@@ -46,7 +46,7 @@ _MOST_IN_GRAPH = 300_000
 
 
 def with_shapes(trial: Trial, read: Mapping[str, Table], where: str = "true") -> dict[str, Table]:
-    """Return the tables with the details of waits and of operators whose work is known, and of no others.
+    """Return the tables with the details of waits and of operators whose work is known.
 
     `where` is the condition under which `operators` were read.
     """
@@ -63,9 +63,9 @@ def with_shapes(trial: Trial, read: Mapping[str, Table], where: str = "true") ->
 
 
 def mfu(read: Mapping[str, Table], devices: Sequence[str], window_ns: int | None = None) -> PeakShare | None:
-    """Return the share of the device's peak that the known operators reach; None where that is not known.
+    """Return the share of the device's peak that the known operators reach; None if unknown.
 
-    `window_ns` is in what time they would have run without the profiler, where that is known.
+    `window_ns` is the time that the operators take without the profiler.
     """
     found = utilization(read, devices[0]) if len(devices) == 1 else None
     if found is None:

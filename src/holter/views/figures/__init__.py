@@ -53,9 +53,7 @@ def draw(name: str, reading: Reading, **options: Any) -> Figure | str:
 def chosen(name: str, asked: Mapping[str, str]) -> dict[str, int | float | str]:
     """Return the options of a chart from the parameters of an address, with numbers parsed.
 
-    Raises:
-        KeyError: There is no such chart.
-        ValueError: The text of a number is not a number.
+    An unknown chart raises `KeyError`, a text that is not a number `ValueError`.
     """
     found: dict[str, int | float | str] = {}
     for parameter in inspect.signature(_chart(name).draw).parameters.values():

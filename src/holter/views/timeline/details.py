@@ -53,11 +53,7 @@ class NameMatch:
 
 
 def detail(timeline: Timeline, event: TimelineEvent) -> TableRow:
-    """Return all columns of the row of an event, and `table`.
-
-    Raises:
-        KeyError: No event of that lane begins at that time, with that duration and name.
-    """
+    """Return all columns of the row of an event, and `table`; an unknown event raises `KeyError`."""
     for source in _of(event.lane):
         query = (
             f"SELECT * FROM {source.table} WHERE {_at(source, event.lane)} AND time = {event.time} "  # noqa: S608
@@ -72,10 +68,9 @@ def detail(timeline: Timeline, event: TimelineEvent) -> TableRow:
 
 
 def nearest(timeline: Timeline, event: TimelineEvent, slack_ns: int) -> TimelineEvent:
-    """Return the event that is meant by one whose begin and duration are known to `slack_ns` only.
+    """Return the event of a lane and name whose begin and duration differ by at most `slack_ns`.
 
-    Raises:
-        KeyError: No event of that lane and name is so near.
+    Without such an event, it raises `KeyError`.
     """
     for source in _of(event.lane):
         query = (
@@ -90,13 +85,10 @@ def nearest(timeline: Timeline, event: TimelineEvent, slack_ns: int) -> Timeline
 
 
 def connections(timeline: Timeline, event: TimelineEvent) -> list[Connection]:
-    """Return what an event is connected with: a launch and what it launched; ends of arrows of its thread.
+    """Return connected events: a launch and its work, or the ends of arrows of the thread.
 
-    Correlation numbers are used again by later traces of a process. So what ran for a launch is the next of
-    its number, and what launched it is the last one before.
-
-    Raises:
-        KeyError: There is no such event.
+    Later traces of a process use correlation numbers again. So the work of a launch is the next with its
+    number, and the launch of some work is the last before it. An unknown event raises `KeyError`.
     """
     row = detail(timeline, event)
     if row["table"] in _DEVICE or row["table"] == "launches":

@@ -65,12 +65,8 @@ class Timeline:
     def __init__(self, trial: Trial, *, in_memory: int = IN_MEMORY) -> None:
         """Open a job; missing tiles are computed, which takes seconds for millions of events.
 
-        Args:
-            trial: The job.
-            in_memory: Tiles of a job of no more events are not stored, but computed each time.
-
-        Raises:
-            OSError: Files went away meanwhile, as after a compaction: open it again.
+        Tiles of up to `in_memory` events are not stored, but computed each time. Raises `OSError` if files
+        disappear meanwhile, as in a compaction.
         """
         self.reading = EventTables(trial)
         self.lanes = prepare(self.reading, in_memory)
@@ -99,20 +95,11 @@ class Timeline:
         pixels: int = 1000,
         lanes: Iterable[Lane] | None = None,
     ) -> TimelineSlice:
-        """Return the events of lanes in a time range.
+        """Return the events of lanes in a time range, by default of all lanes in the whole job.
 
-        Each event that is as long as a pixel, about, is in it; of shorter ones those that lie next to each
-        other are one block. Events that reach into the range are in it whole.
-
-        Args:
-            start_ns: Begin, ns since the epoch; by default that of the job's first event.
-            end_ns: End, excluded; by default behind its last event.
-            pixels: How many pixels the range is wide.
-            lanes: Which lanes; all by default.
-
-        Raises:
-            ValueError: The range is empty, or `pixels` is not positive.
-            OSError: Files are gone since the timeline was opened.
+        Each event that is as long as a pixel, about, is in it; shorter neighbors are merged into one block.
+        Events that reach into the range are in it whole. An empty range or fewer than one pixel raises
+        `ValueError`, files that are gone since the timeline was opened raise `OSError`.
         """
         start = self.start_ns if start_ns is None else start_ns
         end = self.end_ns if end_ns is None else end_ns

@@ -115,11 +115,7 @@ class EventTables:
         self.ask(f"CREATE TABLE {table} AS SELECT * FROM given", given=columns)  # noqa: S608
 
     def ask(self, query: str, **tables: Arrays) -> Arrays:
-        """Run one query of ours; arrays go by their names as tables.
-
-        Raises:
-            OSError: Files are gone since this was opened, or are damaged inside.
-        """
+        """Run one query with arrays as tables; files that are gone or damaged raise `OSError`."""
         cursor = self._connection.cursor()
         try:
             for name, columns in tables.items():
@@ -172,11 +168,9 @@ class EventTables:
         end_ns: int | None = None,
         limit: int | None = None,
     ) -> Arrays | None:
-        """Read the events of some lanes that begin in a range of time, in no order.
+        """Read the events of some lanes that begin in a range of time, in no order; None beyond `limit`.
 
-        Returns:
-            Columns `lane` (place in `lanes`), `time`, `duration` and `name` (code); None when there are more
-            than `limit`.
+        The columns are `lane` (place in `lanes`), `time`, `duration` and `name` (code).
         """
         kinds = {lane.kind for lane in lanes}
         limits = [f"time >= {start_ns}"] if start_ns is not None else []

@@ -59,11 +59,8 @@ def over_steps(
 ) -> tuple[list[float], dict[tuple[str, str], list[float | None]], str]:
     """Return steps, for each tensor (and mode, else "") its mean in the stretch around each, and a note.
 
-    Values of several ranks are averaged, or joined where ranks hold parts of a tensor, as the note says;
-    those that are not finite are left out, and a stretch without any is None.
-
-    Raises:
-        ValueError: There is no such mode.
+    Values of several ranks are averaged, or joined if ranks hold parts of a tensor. Values that are not
+    finite are left out; a stretch without values is None.
     """
     if mode and mode not in MODES:
         raise ValueError(f"no mode {mode!r}; valid: {', '.join(MODES)}")
