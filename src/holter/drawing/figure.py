@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.drawing.markup import html, tag, trusted
+from holter.drawing.markup import tag, trusted
 from holter.drawing.pieces import color, short
 from holter.drawing.ring import ring_of
 from holter.drawing.svg import svg
@@ -27,14 +27,12 @@ def figure(of: Figure) -> Markup:
     """Draw one chart with its title, legend and note."""
     of = thin(of)
     several = of.kind in ("stacked", "stretches") or (of.kind == "lines" and len(of.series) > 1)
-    legend = html(
-        *(
-            tag("li", tag("i", class_=color(series, at)), short(series.name, 80))
-            for at, series in enumerate(of.series)
-        )
+    legend = (
+        tag("li", tag("i", class_=color(series, at)), short(series.name, 80))
+        for at, series in enumerate(of.series)
     )
     note = tag("p", of.note, class_="note") if of.note else ""
-    listed = tag("ul", legend, class_="legend") if several else ""
+    listed = tag("ul", *legend, class_="legend") if several else ""
     drawn = ring_of(of) if of.kind == "shares" else svg(of)
     return tag("figure", tag("h3", of.title), listed, drawn, note, class_="holter")
 

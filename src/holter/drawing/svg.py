@@ -114,6 +114,16 @@ def _y_axis(
     yield tag("text", label, transform=f"translate(12 {middle}) rotate(-90)", class_="label mid")
 
 
+def _vertical_grid(
+    axis: Axis, places: Iterable[float], x: Callable[[float], float], left: int, height: int
+) -> Iterator[Markup]:
+    """Draw an x axis with a line over each label."""
+    for at in places:
+        yield tag("line", x1=f"{x(at):.1f}", x2=f"{x(at):.1f}", y1=TOP, y2=height - BOTTOM, class_="grid")
+        yield text(x(at), height - BOTTOM + 16, number(at), "tick mid")
+    yield text((left + WIDTH - RIGHT) / 2, height - 6, f"{axis.label} ({axis.unit})", "label mid")
+
+
 def _lines(figure: Figure, height: int) -> Iterator[Markup]:
     low, high = _range(figure.y_axis, [part for s in figure.series for part in (s.values, s.low, s.high)])
     y = _scale(low, high, height - BOTTOM, TOP, log=figure.y_axis.log)
@@ -151,8 +161,7 @@ def _stacked(figure: Figure, height: int) -> Iterator[Markup]:
     x = _scale(left, right, LEFT, WIDTH - RIGHT)
     yield from _y_axis(figure.y_axis, 0.0, high, height, y)
     yield from _x_axis(figure.x_axis, left, right, height)
-    half = (WIDTH - RIGHT - LEFT) / 2
-    shifts = (0.0,) if count > 1 else (-half, half)  # a single value fills the chart
+    shifts = (0,) if count > 1 else (0, WIDTH - RIGHT - LEFT)  # a single value fills the chart
     for at, series in enumerate(figure.series):
         below, tops = tops, [top + (value or 0.0) for top, value in zip(tops, series.values, strict=True)]
         for run in _runs([1.0 if here else None for here in known]):
@@ -192,11 +201,7 @@ def _bars(figure: Figure, height: int) -> Iterator[Markup]:
 def _boxes(figure: Figure, height: int) -> Iterator[Markup]:
     low, high = _range(figure.y_axis, [series.values for series in figure.series])
     x = _scale(low, high, 200, WIDTH - RIGHT)
-    for at in ticks(low, high):
-        yield tag("line", x1=f"{x(at):.1f}", x2=f"{x(at):.1f}", y1=TOP, y2=height - BOTTOM, class_="grid")
-        yield text(x(at), height - BOTTOM + 16, number(at), "tick mid")
-    label = f"{figure.y_axis.label} ({figure.y_axis.unit})"
-    yield text((200 + WIDTH - RIGHT) / 2, height - 6, label, "label mid")
+    yield from _vertical_grid(figure.y_axis, ticks(low, high), x, 200, height)
     for row, series in enumerate(figure.series):
         top = TOP + 24 * row
         yield text(192, top + 15, short(series.name), "tick end")
@@ -238,13 +243,8 @@ def _heatmap(figure: Figure, height: int) -> Iterator[Markup]:
 def _stretches(figure: Figure, height: int) -> Iterator[Markup]:
     """Draw a bar for each stretch, later series over earlier ones."""
     first, last = figure.x[0], figure.x[-1]
-    unit = (WIDTH - RIGHT - _ROWS_LEFT) / ((last - first) or 1.0)
-    for at in ticks(first, last, 6):
-        x = _ROWS_LEFT + (at - first) * unit
-        yield tag("line", x1=f"{x:.1f}", x2=f"{x:.1f}", y1=TOP, y2=height - BOTTOM, class_="grid")
-        yield text(x, height - BOTTOM + 16, number(at), "tick mid")
-    axis = figure.x_axis
-    yield text((_ROWS_LEFT + WIDTH - RIGHT) / 2, height - 6, f"{axis.label} ({axis.unit})", "label mid")
+    x = _scale(first, last, _ROWS_LEFT, WIDTH - RIGHT)
+    yield from _vertical_grid(figure.x_axis, ticks(first, last, 6), x, _ROWS_LEFT, height)
     for row, name in enumerate(figure.rows or ()):
         yield text(_ROWS_LEFT - 6, TOP + _ROW * row + 13, short(name, 18), "tick end")
     for at, series in enumerate(figure.series):
@@ -252,8 +252,8 @@ def _stretches(figure: Figure, height: int) -> Iterator[Markup]:
         path = []
         for place, begin, end in zip(series.values, series.low or (), series.high or (), strict=True):
             if place is not None and begin is not None and end is not None:
-                x, width = _ROWS_LEFT + (begin - first) * unit, max((end - begin) * unit, 0.6)
-                path.append(f"M{x:.1f} {TOP + _ROW * place + 3:.0f}h{width:.1f}v12h-{width:.1f}z")
+                left, width = x(begin), max(x(end) - x(begin), 0.6)
+                path.append(f"M{left:.1f} {TOP + _ROW * place + 3:.0f}h{width:.1f}v12h-{width:.1f}z")
         yield tag("path", d="".join(path), class_=f"bar {color(series, at)}")
 
 

@@ -10,10 +10,12 @@ import numpy as np
 
 from holter.analysis.loading.dataloading import loaders
 from holter.analysis.loading.loader_timeline import batches
+from holter.store.parquet.queries import literal
 from holter.views.document.description import describe
 from holter.views.document.planned import MainLoader, planned
 from holter.views.document.profiled import ProfiledTables
 from holter.views.tables import steps_of
+from holter.views.wording import natural
 
 if TYPE_CHECKING:
     from holter.schema.table import Table
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from holter.views.figure import Figure
 
 
+_LAST_NS = 300_000_000_000
+"""The last minutes of a job have all of its devices."""
 MOST_ROWS = 1_000_000
 """Beyond this number of spans, only the last ones of the lowest rank are read."""
 _PHASES = "phase IN ('data_loading', 'fetch', 'collate')"
@@ -191,3 +195,12 @@ class Reading:
         """How much time a sample of the machine stands for."""
         given = (self.trial.manifest.get("interval_ms"), self.trial.folder.control().get("interval_ms"))
         return max((int(ms * 1e6) for ms in given if isinstance(ms, int | float)), default=10**9)
+
+    def sampled_devices(self, metric: str) -> list[str]:
+        """Return the devices of the node that have a metric, `cpu2` before `cpu10`."""
+        node = "true" if self.node is None else f"node = {literal(self.node)}"
+        query = f"SELECT DISTINCT device FROM samples WHERE metric = '{metric}' AND {node} AND time >= "  # noqa: S608
+        since = self.end - _LAST_NS
+        found = self.trial.sql(f"{query}{since}", start_ns=since)
+        table = found if found.rows else self.trial.sql(f"{query}0")
+        return sorted(table["device"].astype(str).tolist(), key=natural)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holter.pages.timelines import Opened
-    from holter.views.timeline.tree import Node
+    from holter.views.timeline.tree import TimelineRow
 
 
 def head_bytes(opened: Opened, again_s: float = 0.0) -> bytes:
@@ -31,7 +31,7 @@ def head_bytes(opened: Opened, again_s: float = 0.0) -> bytes:
     lanes = {lane.id: number for lane, number in opened.numbers.items()}
     series = {one.id: number for number, one in enumerate(opened.series)}
 
-    def numbered(entry: Node) -> Node:
+    def numbered(entry: TimelineRow) -> TimelineRow:
         if "children" in entry:
             return {**entry, "children": [numbered(child) for child in entry["children"]]}
         place = entry.pop("id")

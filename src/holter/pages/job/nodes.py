@@ -11,7 +11,6 @@ from holter.drawing.pieces import prose
 from holter.pages.islands import chart, charts, island
 from holter.pages.job._forms import choice, form, hidden
 from holter.pages.text.sections import machine
-from holter.views.document.devices import devices
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -91,20 +90,18 @@ def _chips(
     rendering: Rendering, reading: Reading, group: str, metric: str, asked: Mapping[str, str]
 ) -> Markup:
     """Draw a checkbox for each device; a script applies the selection at once."""
-    names = devices(reading, metric)
+    names = reading.sampled_devices(metric)
     if len(names) < 2:
         return Markup()
     marked = set(asked.get(group, "").split(","))
-    boxes = html(
-        *(
-            tag("label", tag("input", type="checkbox", name=group, value=name, checked=name in marked), name)
-            for name in names
-        )
-    )
+    boxes = [
+        tag("label", tag("input", type="checkbox", name=group, value=name, checked=name in marked), name)
+        for name in names
+    ]
     other = [name for name in ("node", "cores", "gpus") if name != group]
-    inside = tag("form", hidden(asked, *other), boxes, tag("button", "Show selected"), class_="chips")
+    inside = tag("form", hidden(asked, *other), *boxes, tag("button", "Show selected"), class_="chips")
     if rendering.standalone:  # a file has no server to send a form to
-        inside = tag("div", boxes, class_="chips")
+        inside = tag("div", *boxes, class_="chips")
     title = f"{len(names)} {_SAID[group]}: select those to compare"
     details = tag("details", tag("summary", title), inside, open=len(names) <= 16)
     return island(rendering, "chips", lambda: details, group=group)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
 from holter.drawing.ring import Sector, ring
@@ -14,8 +16,6 @@ from holter.views.wording import duration, milliseconds, percent, reading_text, 
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from markupsafe import Markup
 
     from holter.views.document.progress import JobProgress
     from holter.views.document.types import Description
@@ -133,21 +133,16 @@ def _blocks(told: Description) -> Iterator[Markup]:
 def operations(told: Description) -> Markup:
     """Name what took most time, on the host and on the devices."""
     found = told["operators"] or {"cpu": [], "gpu": []}
-    drawn = html(
-        *(
-            tag("h3", title)
-            + table(
-                ("operator", "share", "time", "calls"),
-                [
-                    (row["name"], percent(row["pct"]), milliseconds(row["total_ms"]), f"{row['count']:,}")
-                    for row in rows[:_MOST]
-                ],
-                numbers=(1, 2, 3),
+    drawn = Markup()
+    for rows, title in ((found["gpu"], "On the GPU"), (found["cpu"], "On the CPU")):
+        cells = [
+            (row["name"], percent(row["pct"]), milliseconds(row["total_ms"]), f"{row['count']:,}")
+            for row in rows[:_MOST]
+        ]
+        if cells:
+            drawn += tag("h3", title) + table(
+                ("operator", "share", "time", "calls"), cells, numbers=(1, 2, 3)
             )
-            for rows, title in ((found["gpu"], "On the GPU"), (found["cpu"], "On the CPU"))
-            if rows
-        )
-    )
     if drawn:
         return drawn
     how = "To record those of some steps: `holter run --profile-steps 100:101 -- …`."

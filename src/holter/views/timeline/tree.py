@@ -28,12 +28,12 @@ _FIRST = (
 """Metrics that are visible at once; all others are one level deeper."""
 
 
-class Node(TypedDict):
+class TimelineRow(TypedDict):
     """A row of a timeline, or rows below one title."""
 
     kind: str
     name: str
-    children: NotRequired[list[Node]]
+    children: NotRequired[list[TimelineRow]]
     id: NotRequired[str]
     """That of a lane or of a series, which can be drawn."""
     lines: NotRequired[int]
@@ -45,7 +45,7 @@ class Node(TypedDict):
     """The number of what `id` names, in the answers of a server."""
 
 
-def tree(timeline: Timeline) -> list[Node]:
+def tree(timeline: Timeline) -> list[TimelineRow]:
     """Return one entry a node of the job, with `kind`, `name`, and where something is below it `children`.
 
     Kinds: host, metrics, more (metrics that are asked for less), process, phases, annotations, thread,
@@ -56,8 +56,8 @@ def tree(timeline: Timeline) -> list[Node]:
     below: dict[str, dict[int, list[Lane]]] = defaultdict(lambda: defaultdict(list))
     for lane in timeline.lanes:
         below[lane.node][lane.rank].append(lane)
-    counters: dict[tuple[str, int], list[Node]] = defaultdict(list)
-    metrics: dict[str, list[Node]] = defaultdict(list)
+    counters: dict[tuple[str, int], list[TimelineRow]] = defaultdict(list)
+    metrics: dict[str, list[TimelineRow]] = defaultdict(list)
     for one in series(timeline.reading):
         if one.is_metric:
             name = f"{one.name} {one.device}".rstrip()
@@ -75,8 +75,8 @@ def tree(timeline: Timeline) -> list[Node]:
     return found
 
 
-def _system(metrics: list[Node]) -> Node:
-    def place(metric: Node) -> int:
+def _system(metrics: list[TimelineRow]) -> TimelineRow:
+    def place(metric: TimelineRow) -> int:
         first = metric["name"].split(" ")[0]
         return _FIRST.index(first) if first in _FIRST else len(_FIRST)
 
@@ -90,8 +90,8 @@ def _process(
     rank: int,
     lanes: list[Lane],
     names: dict[tuple[Any, ...], tuple[int, str]],
-    counters: list[Node],
-) -> Node:
+    counters: list[TimelineRow],
+) -> TimelineRow:
     def called(lane: Lane) -> tuple[int, str]:
         return names.get((node, rank, lane.kind not in _HOST, lane.track), (0, ""))
 
@@ -114,11 +114,11 @@ def _process(
     return _shelf("process", f"rank {rank}" + (f": {process}" if process else ""), children)
 
 
-def _drawn(lane: Lane, name: str) -> Node:
+def _drawn(lane: Lane, name: str) -> TimelineRow:
     return {"kind": lane.kind, "id": lane.id, "name": name, "lines": lane.lines, "events": lane.events}
 
 
-def _shelf(kind: str, name: str, children: list[Node]) -> Node:
+def _shelf(kind: str, name: str, children: list[TimelineRow]) -> TimelineRow:
     return {"kind": kind, "name": name, "children": children}
 
 
