@@ -16,7 +16,7 @@ WIDTH, HEIGHT = 580, 240
 LEFT, RIGHT, TOP, BOTTOM = 64, 12, 8, 40
 COLORS = 8
 _LABEL = 22
-"""Letters that fit into a label beside a row."""
+"""Letters that fit into the label of a row."""
 
 
 def color(series: Series, at: int) -> str:
@@ -62,7 +62,7 @@ def prose(text: str) -> Markup:
     return html(*(tag("code", part) if at % 2 else part for at, part in enumerate(parts)))
 
 
-def short(text: str, room: int = _LABEL) -> Markup:
+def short(text: str, most: int = _LABEL) -> Markup:
     """Shorten a name in its middle; the tooltip has the whole name."""
-    kept = text if len(text) <= room else f"{text[: room // 2 - 1]}…{text[-(room - room // 2) :]}"
+    kept = text if len(text) <= most else f"{text[: most // 2 - 1]}…{text[-(most - most // 2) :]}"
     return html(kept, tag("title", text)) if kept != text else html(text)

@@ -44,7 +44,7 @@ def ring_of(figure: Figure) -> Markup:
 
 
 def ring(title: str, sectors: Sequence[Sector]) -> Markup:
-    """Draw a ring, clockwise from the top, and beside it the table of its sectors."""
+    """Draw a ring, clockwise from the top, and the table of its sectors."""
     return tag("div", picture(title, sectors), _table(sectors), class_="parts")
 
 

@@ -220,22 +220,22 @@ def _heatmap(figure: Figure, height: int) -> Iterator[Markup]:
     low, high = (
         (0.0, axis.top) if axis.top is not None else (min(known, default=0.0), max(known, default=1.0))
     )
-    room = height - TOP - BOTTOM
+    inner = height - TOP - BOTTOM
     left, right = LEFT + 60, WIDTH - RIGHT - 56
     cells = [series.values for series in figure.series]
     if axis.log:
         low, high = _range(axis, cells)
         cells = [[math.log10(v) if v is not None and v > 0 else None for v in row] for row in cells]
     ends = (math.log10(low), math.log10(high)) if axis.log else (low, high)
-    yield picture(left, right - left, room, image(cells, *ends))
-    each = room / max(len(figure.series), 1)
+    yield picture(left, right - left, inner, image(cells, *ends))
+    each = inner / max(len(figure.series), 1)
     for row in range(0, len(figure.series), max(1, math.ceil(11 / each))):
         name = short(figure.series[row].name, 18)
         yield text(left - 6, TOP + each * (row + 0.5) + 4, name, "tick end")
     first, last = figure.x[0], figure.x[-1] if len(figure.x) > 1 else figure.x[0] + 1
     yield from _x_axis(figure.x_axis, first, last, height, left, right)
     ramp = image([[high - (high - low) * at / 31] for at in range(32)], low, high)
-    yield picture(right + 12, 10, room, ramp)
+    yield picture(right + 12, 10, inner, ramp)
     for value, y in ((high, TOP + 9), (low, height - BOTTOM)):
         yield text(right + 26, y, number(float(f"{value:.2g}")), "tick")
 

@@ -34,7 +34,7 @@ class Series:
     key: str = ""
     """What it stands for, where charts share a color for it: a part of a step."""
     joined: bool = False
-    """Whether a line goes on over a gap: what is logged now and then has none in between to miss."""
+    """Whether a line continues over a gap, because the values are logged at some steps only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class Figure:
     note: str = ""
     """What a reader must know to read it right."""
     labels: list[str] | None = None
-    """Short forms of the names in `x`, for where there is little room."""
+    """Short forms of the names in `x`, for narrow places."""
     rows: list[str] | None = None
     """Names of the rows of `stretches`."""
     broken: list[float] | None = None

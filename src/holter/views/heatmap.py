@@ -49,7 +49,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        """What it is called beside its row, with what counts as full where that is not 100 %."""
+        """The label of the row, with its full scale if that is not 100 %."""
         name = _METRICS[self.metric] or self.device
         return name if self.unit == "%" else f"{name}, of {size(self.full)}/s"
 

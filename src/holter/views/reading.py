@@ -94,7 +94,7 @@ class Reading:
     node: str | None = None
     """The only node whose machine is drawn; None for all of them."""
     devices: tuple[str, ...] = ()
-    """Cores, GPUs or interfaces that are drawn beside the mean of all."""
+    """Cores, GPUs or interfaces that are drawn with the mean of all."""
     kept: dict[tuple[Any, ...], Figure | str] | None = field(default=None, repr=False, compare=False)
     """A cache of drawn charts by name, options and window; None for no cache."""
     whole: Reading | None = field(default=None, repr=False)

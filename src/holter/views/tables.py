@@ -45,7 +45,7 @@ class Stretches:
         tables: Sequence[str] = ("samples", "steps", "spans"),
         where: str = "true",
     ) -> Stretches:
-        """Choose as many stretches of the job, or of rows of it, as can be looked at in a second."""
+        """Choose as many stretches of the job, or of rows of it, as can be read in a second."""
         asked = (f"SELECT count(*) AS rows FROM {table} WHERE {where}" for table in tables)  # noqa: S608
         most = max(int(trial.sql(query)["rows"][0]) for query in asked)
         end = max((trial.newest(table) or start for table in tables), default=start)
@@ -53,7 +53,7 @@ class Stretches:
 
     @property
     def whole(self) -> bool:
-        """Whether all of the job is looked at."""
+        """Whether the stretches cover all of the job."""
         return self.every == 1
 
     @property

@@ -28,7 +28,7 @@ _SETTLE_NS = 2_000_000_000
 _SILENT_NS = 75_000_000_000
 """A node or table that is so far behind has nothing to say: files are written at least once a minute."""
 _STORED_BACK_NS, _SPANS_BACK_NS = 3_600_000_000_000, 120_000_000_000
-"""How far before a stretch a step that ends in it is looked for: where steps are stored, and where not."""
+"""Longest search before a range for the begin of a step that ends in it: among stored steps, among spans."""
 _TRAINER = "worker = -1"
 _QUANTILES = (0.5, 0.95, 0.99)
 

@@ -34,7 +34,7 @@ class Statistic:
     """Over the columns of table `tensors`, and `apart`: steps since the row before."""
     unit: str = ""
     log: bool = False
-    """Whether it is drawn on a logarithmic axis, where only what is above 0 has a place."""
+    """Whether the axis is logarithmic; it shows only values above 0."""
     table: str = "tensors"
 
 

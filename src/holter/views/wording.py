@@ -134,7 +134,7 @@ def advice_text(advice: VerdictAdvice) -> str:
 
 
 def issue_text(found: IssueGroup) -> str:
-    """One issue in a sentence: the rule, what it found, and whether that is over."""
+    """Describe one issue: its rule, its summary, and whether it is resolved."""
     return f"{found.rule}: {found.issue['summary']}" + (" (over since)" if found.over else "")
 
 
@@ -207,6 +207,6 @@ def plain_kernel(name: str) -> str:
 
 
 def meant(name: str, valid: Iterable[str]) -> str:
-    """Return ` (did you mean 'NEAR'?)` where a valid name looks like `name`; else nothing."""
+    """Return ` (did you mean 'NEAR'?)` if a valid name is similar to `name`; else nothing."""
     near = get_close_matches(name, list(valid), n=1)
     return f" (did you mean {near[0]!r}?)" if near else ""

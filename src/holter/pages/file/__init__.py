@@ -35,7 +35,7 @@ _LONG = "The timeline of so many events is not in this file; `holter ui` shows i
 
 
 def page(reading: Reading) -> Markup:
-    """Return the report of a job, running or finished, as HTML that needs nothing beside it."""
+    """Return the report of a job, running or finished, as HTML that needs no other file."""
     fine = replace(reading.at(None, POINTS), kept={})
     sheets = dict(_sheets(fine))
     live = assets.complete()

@@ -89,7 +89,7 @@ def entry(
 
 
 def link(rendering: Rendering, asked: Mapping[str, str], text: str, **changed: str) -> Markup:
-    """Return a link to the same page that asks for something else; what is empty is left out."""
+    """Return a link to the same page with changed parameters; empty parameters are left out."""
     if rendering.standalone:
         return html(text)
     query = {name: value for name, value in {**asked, **changed}.items() if value and name != "part"}

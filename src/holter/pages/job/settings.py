@@ -1,4 +1,4 @@
-"""What a running job can be told: how often to sample, when to look closer, to stop; and its report."""
+"""The page that controls a running job: sampling, profiling windows and stop; and its report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Draws each rule: what it found, when and on what evidence; what it looks for, and its advice."""
+"""Draws each rule: its issues with their times and evidence, its condition and its advice."""
 
 from __future__ import annotations
 

@@ -251,7 +251,7 @@ _SECTIONS: dict[str, tuple[str, Callable[[RuleResult], _Section]]] = {
 
 
 def most_fired(rules: Iterable[RuleResult]) -> Markup:
-    """Name the rule that fired most often, its looks and what it judged; nothing where none fired."""
+    """Name the rule that fired most often, with its numbers of checks and of judged values."""
     fired = max(rules, key=lambda rule: rule.get("triggered") or 0, default=None)
     if fired is None or not (times := fired.get("triggered")):
         return Markup()

@@ -75,7 +75,7 @@ def body(
 def _charts(
     reading: Reading, frame: Callable[[str, Figure], str], said: set[str], *names: str
 ) -> Iterator[Markup]:
-    """Draw some charts; of what cannot be drawn say why, unless that was `said` before."""
+    """Draw some charts; explain each missing chart, unless the reason is in `said` already."""
     drawn, absent = [], []
     for name in names:
         one = draw(name, reading)

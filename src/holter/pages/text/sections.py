@@ -65,7 +65,7 @@ def clock(at_ns: int | None) -> str:
 
 
 def _command(text: str) -> Markup:
-    """Write a command; what is longer than a line or two can be opened."""
+    """Write a command; a long command can be opened."""
     if len(text) <= _MOST_LETTERS:
         return tag("code", text)
     short = text[: _MOST_LETTERS - 1]
@@ -73,7 +73,7 @@ def _command(text: str) -> Markup:
 
 
 def verdict(told: Description) -> Markup:
-    """Return the verdict: what is wrong, why, advice, what was ruled out and what was not measured."""
+    """Return the verdict: the problem, its evidence, advice, excluded suspects and missing measurements."""
     found = told["verdict"]
     mood = {"healthy": "", "inconclusive": "unsure"}.get(found["suspect"], "sick")
     # A job that broke is not well, however fast it was.
@@ -222,7 +222,7 @@ def _issue(found: IssueGroup) -> Markup:
 
 
 def rules(results: Sequence[RuleResult]) -> Markup:
-    """List every rule: what it looks for and advises, its status, how often it fired, its parameters."""
+    """List every rule: its description, advice, status, number of findings and parameters."""
     unseen = set(not_judged(results))
     known = catalogue()
     rows = []

@@ -85,7 +85,7 @@ def changes(change: JobChange) -> Iterator[str]:
 
 
 def _known(changed: list[Difference]) -> tuple[list[Difference], list[str]]:
-    """Return the changes, and in words what cannot be compared: packages of a job that told none."""
+    """Return the changes, and a sentence if a job recorded no packages."""
     packages = [one for one in changed if one["what"].startswith("packages ")]
     for side, name in _SIDES:
         if len(packages) > MOST_CHANGED and all(one[side] is None for one in packages):

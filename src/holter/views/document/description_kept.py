@@ -56,7 +56,7 @@ def _ended(trial: Trial) -> bool:
 
 
 def _state(trial: Trial) -> str:
-    """Return what changes when the job does, or what computes. What a verdict said of it changes nothing."""
+    """Return a digest of the job and of the code, without the verdict in the manifest."""
     place, manifest = trial.folder.place, {**trial.manifest, "verdict": None}
     files = sorted(entry for entry in place.files() if entry.key not in {CONTROL, MANIFEST})
     return hashlib.sha256(repr((_code(), manifest, files)).encode()).hexdigest()
@@ -64,7 +64,7 @@ def _state(trial: Trial) -> str:
 
 @functools.cache
 def _code() -> tuple[object, ...]:
-    """Return what tells one holter from another: its version, and when a checkout's files were changed."""
+    """Return the version of holter, and the time of the last change in a checkout."""
     root = Path(holter.__file__).parent
     packages = (root / name for name in ("analysis", "schema", "views"))
     newest = max(path.stat().st_mtime_ns for package in packages for path in package.rglob("*.py"))

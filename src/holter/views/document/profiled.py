@@ -151,7 +151,7 @@ class ProfiledTables:
         return {place: one for place, one in found.items() if one.looked.length}
 
     def annotations(self) -> list[str]:
-        """Return the names of ranges that can be looked at, those that took longest first."""
+        """Return the names of all ranges, those that took longest first."""
         operators = self.tables["operators"]
         names = NameCodes()
         code = names.codes(operators["name"])

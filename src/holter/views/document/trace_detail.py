@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 _MOST = 15
 _OF_DEVICES = ("kernels", "launches", "memory_operations", "syncs")
 _MOST_IN_GRAPH = 300_000
-"""Operators through which a path is looked for, where no step bounds it."""
+"""Limit on the operators of a critical path that no step bounds."""
 
 
 def with_shapes(trial: Trial, read: Mapping[str, Table], where: str = "true") -> dict[str, Table]:

@@ -127,7 +127,7 @@ def over_seconds(reading: Reading, title: str, y_axis: Axis, series: list[Series
 
 
 def seconds(reading: Reading) -> list[float]:
-    """Return the middles of the stretches of what is drawn, seconds since the job's start."""
+    """Return the middles of the stretches of the window, seconds since the job's start."""
     return middles(
         (reading.since - reading.start) / 1e9, (reading.until - reading.start) / 1e9, reading.width
     )

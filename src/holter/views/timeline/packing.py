@@ -25,7 +25,7 @@ COLUMNS = (
 )
 """What each block has, and how it is written. Times are ns since the origin, exact up to 104 days."""
 _LONGEST_NAME = 300
-"""Longer names are cut: whole ones are told with the event's details."""
+"""Longer names are cut; the details of an event have the whole name."""
 
 
 def packed(picture: TimelineSlice, origin_ns: int, numbers: Mapping[Lane, int], version: str) -> bytes:

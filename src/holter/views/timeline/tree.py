@@ -71,7 +71,7 @@ def tree(timeline: Timeline) -> list[TimelineRow]:
         children = [_system(metrics[node])] if metrics[node] else []
         for rank, lanes in sorted(below[node].items()):
             children.append(_process(node, rank, lanes, names, counters[node, rank]))
-        found.append(_shelf("host", node, children))
+        found.append(_group("host", node, children))
     return found
 
 
@@ -82,7 +82,7 @@ def _system(metrics: list[TimelineRow]) -> TimelineRow:
 
     first = sorted((metric for metric in metrics if place(metric) < len(_FIRST)), key=place)
     rest = [metric for metric in metrics if place(metric) == len(_FIRST)]
-    return _shelf("metrics", "system", first + ([_shelf("more", "all other metrics", rest)] if rest else []))
+    return _group("metrics", "system", first + ([_group("more", "all other metrics", rest)] if rest else []))
 
 
 def _process(
@@ -107,18 +107,18 @@ def _process(
     for device, streams in sorted(devices.items()):
         streams.sort(key=lambda lane: (lane.track, lane.kind))
         inside = [_drawn(lane, _title(lane, called(lane)[1])) for lane in streams]
-        children.append(_shelf("device", f"GPU {device}" if device >= 0 else "device", inside))
+        children.append(_group("device", f"GPU {device}" if device >= 0 else "device", inside))
     if counters:
-        children.append(_shelf("counters", "counters", counters))
+        children.append(_group("counters", "counters", counters))
     process = names.get((node, rank, False, None), (0, ""))[1]
-    return _shelf("process", f"rank {rank}" + (f": {process}" if process else ""), children)
+    return _group("process", f"rank {rank}" + (f": {process}" if process else ""), children)
 
 
 def _drawn(lane: Lane, name: str) -> TimelineRow:
     return {"kind": lane.kind, "id": lane.id, "name": name, "lines": lane.lines, "events": lane.events}
 
 
-def _shelf(kind: str, name: str, children: list[TimelineRow]) -> TimelineRow:
+def _group(kind: str, name: str, children: list[TimelineRow]) -> TimelineRow:
     return {"kind": kind, "name": name, "children": children}
 
 

@@ -21,7 +21,7 @@ MOST_SECTORS = 100
 
 
 def profiled(reading: Reading, rank: int | None = None, device: int | None = None) -> dict[str, Table]:
-    """Return the tables of windows and traces, of what is looked at; raises `ValueError` for no such rank."""
+    """Return the tables of windows and traces within the window; an unknown rank raises `ValueError`."""
     within = None if reading.window is None else (reading.since, reading.until)
     return reading.profiled.narrowed(rank, device, within)
 

@@ -25,7 +25,7 @@ def draw(reading: Reading, *, rank: int | None = None) -> Figure | None:
     where = None if rank is None else f"rank = {int(rank)}"
     counters = reading.trial.table("counters", where=where, **reading.bounds)
     every = memory_timelines({"counters": counters})
-    # Some traces tell by how much it changed beside, or instead of, what is in use.
+    # Some traces have counters of changes in addition to, or instead of, the memory in use.
     found = [one for one in every if not one.name.endswith("/change")]
     if not found:
         return None

@@ -21,7 +21,7 @@ _PARTS = {
 
 
 def draw(reading: Reading, *, rank: int | None = None, device: int | None = None) -> Figure | None:
-    """Draw idle time between the first and the last work by who was waited for."""
+    """Draw idle time between the first and the last work by its reason."""
     found = idle_time(profiled(reading, rank, device))
     values = {said: sum(getattr(one, part) for one in found) / 1e9 for part, said in _PARTS.items()}
     known = {said: value for said, value in values.items() if value > 0}

@@ -21,7 +21,7 @@ MISSING = NO_PHASES
 
 
 def draw(reading: Reading) -> Figure | None:
-    """Draw the share of time in each part of a step, stacked; what is above them is no step at all."""
+    """Draw the share of time in each part of a step, stacked; the rest is time outside of steps."""
     steps = reading.steps
     if not steps.rows or "trace" in reading.description:
         return None
