@@ -12,7 +12,7 @@ from tests.dashboard.test_server import serving
 
 from holter.store.job import find
 from holter.store.writer import Writer
-from holter.views.tensors import natural
+from holter.views.wording import natural
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright comes with the extra dev")
 expect = playwright.expect

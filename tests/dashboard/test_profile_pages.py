@@ -10,8 +10,8 @@ import pytest
 from tests.cli.conftest import job, told
 from tests.dashboard.made import HOSTILE, imported
 
+from holter.pages.islands import Rendering
 from holter.pages.job import pages
-from holter.pages.rendering import Rendering
 from holter.store.job import find
 from holter.store.trial import Trial
 from holter.store.writer import Writer

@@ -13,8 +13,8 @@ from tests.dashboard.test_server import BEARER
 from holter.dashboard.answers import kept
 from holter.dashboard.server import application
 from holter.dashboard.stores import Stores
+from holter.pages.islands import Rendering
 from holter.pages.job import data_loading
-from holter.pages.rendering import Rendering
 from holter.store.job import create
 from holter.store.trial import Trial
 from holter.store.writer import Writer

@@ -6,7 +6,7 @@ import pytest
 
 from holter.drawing.markup import html, tag, trusted
 from holter.drawing.ring import Sector, ring
-from holter.pages.rendering import Rendering
+from holter.pages.islands import Rendering
 from holter.pages.tables import Number, sortable
 
 HOSTILE = "<script>alert('1')</script>\" onload=\"x"
@@ -36,9 +36,7 @@ def test_elements(made, expected):
 
 
 def test_names_of_a_job_stay_text_in_tables_and_rings():
-    drawn = sortable(
-        Rendering(), "k", HOSTILE, (HOSTILE,), lambda: [[HOSTILE], [HOSTILE * 20], [Number(1.0)]]
-    )
+    drawn = sortable(Rendering(), "k", HOSTILE, (HOSTILE,), [[HOSTILE], [HOSTILE * 20], [Number(1.0)]])
     drawn += ring(HOSTILE, [Sector(HOSTILE, 100.0, HOSTILE, "c0", HOSTILE)])
     assert "<script" not in drawn
     assert 'onload="' not in drawn

@@ -15,10 +15,10 @@ import pytest
 from PIL import Image
 from tests.cli.conftest import job, told
 
+from holter.drawing.figure import thin
 from holter.drawing.pieces import prose
 from holter.drawing.png import image
 from holter.drawing.svg import svg
-from holter.drawing.thin import thin
 from holter.drawing.ticks import clock, number, powers, ticks, times
 from holter.pages.assets import complete
 from holter.pages.file import page

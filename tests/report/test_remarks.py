@@ -26,7 +26,7 @@ def _row(metric: str, p50: float, p95: float, device: str = "") -> dict[str, obj
     ],
 )
 def test_the_load_of_a_node(rows: list[dict[str, object]], said: str) -> None:
-    text = load({"utilization": rows})
+    text = load(rows)
     assert said in text
     assert bool(text) == bool(said)
 

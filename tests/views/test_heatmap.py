@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from tests.cli.conftest import told
 
+from holter.pages.data.heatmap import heatmap_bytes
 from holter.store import cache
 from holter.store.job import create
 from holter.store.trial import Trial
 from holter.store.writer import Writer
 from holter.views import heatmap_kept
-from holter.views.heatmap import Heatmap, packed
+from holter.views.heatmap import Heatmap
 
 START = 1_700_000_000_000_000_000
 
@@ -116,9 +119,10 @@ def test_bytes_are_measured_against_the_link_or_what_any_device_carries(tmp_path
 def test_a_job_without_samples(tmp_path):
     folder = create(str(tmp_path), "none", command=[], interval_ms=1000, rules=[], now_ns=START)
     heatmap = Heatmap(Trial(folder), START, 10**9)
-    head, parts = packed(heatmap.heat(START, START + 10**9, 100), START)
-    assert head["rows"] == []
-    assert all(part.shape[0] == 0 for part in parts)
+    data = heatmap_bytes(heatmap.heat(START, START + 10**9, 100), heatmap)
+    size = int.from_bytes(data[:4], "little")
+    assert json.loads(data[4 : 4 + size])["rows"] == []
+    assert len(data) == 4 + size, "no columns"
 
 
 def test_of_a_long_job_that_has_ended_the_whole_is_kept(tmp_path, monkeypatch):

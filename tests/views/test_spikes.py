@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from holter.drawing.figure import MOST, thin
 from holter.drawing.svg import svg
-from holter.drawing.thin import MOST, thin
 from holter.schema.phases import BREAKDOWN
 from holter.store.job import create
 from holter.store.trial import Trial

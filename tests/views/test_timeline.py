@@ -143,15 +143,14 @@ def test_depth_is_the_same_at_every_zoom(timeline):
     assert max(line for lines in known.values() for line in lines) >= 2
 
 
-def test_documents_have_small_numbers(timeline):
-    document = timeline.picture(timeline.start_ns + STEP_NS, timeline.start_ns + 2 * STEP_NS).document()
-    assert int(document["start_ns"]) == timeline.start_ns + STEP_NS
-    for lane in document["lanes"].values():
-        assert all(abs(time) < 2**53 for time in lane["time"])
-        assert (
-            len({len(lane[column]) for column in ("time", "duration", "depth", "name", "count", "busy")}) == 1
-        )
-        assert max(lane["name"], default=0) < len(document["names"])
+def test_the_columns_of_a_picture_fit_together(timeline):
+    picture = timeline.picture(timeline.start_ns + STEP_NS, timeline.start_ns + 2 * STEP_NS)
+    assert picture.start_ns == timeline.start_ns + STEP_NS
+    for strip in picture.strips:
+        assert (abs(strip.time - picture.start_ns) < 2**53).all(), "scripts hold them exactly"
+        columns = (strip.time, strip.duration, strip.depth, strip.name, strip.count, strip.busy)
+        assert len({len(column) for column in columns}) == 1
+        assert max(strip.name, default=0) < len(picture.names)
 
 
 def test_pictures_of_some_lanes_and_bad_ranges(timeline):
@@ -172,7 +171,7 @@ def test_a_job_without_events(tmp_path):
     folder = create(str(tmp_path), "none", command=[], interval_ms=500, rules=[], now_ns=1)
     timeline = Timeline(Trial(folder))
     assert timeline.lanes == []
-    assert timeline.picture().document()["lanes"] == {}
+    assert timeline.picture().strips == []
     assert tree(timeline) == []
     assert search(timeline, "a") == []
 

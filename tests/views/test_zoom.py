@@ -8,12 +8,12 @@ from tests.cli.conftest import told
 
 from holter.schema.table import Table
 from holter.store.trial import Trial
-from holter.views.document.devices import by_number, devices
 from holter.views.document.progress import progress
 from holter.views.figure import Figure
 from holter.views.figures import draw, names
 from holter.views.reading import Reading
 from holter.views.step_clock import step_clock
+from holter.views.wording import natural
 
 
 @pytest.fixture(scope="module")
@@ -93,8 +93,8 @@ def test_the_last_steps_are_the_last_of_what_is_shown(reading, window):
 
 
 def test_chosen_devices_stand_beside_the_mean(reading):
-    assert devices(reading, "cpu.core.util") == [f"cpu{n}" for n in range(12)]
-    assert sorted(["gpu10", "gpu2", "a"], key=by_number) == ["a", "gpu2", "gpu10"]
+    assert reading.sampled_devices("cpu.core.util") == [f"cpu{n}" for n in range(12)]
+    assert sorted(["gpu10", "gpu2", "a"], key=natural) == ["a", "gpu2", "gpu10"]
     figure = draw("cores", reading.at(None, 40, devices=("cpu3", "it's none")))
     assert [series.name for series in figure.series] == ["mean of all cores", "cpu3"]
     assert isinstance(draw("cores", reading.at(None, 40, node="no' node")), str)

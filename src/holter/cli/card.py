@@ -128,7 +128,7 @@ def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
         sentence = f"Apart from that: {sentence}"
     if lost := unwritten(description):
         yield ("", lost, "yellow", 3)
-    if said := trainings_text(description.get("steps") or {}):
+    if said := trainings_text(description.get("steps")):
         yield ("", said, "", 1)
     healthy = verdict["suspect"] == "healthy"
     style = "bold green" if healthy and not failure else "bold" if not failure else ""

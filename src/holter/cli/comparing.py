@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holter.cli.job_lookup import check_readable, find_job
 from holter.cli.options import Refusal
 
+if TYPE_CHECKING:
+    from holter.views.comparison.document import Comparison
 
-def compare_jobs(names: list[str], store: str | None, **how: Any) -> dict[str, Any]:
+
+def compare_jobs(names: list[str], store: str | None, **how: Any) -> Comparison:
     """Return a comparison, see `holter.views.comparison.document`; raises `Refusal`."""
     from holter.store.trial import Trial
     from holter.views.comparison.document import compare

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from markupsafe import Markup
 
+    from holter.views.comparison.document import Comparison
+
 ASKED = {
     "price": "price of a machine an hour",
     "epochs": "epochs of a whole run",
@@ -37,7 +39,7 @@ def saving_parameters(asked: Mapping[str, str]) -> dict[str, Any]:
 
 
 def side_by_side(
-    document: dict[str, Any], places: Sequence[str], asked: Mapping[str, str], charts: str = ""
+    document: Comparison, places: Sequence[str], asked: Mapping[str, str], charts: str = ""
 ) -> Markup:
     """Draw what `holter compare` prints, and `charts`; `places` are the jobs as the address names them."""
     jobs = document["jobs"]
@@ -51,7 +53,7 @@ def side_by_side(
     )
     bars = html(
         *(
-            tag("section", tag("h3", job["name"]), breakdown({**job, "dataloading": None}))
+            tag("section", tag("h3", job["name"]), breakdown(job["breakdown"]))
             for job in jobs
             if job["breakdown"]
         )

@@ -38,7 +38,7 @@ def page(told: Mapping[str, Any], asked: Mapping[str, str]) -> Markup:
     """Draw the page; it is the same for every page of the job."""
     headline = sections.bullets([told["job"]["headline"]]) if told["job"]["headline"] else ""
     return html(
-        sections.head(told),
+        sections.head(told["job"]),
         tag(
             "p",
             "This is a long job. Its tables are being read; the page updates itself in a moment.",
@@ -47,5 +47,5 @@ def page(told: Mapping[str, Any], asked: Mapping[str, str]) -> Markup:
         tag("noscript", tag("p", "Without JavaScript, load the page again then.")),
         headline,
         tag("h2", "Insights"),
-        insights(told, told["job"]["name"], asked),
+        insights(told["rules"], told["job"]["name"], asked),
     )

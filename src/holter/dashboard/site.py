@@ -20,9 +20,8 @@ from holter.drawing.figure import figure
 from holter.drawing.markup import html, tag, trusted
 from holter.pages import assets
 from holter.pages.addresses import navigation
-from holter.pages.islands import island
+from holter.pages.islands import Rendering, island
 from holter.pages.job import FIRST, pages
-from holter.pages.rendering import Rendering
 from holter.store.trial import Trial
 from holter.views.comparison.document import compare
 from holter.views.comparison.overlays import OVERLAYS, missing
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
 
     from holter.dashboard.overlays import ServedJob
     from holter.dashboard.stores import Stores
+    from holter.views.comparison.document import Comparison
     from holter.views.reading import Reading
 
 
@@ -72,7 +72,7 @@ async def _asset(request: Request) -> Response:
 class _Site:
     def __init__(self, stores: Stores) -> None:
         self.stores = stores
-        self._last: tuple[tuple[Any, ...], float, dict[str, Any]] | None = None
+        self._last: tuple[tuple[Any, ...], float, Comparison] | None = None
         """The last comparison: its jobs and their states, until when it is valid, and its document."""
 
     async def jobs(self, request: Request) -> Response:

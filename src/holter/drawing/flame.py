@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from zlib import crc32
 
-from holter.drawing.markup import html, tag
+from holter.drawing.markup import tag
+from holter.drawing.pieces import drawing
 from holter.views.wording import milliseconds, percent, plain_function
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from markupsafe import Markup
+
+    from holter.views.flames import FlameTree
 
 WIDTH, ROW = 1160, 18
 DEEPEST = 40
@@ -22,48 +25,36 @@ _LEAST = 1.0
 """Narrower bars are not drawn."""
 
 
-def flame(tree: dict[str, Any], title: str) -> Markup:
-    """Draw a tree of `name`, `value` (ns) and `children`."""
+def flame(tree: FlameTree, title: str) -> Markup:
+    """Draw a tree of functions and their times."""
     bars = list(_bars(tree, tree["value"] or 1))
     height = ROW * (1 + max((row for row, *_ in bars), default=0))
-    drawn = html(*(_bar(*one) for one in bars))
-    name = title
-    return tag(
-        "svg",
-        tag("title", name),
-        drawn,
-        viewBox=f"0 0 {WIDTH} {height}",
-        role="img",
-        aria_label=name,
-        class_="chart flame",
-    )
+    return drawing(title, WIDTH, height, *(_bar(*bar) for bar in bars), class_="chart flame")
 
 
-def _bars(tree: dict[str, Any], whole: float) -> Iterator[tuple[int, float, float, str, str]]:
+def _bars(tree: FlameTree, whole: float) -> Iterator[tuple[int, float, float, str, str]]:
     waiting = [(tree, 0, 0.0)]
     while waiting:
         node, row, left = waiting.pop()
         width = WIDTH * node["value"] / whole
-        told = f"{node['name']}: {milliseconds(node['value'] / 1e6)}, {percent(100 * node['value'] / whole)}"
-        yield row, left, width, node["name"], told
+        text = f"{node['name']}: {milliseconds(node['value'] / 1e6)}, {percent(100 * node['value'] / whole)}"
+        yield row, left, width, node["name"], text
         for child in node.get("children", ()) if row + 1 < DEEPEST else ():
             if WIDTH * child["value"] / whole >= _LEAST:
                 waiting.append((child, row + 1, left))
             left += WIDTH * child["value"] / whole
 
 
-def _bar(row: int, left: float, width: float, name: str, told: str) -> Markup:
-    room = int((width - 6) / _LETTER)
+def _bar(row: int, left: float, width: float, name: str, tooltip: str) -> Markup:
+    letters = int((width - 6) / _LETTER)
     plain = plain_function(name)
-    label = plain if len(plain) <= room else f"{plain[: room - 1]}…"
-    said = tag("text", label, x=f"{left + 3:.1f}", y=ROW * row + 13) if room > 2 else ""
+    label = plain if len(plain) <= letters else f"{plain[: letters - 1]}…"
+    place = {"x": f"{left:.1f}", "y": ROW * row, "width": f"{width:.1f}", "height": ROW - 1}
     return tag(
         "g",
-        tag("title", told),
-        tag(
-            "rect", x=f"{left:.1f}", y=ROW * row, width=f"{width:.1f}", height=ROW - 1, class_=f"h{hue(name)}"
-        ),
-        said,
+        tag("title", tooltip),
+        tag("rect", **place, class_=f"h{hue(name)}"),
+        tag("text", label, x=f"{left + 3:.1f}", y=ROW * row + 13) if letters > 2 else "",
     )
 
 

@@ -16,12 +16,25 @@ WIDTH, HEIGHT = 580, 240
 LEFT, RIGHT, TOP, BOTTOM = 64, 12, 8, 40
 COLORS = 8
 _LABEL = 22
-"""Letters that fit into a label beside a row."""
+"""Letters that fit into the label of a row."""
 
 
 def color(series: Series, at: int) -> str:
     """Return the class of a series' color: that of its part of a step, or the next of the palette."""
     return f"p-{series.key}" if series.key in BREAKDOWN else f"c{at % COLORS}"
+
+
+def drawing(title: str, width: int, height: int, /, *inside: object, **attributes: object) -> Markup:
+    """Return an SVG image with its accessible name."""
+    return tag(
+        "svg",
+        tag("title", title),
+        *inside,
+        viewBox=f"0 0 {width} {height}",
+        role="img",
+        aria_label=title,
+        **attributes,
+    )
 
 
 def text(x: float, y: float, text: str, kind: str) -> Markup:
@@ -49,7 +62,7 @@ def prose(text: str) -> Markup:
     return html(*(tag("code", part) if at % 2 else part for at, part in enumerate(parts)))
 
 
-def short(text: str, room: int = _LABEL) -> Markup:
+def short(text: str, most: int = _LABEL) -> Markup:
     """Shorten a name in its middle; the tooltip has the whole name."""
-    kept = text if len(text) <= room else f"{text[: room // 2 - 1]}…{text[-(room - room // 2) :]}"
+    kept = text if len(text) <= most else f"{text[: most // 2 - 1]}…{text[-(most - most // 2) :]}"
     return html(kept, tag("title", text)) if kept != text else html(text)

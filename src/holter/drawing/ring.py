@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from holter.analysis.device.kernel_statistics import OTHERS
 from holter.drawing.markup import tag
-from holter.drawing.pieces import COLORS
+from holter.drawing.pieces import COLORS, drawing
 from holter.drawing.ticks import number
 from holter.views.wording import milliseconds, percent
 
@@ -44,7 +44,7 @@ def ring_of(figure: Figure) -> Markup:
 
 
 def ring(title: str, sectors: Sequence[Sector]) -> Markup:
-    """Draw a ring, clockwise from the top, and beside it the table of its sectors."""
+    """Draw a ring, clockwise from the top, and the table of its sectors."""
     return tag("div", picture(title, sectors), _table(sectors), class_="parts")
 
 
@@ -56,17 +56,7 @@ def picture(title: str, sectors: Sequence[Sector]) -> Markup:
         arc = _arc(before, before + one.share)
         drawn.append(tag("path", tooltip, d=arc, stroke_width=_THICK, class_=f"sector {one.color}"))
         before += one.share
-    return tag(
-        "svg",
-        tag("title", title),
-        *drawn,
-        viewBox=f"0 0 {SIZE} {SIZE}",
-        width=SIZE,
-        height=SIZE,
-        role="img",
-        aria_label=title,
-        class_="ring",
-    )
+    return drawing(title, SIZE, SIZE, *drawn, width=SIZE, height=SIZE, class_="ring")
 
 
 def _arc(begin: float, end: float) -> str:

@@ -5,9 +5,21 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from holter.drawing import rows
-from holter.drawing.markup import html, tag
-from holter.drawing.pieces import BOTTOM, HEIGHT, LEFT, RIGHT, TOP, WIDTH, bar, color, picture, short, text
+from holter.drawing.markup import tag
+from holter.drawing.pieces import (
+    BOTTOM,
+    HEIGHT,
+    LEFT,
+    RIGHT,
+    TOP,
+    WIDTH,
+    bar,
+    color,
+    drawing,
+    picture,
+    short,
+    text,
+)
 from holter.drawing.png import image
 from holter.drawing.ticks import clock, number, powers, ticks, times
 from holter.views.wording import percent
@@ -19,6 +31,7 @@ if TYPE_CHECKING:
 
     from holter.views.figure import Axis, Figure
 
+_ROW, _ROWS_LEFT = 18, 120
 MOST_BANDS = 8
 """More of them hide each other."""
 
@@ -26,22 +39,12 @@ MOST_BANDS = 8
 def svg(figure: Figure) -> Markup:
     """Draw one figure; all text that comes from a job is escaped."""
     height = _height(figure)
-    body = html(*_MARKS[figure.kind](figure, height))
-    name = figure.title
-    return tag(
-        "svg",
-        tag("title", name),
-        body,
-        viewBox=f"0 0 {WIDTH} {height}",
-        role="img",
-        aria_label=name,
-        class_="chart",
-    )
+    return drawing(figure.title, WIDTH, height, *_MARKS[figure.kind](figure, height), class_="chart")
 
 
 def _height(figure: Figure) -> int:
     if figure.kind == "stretches":
-        return rows.height(figure)
+        return TOP + BOTTOM + _ROW * len(figure.rows or ())
     rows_of = {"heatmap": len(figure.series), "boxes": len(figure.series), "bars": len(figure.x)}.get(
         figure.kind, 0
     )
@@ -55,9 +58,6 @@ def _height(figure: Figure) -> int:
 def is_histogram(figure: Figure) -> bool:
     """Whether bars stand for stretches of an axis, and not for names."""
     return figure.kind == "bars" and len(figure.x) != len(figure.series[0].values)
-
-
-# -- scales and axes
 
 
 def _scale(
@@ -88,15 +88,17 @@ def _range(axis: Axis, groups: Iterable[Sequence[float | None] | None]) -> tuple
     return (low, high) if high > low else (low, low + (abs(low) or 1.0))
 
 
-def _x_axis(axis: Axis, low: float, high: float, height: int) -> Iterator[Markup]:
-    place = _scale(low, high, LEFT, WIDTH - RIGHT)
+def _x_axis(
+    axis: Axis, low: float, high: float, height: int, left: float = LEFT, right: float = WIDTH - RIGHT
+) -> Iterator[Markup]:
+    place = _scale(low, high, left, right)
     timely = axis.unit == "s" and "time" in axis.label
     bottom = height - BOTTOM
     for at in times(high) if timely else ticks(low, high, 6):
         if low <= at <= high:
             yield text(place(at), bottom + 16, clock(at) if timely else number(at), "tick mid")
     unit = f" ({axis.unit})" if axis.unit and not timely else ""
-    yield text((LEFT + WIDTH - RIGHT) / 2, height - 6, axis.label + unit, "label mid")
+    yield text((left + right) / 2, height - 6, axis.label + unit, "label mid")
 
 
 def _y_axis(
@@ -112,12 +114,14 @@ def _y_axis(
     yield tag("text", label, transform=f"translate(12 {middle}) rotate(-90)", class_="label mid")
 
 
-# -- marks
-
-
-def _broken(figure: Figure, x: Callable[[float], float]) -> Iterator[Markup]:
-    for place in figure.broken or ():
-        yield text(x(place), TOP + 8, "✕", "tick mid")
+def _vertical_grid(
+    axis: Axis, places: Iterable[float], x: Callable[[float], float], left: int, height: int
+) -> Iterator[Markup]:
+    """Draw an x axis with a line over each label."""
+    for at in places:
+        yield tag("line", x1=f"{x(at):.1f}", x2=f"{x(at):.1f}", y1=TOP, y2=height - BOTTOM, class_="grid")
+        yield text(x(at), height - BOTTOM + 16, number(at), "tick mid")
+    yield text((left + WIDTH - RIGHT) / 2, height - 6, f"{axis.label} ({axis.unit})", "label mid")
 
 
 def _lines(figure: Figure, height: int) -> Iterator[Markup]:
@@ -142,7 +146,8 @@ def _lines(figure: Figure, height: int) -> Iterator[Markup]:
                 yield tag("circle", cx=cx, cy=cy, r="1.6", class_=f"dot {color(series, at)}")
             else:
                 yield tag("polyline", points=" ".join(points), class_=f"line {color(series, at)}")
-    yield from _broken(figure, x)
+    for place in figure.broken or ():
+        yield text(x(place), TOP + 8, "✕", "tick mid")
 
 
 def _stacked(figure: Figure, height: int) -> Iterator[Markup]:
@@ -156,21 +161,13 @@ def _stacked(figure: Figure, height: int) -> Iterator[Markup]:
     x = _scale(left, right, LEFT, WIDTH - RIGHT)
     yield from _y_axis(figure.y_axis, 0.0, high, height, y)
     yield from _x_axis(figure.x_axis, left, right, height)
-    half = (x(figure.x[1]) - x(figure.x[0])) / 2 if count > 1 else (WIDTH - RIGHT - LEFT) / 2
+    shifts = (0,) if count > 1 else (0, WIDTH - RIGHT - LEFT)  # a single value fills the chart
     for at, series in enumerate(figure.series):
         below, tops = tops, [top + (value or 0.0) for top, value in zip(tops, series.values, strict=True)]
         for run in _runs([1.0 if here else None for here in known]):
-            ends = (x(figure.x[run[0]]), x(figure.x[run[-1]]))
-            edge = (
-                [ends[0] - half, *(x(figure.x[i]) for i in run), ends[1] + half]
-                if count == 1
-                else [x(figure.x[i]) for i in run]
-            )
-            at_run = [run[0], *run, run[-1]] if count == 1 else run
-            over = [f"{px:.1f},{y(tops[i]):.1f}" for px, i in zip(edge, at_run, strict=True)]
-            under = [
-                f"{px:.1f},{y(below[i]):.1f}" for px, i in zip(reversed(edge), reversed(at_run), strict=True)
-            ]
+            places = [(x(figure.x[i]) + shift, i) for i in run for shift in shifts]
+            over = [f"{px:.1f},{y(tops[i]):.1f}" for px, i in places]
+            under = [f"{px:.1f},{y(below[i]):.1f}" for px, i in reversed(places)]
             yield tag("polygon", points=" ".join(over + under), class_=f"area {color(series, at)}")
 
 
@@ -204,11 +201,7 @@ def _bars(figure: Figure, height: int) -> Iterator[Markup]:
 def _boxes(figure: Figure, height: int) -> Iterator[Markup]:
     low, high = _range(figure.y_axis, [series.values for series in figure.series])
     x = _scale(low, high, 200, WIDTH - RIGHT)
-    for at in ticks(low, high):
-        yield tag("line", x1=f"{x(at):.1f}", x2=f"{x(at):.1f}", y1=TOP, y2=height - BOTTOM, class_="grid")
-        yield text(x(at), height - BOTTOM + 16, number(at), "tick mid")
-    label = f"{figure.y_axis.label} ({figure.y_axis.unit})"
-    yield text((200 + WIDTH - RIGHT) / 2, height - 6, label, "label mid")
+    yield from _vertical_grid(figure.y_axis, ticks(low, high), x, 200, height)
     for row, series in enumerate(figure.series):
         top = TOP + 24 * row
         yield text(192, top + 15, short(series.name), "tick end")
@@ -227,29 +220,41 @@ def _heatmap(figure: Figure, height: int) -> Iterator[Markup]:
     low, high = (
         (0.0, axis.top) if axis.top is not None else (min(known, default=0.0), max(known, default=1.0))
     )
-    room = height - TOP - BOTTOM
+    inner = height - TOP - BOTTOM
     left, right = LEFT + 60, WIDTH - RIGHT - 56
     cells = [series.values for series in figure.series]
     if axis.log:
         low, high = _range(axis, cells)
         cells = [[math.log10(v) if v is not None and v > 0 else None for v in row] for row in cells]
     ends = (math.log10(low), math.log10(high)) if axis.log else (low, high)
-    yield picture(left, right - left, room, image(cells, *ends))
-    each = room / max(len(figure.series), 1)
+    yield picture(left, right - left, inner, image(cells, *ends))
+    each = inner / max(len(figure.series), 1)
     for row in range(0, len(figure.series), max(1, math.ceil(11 / each))):
         name = short(figure.series[row].name, 18)
         yield text(left - 6, TOP + each * (row + 0.5) + 4, name, "tick end")
     first, last = figure.x[0], figure.x[-1] if len(figure.x) > 1 else figure.x[0] + 1
-    x = _scale(first, last, left, right)
-    timely = "time" in figure.x_axis.label
-    for at in times(last) if timely else ticks(first, last, 6):
-        label = clock(at) if timely else number(at)
-        yield text(x(max(at, first)), height - BOTTOM + 16, label, "tick mid")
-    yield text((LEFT + WIDTH) / 2, height - 6, figure.x_axis.label, "label mid")
+    yield from _x_axis(figure.x_axis, first, last, height, left, right)
     ramp = image([[high - (high - low) * at / 31] for at in range(32)], low, high)
-    yield picture(right + 12, 10, room, ramp)
+    yield picture(right + 12, 10, inner, ramp)
     for value, y in ((high, TOP + 9), (low, height - BOTTOM)):
         yield text(right + 26, y, number(float(f"{value:.2g}")), "tick")
+
+
+def _stretches(figure: Figure, height: int) -> Iterator[Markup]:
+    """Draw a bar for each stretch, later series over earlier ones."""
+    first, last = figure.x[0], figure.x[-1]
+    x = _scale(first, last, _ROWS_LEFT, WIDTH - RIGHT)
+    yield from _vertical_grid(figure.x_axis, ticks(first, last, 6), x, _ROWS_LEFT, height)
+    for row, name in enumerate(figure.rows or ()):
+        yield text(_ROWS_LEFT - 6, TOP + _ROW * row + 13, short(name, 18), "tick end")
+    for at, series in enumerate(figure.series):
+        # One path for each series: thousands of stretches stay a small page.
+        path = []
+        for place, begin, end in zip(series.values, series.low or (), series.high or (), strict=True):
+            if place is not None and begin is not None and end is not None:
+                left, width = x(begin), max(x(end) - x(begin), 0.6)
+                path.append(f"M{left:.1f} {TOP + _ROW * place + 3:.0f}h{width:.1f}v12h-{width:.1f}z")
+        yield tag("path", d="".join(path), class_=f"bar {color(series, at)}")
 
 
 def _runs(values: Sequence[float | None]) -> Iterator[list[int]]:
@@ -266,4 +271,4 @@ def _runs(values: Sequence[float | None]) -> Iterator[list[int]]:
 
 
 _MARKS = {"lines": _lines, "stacked": _stacked, "bars": _bars, "boxes": _boxes, "heatmap": _heatmap,
-          "stretches": rows.marks}  # fmt: skip
+          "stretches": _stretches}  # fmt: skip

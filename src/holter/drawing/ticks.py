@@ -39,7 +39,7 @@ def _multiples(low: float, high: float, step: float) -> list[float]:
 
 
 def number(value: float) -> str:
-    """Write a number as short as it can be told from its neighbors: `1,200`, `0.25`, `3e-5`."""
+    """Write a number in short form: `1,200`, `0.25`, `3e-5`."""
     if value == 0:
         return "0"
     if abs(value) >= 1e7 or abs(value) < 1e-3:

@@ -27,16 +27,14 @@ def navigation(
     job: str, store: int, pages: Sequence[tuple[str, str]], shown: str, asked: Mapping[str, str]
 ) -> Markup:
     """Return the links to a job's pages, `pages` being names and titles; `shown` is the one that is open."""
-    links = html(
-        *(
-            tag(
-                "a",
-                title,
-                href=job_address(job, store, name, asked),
-                data_page=name,
-                aria_current="page" if name == shown else None,
-            )
-            for name, title in pages
+    links = [
+        tag(
+            "a",
+            title,
+            href=job_address(job, store, name, asked),
+            data_page=name,
+            aria_current="page" if name == shown else None,
         )
-    )
-    return html(tag("span", job, class_="job", title=job), links)
+        for name, title in pages
+    ]
+    return html(tag("span", job, class_="job", title=job), *links)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from holter.drawing.figure import figure
 from holter.drawing.markup import tag
@@ -11,17 +13,28 @@ from holter.pages.assets import APP
 from holter.views.figures import draw
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from markupsafe import Markup
 
-    from holter.pages.rendering import Rendering
     from holter.views.reading import Reading
 
 _STANDALONE = ("chips", "figure", "flame", "heatmap", "table", "timeline")
 """Islands whose scripts also run in a report file."""
 _FETCHED = ("figure", "heatmap")
 """Islands that load their data from the server."""
+
+
+@dataclass(frozen=True)
+class Rendering:
+    """What a page has to know about the browser that shows it."""
+
+    standalone: bool = False
+    """The pages are one file without a server: they have no forms, and links lead to its own sections."""
+    refreshed: bool = False
+    """The browser shows the page already and asks for its new state: its islands draw themselves."""
+    later: str = ""
+    """Address of the page with all charts drawn; without scripts, the charts of a long job are there only."""
 
 
 def island(
@@ -48,19 +61,27 @@ def _later(address: str) -> Markup:
     return tag("div", tag("noscript", link), class_="later")
 
 
-def chart(rendering: Rendering, reading: Reading, name: str, **data: str | float | None) -> Markup:
-    """Return one chart, or the reason why it is missing."""
-    return island(rendering, "figure", lambda: _drawn(name, reading), figure=name, **data)
+def chart(
+    rendering: Rendering,
+    reading: Reading,
+    name: str,
+    options: Mapping[str, int | float | str] | None = None,
+    *,
+    kind: str = "figure",
+    **data: str | float | None,
+) -> Markup:
+    """Return one chart in an island of some kind, or the reason why the chart is missing."""
+    options = options or {}
+    query = urlencode(options) or None
+    return island(
+        rendering, kind, lambda: drawn(name, reading, **options), figure=name, options=query, **data
+    )
 
 
-def heatmap(rendering: Rendering, reading: Reading, **data: str | float | None) -> Markup:
-    """Return the heat map of the utilization of each device."""
-    return island(rendering, "heatmap", lambda: _drawn("devices", reading), figure="devices", **data)
-
-
-def _drawn(name: str, reading: Reading) -> Markup:
-    drawn = draw(name, reading)
-    return tag("p", prose(drawn), class_="note") if isinstance(drawn, str) else figure(drawn)
+def drawn(name: str, reading: Reading, **options: Any) -> Markup:
+    """Return the picture of a chart, or the reason why it is missing."""
+    found = draw(name, reading, **options)
+    return tag("p", prose(found), class_="note") if isinstance(found, str) else figure(found)
 
 
 def charts(rendering: Rendering, reading: Reading, *names: str) -> Markup:

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from holter.drawing.markup import html, tag
+from holter.drawing.markup import tag
 from holter.pages.islands import island
+from holter.views.wording import milliseconds, percent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
-    from holter.pages.rendering import Rendering
+    from holter.pages.islands import Rendering
 
 
 _LONGEST = 240
@@ -32,37 +33,39 @@ class Number(str):
         return made
 
 
+def time_cell(ns: float | None) -> Number:
+    """Return a cell with a time that is given in ns."""
+    return Number(None) if ns is None else Number(float(ns), milliseconds(ns / 1e6))
+
+
+def share_cell(value: float | None) -> Number:
+    """Return a cell with a percentage."""
+    return Number(value, percent(value))
+
+
 def sortable(
     rendering: Rendering,
     key: str,
     caption: str,
     heads: Sequence[str],
-    rows: Callable[[], Iterable[Sequence[str]]],
+    rows: Iterable[Sequence[str]],
 ) -> Markup:
     """Return a table whose rows can be sorted by any column, and searched.
 
-    Args:
-        rendering: How the page is rendered.
-        key: Identifies the table on its page.
-        caption: Its title and accessible name.
-        heads: The columns.
-        rows: Makes the rows; cells are text, `Number` or `Markup`. A column is set to the right where its
-            first cell is a number.
+    `key` identifies the table on its page. The rows are read only if the table is drawn; cells are text,
+    `Number` or `Markup`. A column is set to the right where its first cell is a number.
     """
 
     def paint() -> Markup:
-        listed = list(rows())
+        listed = list(rows)
         right = {at for at, cell in enumerate(listed[0]) if isinstance(cell, Number)} if listed else set()
-        head = html(
-            *(
-                tag("th", text, scope="col", class_="n" if at in right else None)
-                for at, text in enumerate(heads)
-            )
+        head = (
+            tag("th", text, scope="col", class_="n" if at in right else None) for at, text in enumerate(heads)
         )
-        body = html(*(tag("tr", *map(_cell, row)) for row in listed))
+        body = tag("tbody", *(tag("tr", *map(_cell, row)) for row in listed))
         return tag(
             "div",
-            tag("table", tag("caption", caption), tag("thead", tag("tr", head)), tag("tbody", body)),
+            tag("table", tag("caption", caption), tag("thead", tag("tr", *head)), body),
             class_="scroll",
             tabindex="0",
             role="region",

@@ -75,14 +75,9 @@ class Timelines:
         self._lock = threading.Lock()
 
     def of(self, folder: JobFolder, *, warm: bool = True) -> Opened:
-        """Return a job's timeline, not much older than the job.
+        """Return a job's timeline, not much older than the job; a job that is gone raises `OSError`.
 
-        Args:
-            folder: The job.
-            warm: Load what zooming needs in the background.
-
-        Raises:
-            OSError: The job went away.
+        With `warm`, the data for zooming is loaded in the background.
         """
         with self._lock:
             lock = self._locks.setdefault(folder.url, threading.Lock())
@@ -96,7 +91,7 @@ class Timelines:
                 known.at = now
                 return known
             trial = Trial(folder)
-            version = _version(trial)
+            version = "-".join(str(trial.rows(table)) for table in _TABLES)
             if known is not None and known.version == version:
                 known.at, known.stamp = now, stamp
                 return known
@@ -149,10 +144,6 @@ def _warm(timeline: Timeline) -> None:
         timeline.warm()
     except OSError:
         return  # its files are gone: the next question opens it again
-
-
-def _version(trial: Trial) -> str:
-    return "-".join(str(trial.rows(table)) for table in _TABLES)
 
 
 TIMELINES = Timelines()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Kind = Literal["lines", "stacked", "bars", "heatmap", "boxes", "shares", "stretches"]
 
@@ -31,7 +34,7 @@ class Series:
     key: str = ""
     """What it stands for, where charts share a color for it: a part of a step."""
     joined: bool = False
-    """Whether a line goes on over a gap: what is logged now and then has none in between to miss."""
+    """Whether a line continues over a gap, because the values are logged at some steps only."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +57,7 @@ class Figure:
     note: str = ""
     """What a reader must know to read it right."""
     labels: list[str] | None = None
-    """Short forms of the names in `x`, for where there is little room."""
+    """Short forms of the names in `x`, for narrow places."""
     rows: list[str] | None = None
     """Names of the rows of `stretches`."""
     broken: list[float] | None = None
@@ -63,3 +66,19 @@ class Figure:
     def to_json(self) -> dict[str, Any]:
         """Return the figure as JSON can hold it."""
         return asdict(self)
+
+
+def shares(
+    title: str, parts: Mapping[str, float], axis: Axis, *, note: str = "", labels: list[str] | None = None
+) -> Figure:
+    """Draw parts of a whole."""
+    return Figure(
+        title=title,
+        kind="shares",
+        x=list(parts),
+        x_axis=Axis("part"),
+        y_axis=axis,
+        series=[Series(axis.label, list(parts.values()))],
+        note=note,
+        labels=labels,
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict, cast
 
 import numpy as np
 
@@ -16,12 +16,37 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from holter.store.trial import Trial
+    from holter.views.document.types.values import TableRow
 
 MOST_EVENTS = 500_000
 """Limit on the events of a trace in one tree."""
 LEAST_PCT = 0.05
 """Functions with a smaller share are not drawn; their time counts for the caller."""
 MOST_FUNCTIONS = 1000
+
+
+class FlameTree(TypedDict):
+    """A function with its time and that of all callees, ns."""
+
+    name: str
+    value: int
+    children: NotRequired[list[FlameTree]]
+
+
+class FlameDocument(TypedDict):
+    """The flame graph of one source of stacks."""
+
+    source: Literal["pyinstrument", "loader", "host"]
+    """Samples of the training thread, continuous samples of code that builds batches, or operators."""
+    name: str
+    """The thread, or the workers."""
+    flame: FlameTree
+    functions: list[TableRow]
+    """The functions with the most self time, as in `python_profile`."""
+    samples: int | None
+    """None if nothing was sampled."""
+    left_out: int
+    """Number of functions beyond the list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,15 +74,8 @@ class FlameSelection:
         return " AND ".join(terms) or "true"
 
 
-def flames(trial: Trial, chosen: FlameSelection | None = None) -> Iterator[dict[str, Any]]:
-    """Yield a document for each source of stacks that has any, the most exact first.
-
-    Returns:
-        `source` (pyinstrument: a profiling window's samples of the training thread; loader: samples of those
-        that build batches, taken all the time; host: operators and functions of a window or trace), `name`
-        (of the thread or the workers), `flame` (`name`, `value` in ns, `children`), `functions` (see
-        `python_profile`), `samples` (None where nothing was sampled), `left_out` (functions beyond the list).
-    """
+def flames(trial: Trial, chosen: FlameSelection | None = None) -> Iterator[FlameDocument]:
+    """Yield a document for each source of stacks that has any, the most exact first."""
     chosen = chosen or FlameSelection()
     windows = trial.table("python_stacks", where=chosen.where("rank", "mode", "phase"))
     if windows.rows:
@@ -73,20 +91,15 @@ def flames(trial: Trial, chosen: FlameSelection | None = None) -> Iterator[dict[
 def _by_worker(stacks: Table) -> Iterator[tuple[str, Table]]:
     if not stacks.rows:
         return
-    rows = Table(
-        {
-            "stack": stacks["name"],
-            "samples": np.ones(stacks.rows, np.int64),
-            "self_time": stacks["duration"],
-        }
-    )
+    samples = np.ones(stacks.rows, np.int64)
+    rows = Table({"stack": stacks["name"], "samples": samples, "self_time": stacks["duration"]})
     own = stacks["worker"] < 0
     for name, mine in (("workers of the data loader", ~own), ("training thread, while it loads", own)):
         if mine.any():
             yield name, rows.where(mine)
 
 
-def _document(source: str, name: str, rows: Table) -> dict[str, Any]:
+def _document(source: Literal["pyinstrument", "loader"], name: str, rows: Table) -> FlameDocument:
     functions = functions_of_stacks(rows)
     return {
         "source": source,
@@ -98,7 +111,7 @@ def _document(source: str, name: str, rows: Table) -> dict[str, Any]:
     }
 
 
-def _of_host(trial: Trial, chosen: FlameSelection) -> Iterator[dict[str, Any]]:
+def _of_host(trial: Trial, chosen: FlameSelection) -> Iterator[FlameDocument]:
     """Yield a document for each thread of which a window or a trace has nested events, the busiest first."""
     columns = ("time", "duration", "rank", "thread", "name", "kind")
     where = chosen.where("rank") + " AND kind IN ('operator', 'python', 'module', 'annotation')"
@@ -135,7 +148,7 @@ def _grown(tree: Any, which: Any) -> Flame:
     return root
 
 
-def _functions(root: Flame) -> list[dict[str, Any]]:
+def _functions(root: Flame) -> list[TableRow]:
     """Sum a flame by name; a recursive function counts once."""
     found: dict[str, list[int]] = {}
 
@@ -153,13 +166,14 @@ def _functions(root: Flame) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda row: (-row["self_ns"], row["name"]))
 
 
-def pruned(flame: Flame, least_pct: float = LEAST_PCT) -> dict[str, Any]:
-    """Return a flame as `name`, `value` (ns, with all below) and `children`, without what is too small."""
-    whole = flame.to_json()
+def pruned(flame: Flame, least_pct: float = LEAST_PCT) -> FlameTree:
+    """Return a flame as a tree without functions whose share is too small."""
+    whole = cast("FlameTree", flame.to_json())
     least = whole["value"] * least_pct / 100
 
-    def kept(node: dict[str, Any]) -> dict[str, Any]:
+    def kept(node: FlameTree) -> FlameTree:
         below = [kept(child) for child in node.get("children", ()) if child["value"] >= least]
-        return {"name": node["name"], "value": node["value"], **({"children": below} if below else {})}
+        made: FlameTree = {"name": node["name"], "value": node["value"]}
+        return {**made, "children": below} if below else made
 
     return kept(whole)

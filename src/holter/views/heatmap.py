@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -10,16 +9,12 @@ import numpy as np
 
 from holter.analysis.machine.pooling import Pooled, held, pooled
 from holter.schema.metrics import METRICS
-from holter.store.parquet import queries as parquet
+from holter.store.parquet.queries import literals
 from holter.views import heatmap_kept
 from holter.views.heatmap_kept import WORTH
-from holter.views.wording import size
+from holter.views.wording import natural, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from numpy.typing import NDArray
-
     from holter.store.trial import Trial
 
     Key = tuple[str, str, str]
@@ -54,7 +49,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        """What it is called beside its row, with what counts as full where that is not 100 %."""
+        """The label of the row, with its full scale if that is not 100 %."""
         name = _METRICS[self.metric] or self.device
         return name if self.unit == "%" else f"{name}, of {size(self.full)}/s"
 
@@ -83,11 +78,8 @@ class Heatmap:
     def __init__(self, trial: Trial, start_ns: int, interval_ns: int, *, worth: int = WORTH) -> None:
         """Read a job.
 
-        Args:
-            trial: The job.
-            start_ns: When it began, ns since the epoch.
-            interval_ns: How often it is sampled: a reading is about so much time before it.
-            worth: Of a job that has ended, with so many samples or more, what is read is kept.
+        A reading covers about `interval_ns` before its time. The result is kept for an ended job with at
+        least `worth` samples.
         """
         self.start_ns = start_ns
         self._interval = interval_ns
@@ -110,15 +102,16 @@ class Heatmap:
         samples = trial.rows("samples")
         if samples < worth or not trial.manifest.get("end"):
             return
-        head = heatmap_kept.Kept(
+        kept = heatmap_kept.Kept(
             start_ns=self.start_ns,
             samples=samples,
             step_ns=self._step,
             stretches=self._kept.count.shape[1],
             left_out=self.left_out,
             keys=self._keys,
+            **{field: getattr(self._kept, field).tobytes() for field in Pooled.__slots__},
         )
-        heatmap_kept.write(trial, head, self._kept)
+        heatmap_kept.write(trial, kept)
 
     @property
     def end_ns(self) -> int:
@@ -142,9 +135,15 @@ class Heatmap:
             self._step = max(2 * self._interval, -(-(last - self.start_ns) * len(rows) // _CELLS))
         count = -(-(last - self.start_ns) // self._step)
         fresh = self._read(self.start_ns + done * self._step, self._step, max(0, count - done))
-        self._kept = _joined(self._kept.between(0, done), fresh)
+        self._kept = Pooled(
+            *(
+                np.append(getattr(self._kept, of)[:, :done], getattr(fresh, of), axis=1)
+                for of in Pooled.__slots__
+            )
+        )
         while self._kept.count.size > 2 * _CELLS:
-            self._kept = pooled(self._kept, _edges(self._kept.count.shape[1], 2))
+            count = self._kept.count.shape[1]
+            self._kept = pooled(self._kept, np.append(np.arange(0, count, 2), count))
             self._step *= 2
         self.rows = self._scaled()
 
@@ -152,7 +151,7 @@ class Heatmap:
         """Return the devices with samples since a time."""
         found = self._trial.sql(
             "SELECT DISTINCT node, metric, device FROM samples "  # noqa: S608
-            f"WHERE metric IN ({_sql([*_METRICS, _LINK])}) AND time >= {since or 0}",
+            f"WHERE metric IN ({literals([*_METRICS, _LINK])}) AND time >= {since or 0}",
             start_ns=since,
         )
         return [(row["node"], row["metric"], row["device"]) for row in found.to_rows()]
@@ -175,8 +174,7 @@ class Heatmap:
     def heat(self, start_ns: int, end_ns: int, width: int) -> Heat:
         """Return a range of time in at most `width` columns, which begin at whole multiples of their length.
 
-        Raises:
-            ValueError: The range is empty, or `width` is not positive.
+        An empty range or a `width` below 1 raises `ValueError`.
         """
         if start_ns >= end_ns or width < 1:
             raise ValueError(f"the range from {start_ns} to {end_ns} in {width} columns is empty")
@@ -205,8 +203,8 @@ class Heatmap:
         if not count or not self._keys:
             return cells
         end_ns = start_ns + count * step
-        places = ", ".join(f"({place}, {_sql(key)})" for place, key in enumerate(self._keys))
-        metrics = _sql(sorted({metric for _, metric, _ in self._keys}))
+        places = ", ".join(f"({place}, {literals(key)})" for place, key in enumerate(self._keys))
+        metrics = literals(sorted({metric for _, metric, _ in self._keys}))
         found = self._trial.sql(
             f"SELECT place, (time - {start_ns}) // {step} AS at, min(value) AS low, max(value) AS high, "  # noqa: S608
             "sum(value) AS total, count(*) AS count FROM samples "
@@ -229,44 +227,6 @@ def keep(trial: Trial, interval_ns: int) -> None:
         Heatmap(trial, int(trial.manifest.get("start") or 0), interval_ns)
 
 
-def _sql(texts: Iterable[str]) -> str:
-    return ", ".join(map(parquet.literal, texts))
-
-
 def _place(key: Key) -> tuple[object, ...]:
     node, metric, device = key
-    number = [part.zfill(9) if part.isdigit() else part for part in re.split(r"(\d+)", device)]
-    return node, [*_METRICS, _LINK].index(metric), number
-
-
-def _joined(one: Pooled, other: Pooled) -> Pooled:
-    fields = Pooled.__slots__
-    return Pooled(*(np.concatenate([getattr(one, f), getattr(other, f)], axis=1) for f in fields))
-
-
-def _edges(count: int, every: int) -> NDArray[np.int64]:
-    return np.append(np.arange(0, count, every), count)
-
-
-def packed(
-    heat: Heat, origin_ns: int, node: str | None = None
-) -> tuple[dict[str, object], list[NDArray[np.float32]]]:
-    """Return a heat map as a head that JSON holds, and its mean, least and greatest as rows of numbers.
-
-    Args:
-        heat: The heat map.
-        origin_ns: The job's start, ns since the epoch.
-        node: The only node that is meant; None for all of them.
-    """
-    kept = [place for place, row in enumerate(heat.rows) if node is None or row.node == node]
-    head = {
-        "from": (heat.start_ns - origin_ns) / 1e9,
-        "step": heat.step_ns / 1e9,
-        "columns": int(heat.cells.count.shape[1]),
-        "left_out": heat.left_out,
-        "rows": [
-            {"node": row.node, "name": row.name, "metric": row.metric, "unit": row.unit, "full": row.full}
-            for row in (heat.rows[place] for place in kept)
-        ],
-    }
-    return head, [part[kept] for part in (heat.cells.mean, heat.cells.low, heat.cells.high)]
+    return node, [*_METRICS, _LINK].index(metric), natural(device)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -16,59 +16,53 @@ if TYPE_CHECKING:
 _FILE = "heatmap.bin"
 WORTH = 1_000_000
 """A job with fewer samples is read as fast from them."""
-_VERSION = 1
-_DTYPES = {
-    "low": np.dtype("<f4"),
-    "high": np.dtype("<f4"),
-    "total": np.dtype("<f4"),
-    "count": np.dtype("<u4"),
-}
+_VERSION = 2
 
 
 class Kept(msgspec.Struct, kw_only=True):
-    """The head of the file; the columns follow, each for all devices one after another."""
+    """The file: the devices of a job, and their cells one device after another."""
 
     version: int = _VERSION
     start_ns: int
     samples: int
-    """How many samples the job had: with another number it is not this one's any more."""
+    """Number of samples of the job; with another number the file is out of date."""
     step_ns: int
     stretches: int
     left_out: int
     keys: list[tuple[str, str, str]]
+    low: bytes
+    high: bytes
+    total: bytes
+    count: bytes
 
 
-def write(trial: Trial, kept: Kept, cells: Pooled) -> None:
-    """Keep cells with a job that has ended; where that cannot be, they are read anew each time."""
-    head = msgspec.json.encode(kept)
-    columns = [getattr(cells, name).astype(dtype).tobytes() for name, dtype in _DTYPES.items()]
+def write(trial: Trial, kept: Kept) -> None:
+    """Keep the heat map of a job that has ended; without a cache, it is computed each time."""
     try:
         place = cache.entry(trial.folder, make=True)
         if place is not None:
-            place.write(_FILE, b"".join([len(head).to_bytes(4, "little"), head, *columns]))
+            place.write(_FILE, msgspec.msgpack.encode(kept))
     except OSError:
         return
 
 
 def read(trial: Trial, start_ns: int) -> tuple[Kept, Pooled] | None:
-    """Return what is kept of a job; None when there is nothing, or it is another state's, or damaged."""
+    """Return what is kept of a job; None if there is no file, or it is out of date or damaged."""
     place = cache.entry(trial.folder)
     if place is None:
         return None
     try:
-        data = place.read(_FILE)
-        size = int.from_bytes(data[:4], "little")
-        kept = msgspec.json.decode(data[4 : 4 + size], type=Kept)
+        kept = msgspec.msgpack.decode(place.read(_FILE), type=Kept)
+        shape = (len(kept.keys), kept.stretches)
+        cells = Pooled(
+            np.frombuffer(kept.low, np.float32).reshape(shape),
+            np.frombuffer(kept.high, np.float32).reshape(shape),
+            np.frombuffer(kept.total, np.float64).reshape(shape),
+            np.frombuffer(kept.count, np.int32).reshape(shape),
+        )
     except (OSError, ValueError):
         return None
-    shape, at = (len(kept.keys), kept.stretches), 4 + size
-    cells = shape[0] * shape[1]
-    known = (kept.version, kept.start_ns, kept.samples) == (_VERSION, start_ns, trial.rows("samples"))
-    if not known or kept.step_ns < 1 or len(data) - at != cells * sum(d.itemsize for d in _DTYPES.values()):
-        return None
-    columns: dict[str, Any] = {}
-    for name, dtype in _DTYPES.items():
-        columns[name] = np.frombuffer(data, dtype, cells, at).reshape(shape)
-        at += cells * dtype.itemsize
-    total, count = columns["total"].astype(float), columns["count"].astype(np.int32)
-    return kept, Pooled(columns["low"], columns["high"], total, count)
+    state = (kept.version, kept.start_ns, kept.samples)
+    return (
+        (kept, cells) if state == (_VERSION, start_ns, trial.rows("samples")) and kept.step_ns > 0 else None
+    )

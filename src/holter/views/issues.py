@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from holter.schema.severity import SEVERITIES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
-    from holter.views.document.types.rules import RuleResult
+    from holter.views.document.types.rules import RuleCoverage, RuleIssue, RuleResult
 
 WORST_FIRST = SEVERITIES[::-1]
 
@@ -20,7 +20,7 @@ class IssueGroup:
     """One issue, with those that have the same cause."""
 
     rule: str
-    issue: Mapping[str, Any]
+    issue: RuleIssue
     symptoms: list[IssueGroup] = field(default_factory=list)
 
     @property
@@ -32,15 +32,13 @@ class IssueGroup:
     def severity(self) -> str:
         """The worst among it and its symptoms."""
         own: str = self.issue["severity"]
-        return min((own, *(one.severity for one in self.symptoms)), key=_place)
+        return min((own, *(one.severity for one in self.symptoms)), key=severity_rank)
 
 
 def ordered(rules: Iterable[RuleResult]) -> list[IssueGroup]:
-    """Return the issues of rules: the worst first, of equals those that are not over.
+    """Return the issues of rules, the worst first; of equal ones the unresolved first.
 
-    `rules` is what `evaluations.json` holds.
-
-    An issue whose cause is another one stands among the `symptoms` of that one only.
+    An issue with a cause is only among the `symptoms` of that cause.
     """
     found = [(rule, IssueGroup(rule["name"], issue)) for rule in rules for issue in rule["issues"]]
     heads: dict[str, IssueGroup] = {}
@@ -60,18 +58,24 @@ def ordered(rules: Iterable[RuleResult]) -> list[IssueGroup]:
     return sorted(first, key=_rank)
 
 
-def not_judged(rules: Iterable[Mapping[str, Any]]) -> list[str]:
+def not_judged(rules: Iterable[RuleResult]) -> list[str]:
     """Return the rules that could not judge: their data was not recorded, or not long enough."""
     return [
         rule["name"]
         for rule in rules
-        if rule["status"] == "NoIssuesFound" and not (rule.get("coverage") or {}).get("evaluated", True)
+        if rule["status"] == "NoIssuesFound" and not coverage(rule).get("evaluated", True)
     ]
 
 
+def coverage(rule: RuleResult) -> RuleCoverage:
+    """Return the data that a rule could judge; empty if the rule did not report it."""
+    return rule.get("coverage") or cast("RuleCoverage", {})
+
+
 def _rank(found: IssueGroup) -> tuple[int, bool]:
-    return _place(found.severity), found.over
+    return severity_rank(found.severity), found.over
 
 
-def _place(severity: str) -> int:
+def severity_rank(severity: str) -> int:
+    """Return a sort key of severities: the worst first."""
     return WORST_FIRST.index(severity) if severity in WORST_FIRST else len(WORST_FIRST)

@@ -1,4 +1,4 @@
-"""Summarizes each job of a store in one line, and tells whether a job runs."""
+"""Summarizes each job of a store in one line, and checks whether a job runs."""
 
 from __future__ import annotations
 

@@ -4,20 +4,79 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
+import numpy as np
+
+from holter.analysis.loading.dataloading import loaders
+from holter.analysis.loading.loader_timeline import batches
+from holter.store.parquet.queries import literal
 from holter.views.document.description import describe
-from holter.views.document.main_loader import MainLoader
-from holter.views.document.planned import planned
+from holter.views.document.planned import MainLoader, planned
 from holter.views.document.profiled import ProfiledTables
-from holter.views.loading import Loading
 from holter.views.tables import steps_of
+from holter.views.wording import natural
 
 if TYPE_CHECKING:
     from holter.schema.table import Table
     from holter.store.trial import Trial
     from holter.views.document.types import Description
     from holter.views.figure import Figure
+
+
+_LAST_NS = 300_000_000_000
+"""The last minutes of a job have all of its devices."""
+MOST_ROWS = 1_000_000
+"""Beyond this number of spans, only the last ones of the lowest rank are read."""
+_PHASES = "phase IN ('data_loading', 'fetch', 'collate')"
+_COLUMNS = ("time", "duration", "rank", "worker", "thread", "phase", "name", "value")
+
+
+class Loading:
+    """The spans of data loading, and the batches that they belong to."""
+
+    def __init__(self, trial: Trial) -> None:
+        self._trial = trial
+        self.note = ""
+        """A sentence about omitted spans; empty if all spans were read."""
+
+    @cached_property
+    def spans(self) -> Table:
+        """Waits, fetches and collations."""
+        counted = self._trial.sql(
+            f"SELECT rank, count(*) AS number, max(time) AS last FROM spans WHERE {_PHASES} GROUP BY rank"  # noqa: S608
+        )
+        if int(counted["number"].sum()) <= MOST_ROWS:
+            return self._trial.table("spans", columns=_COLUMNS, where=_PHASES)
+        rank = int(counted["rank"].min())
+        found = self._trial.table("spans", columns=_COLUMNS, where=f"{_PHASES} AND rank = {rank}")
+        self.note = f"Of rank {rank} only" + (", and the end of the job." if found.rows > MOST_ROWS else ".")
+        return found.where(slice(max(found.rows - MOST_ROWS, 0), None))
+
+    @cached_property
+    def batches(self) -> Table:
+        """Each batch from the worker that built it to the training thread that took it."""
+        facts = loaders(self._trial.table("events", where="kind = 'loader'"))
+        counts = {one["index"]: one["workers"] for one in facts if one.get("workers") and "index" in one}
+        return batches(self.spans, counts)
+
+    @property
+    def ranks(self) -> list[int]:
+        """Ranks that load."""
+        return [int(rank) for rank in np.unique(self.spans["rank"]) if rank >= 0]
+
+    def between(self, start_ns: int, end_ns: int, rank: int) -> Table:
+        """Return the spans of one rank that reach into a stretch of time."""
+        spans = self.spans
+        mine = (spans["rank"] == rank) & (spans["time"] < end_ns)
+        return spans.where(mine & (spans["time"] + spans["duration"] > start_ns))
+
+
+class WindowBounds(TypedDict, total=False):
+    """A range of time as tables take it; without keys the whole job."""
+
+    start_ns: int
+    end_ns: int
 
 
 @dataclass(frozen=True)
@@ -35,7 +94,7 @@ class Reading:
     node: str | None = None
     """The only node whose machine is drawn; None for all of them."""
     devices: tuple[str, ...] = ()
-    """Cores, GPUs or interfaces that are drawn beside the mean of all."""
+    """Cores, GPUs or interfaces that are drawn with the mean of all."""
     kept: dict[tuple[Any, ...], Figure | str] | None = field(default=None, repr=False, compare=False)
     """A cache of drawn charts by name, options and window; None for no cache."""
     whole: Reading | None = field(default=None, repr=False)
@@ -122,12 +181,26 @@ class Reading:
         return self.end if self.window is None else self.start + round(self.window[1] * 1e9)
 
     @property
-    def bounds(self) -> dict[str, Any]:
-        """The window as tables take it: `start_ns` and `end_ns`, neither for the whole job."""
+    def bounds(self) -> WindowBounds:
+        """The window; neither bound for the whole job."""
         return {} if self.window is None else {"start_ns": self.since, "end_ns": self.until}
+
+    @property
+    def inside(self) -> str:
+        """The SQL condition for rows that begin in the window."""
+        return "true" if self.window is None else f"time >= {self.since} AND time < {self.until}"
 
     @cached_property
     def interval_ns(self) -> int:
         """How much time a sample of the machine stands for."""
         given = (self.trial.manifest.get("interval_ms"), self.trial.folder.control().get("interval_ms"))
         return max((int(ms * 1e6) for ms in given if isinstance(ms, int | float)), default=10**9)
+
+    def sampled_devices(self, metric: str) -> list[str]:
+        """Return the devices of the node that have a metric, `cpu2` before `cpu10`."""
+        node = "true" if self.node is None else f"node = {literal(self.node)}"
+        query = f"SELECT DISTINCT device FROM samples WHERE metric = '{metric}' AND {node} AND time >= "  # noqa: S608
+        since = self.end - _LAST_NS
+        found = self.trial.sql(f"{query}{since}", start_ns=since)
+        table = found if found.rows else self.trial.sql(f"{query}0")
+        return sorted(table["device"].astype(str).tolist(), key=natural)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,17 +10,11 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 
-def step_clock(steps: Table, start_ns: int, most: int = 1000) -> dict[str, Any]:
-    """Return some steps and when they began, both ascending; between two of them one goes straight.
+def step_clock(steps: Table, start_ns: int, most: int = 1000) -> dict[str, list[float]]:
+    """Return up to `most` steps and when they began, both ascending; a reader interpolates between them.
 
-    Args:
-        steps: Table `steps`; of several ranks the one with the lowest number counts.
-        start_ns: When the job began.
-        most: How many points at most.
-
-    Returns:
-        `step` and `time`, seconds since the start; the last point is the end of the last step. Empty without
-        steps.
+    Of several ranks the lowest counts. `time` is in seconds since the start of the job; the last point is the
+    end of the last step.
     """
     if not steps.rows:
         return {"step": [], "time": []}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holter.store.trial import Trial
+    from holter.views.document.types.values import TableRow
 
 MOST_ROWS = 300_000
 """A table with more rows is read in stretches that are spread over the whole job."""
@@ -47,7 +48,7 @@ class Stretches:
         tables: Sequence[str] = ("samples", "steps", "spans"),
         where: str = "true",
     ) -> Stretches:
-        """Choose as many stretches of the job, or of rows of it, as can be looked at in a second."""
+        """Choose as many stretches of the job, or of rows of it, as can be read in a second."""
         asked = (f"SELECT count(*) AS rows FROM {table} WHERE {where}" for table in tables)  # noqa: S608
         most = max(int(trial.sql(query)["rows"][0]) for query in asked)
         end = max((trial.newest(table) or start for table in tables), default=start)
@@ -55,7 +56,7 @@ class Stretches:
 
     @property
     def whole(self) -> bool:
-        """Whether all of the job is looked at."""
+        """Whether the stretches cover all of the job."""
         return self.every == 1
 
     @property
@@ -101,12 +102,8 @@ def steps_of(
     """Return table `steps`: the stored steps, and newer ones that are computed from spans.
 
     Only the evaluation of rules stores steps. The newest steps of a running job, and steps of a job without
-    rules or with a dead machine, are missing in the store.
-
-    Args:
-        trial: The job.
-        known: What this returned before; only what came since is read then.
-        columns: Those to return, `time`, `duration` and `rank` among them; all by default.
+    rules or with a dead machine, are missing in the store. `known` is an earlier result, after which only new
+    steps are read. `columns` must contain `time`, `duration` and `rank`.
     """
     stored = known if known is not None and known.rows else trial.table("steps", columns=columns)
     if not stored.rows:
@@ -126,7 +123,7 @@ def steps_of(
 
 def utilization_of(
     trial: Trial, samples: Table, stretches: Stretches, *, by_device: bool = False, where: str = "true"
-) -> list[dict[str, Any]]:
+) -> list[TableRow]:
     """Return the statistics of each metric; the extremes are those of all readings in any case."""
     rows = utilization(samples, by_device=by_device)
     if stretches.whole:
@@ -135,7 +132,7 @@ def utilization_of(
         "SELECT node, metric, device, count(*) AS count, min(value) AS min, max(value) AS max "  # noqa: S608
         f"FROM samples WHERE NOT isnan(value) AND {where} GROUP BY ALL"
     )
-    exact: dict[tuple[str, str, str], dict[str, Any]] = {}
+    exact: dict[tuple[str, str, str], TableRow] = {}
     for one in asked.to_rows():
         key = one["node"], one["metric"], told_device(one["metric"], one["device"], by_device=by_device)
         known = exact.setdefault(key, {"count": 0, "min": one["min"], "max": one["max"]})

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -15,10 +16,11 @@ from holter.schema.table import Table
 from holter.views.issues import WORST_FIRST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from holter.schema.metrics import Metric
     from holter.store.trial import Trial
+    from holter.views.document.types.rules import RuleResult
 
 RECENT_NS = 60_000_000_000
 """The stretch of a running job that one scrape covers."""
@@ -26,7 +28,7 @@ _SETTLE_NS = 2_000_000_000
 _SILENT_NS = 75_000_000_000
 """A node or table that is so far behind has nothing to say: files are written at least once a minute."""
 _STORED_BACK_NS, _SPANS_BACK_NS = 3_600_000_000_000, 120_000_000_000
-"""How far before a stretch a step that ends in it is looked for: where steps are stored, and where not."""
+"""Longest search before a range for the begin of a step that ends in it: among stored steps, among spans."""
 _TRAINER = "worker = -1"
 _QUANTILES = (0.5, 0.95, 0.99)
 
@@ -117,12 +119,8 @@ class Telemetry:
     def points(self, start_ns: int, end_ns: int) -> list[Point]:
         """Return the metrics of a time range, and the numbers of issues and steps until its end.
 
-        Args:
-            start_ns: Begin of the stretch, ns since the epoch; not before the end of the last one asked for.
-            end_ns: End of it, which is left out.
-
-        Returns:
-            Gauges are means over the stretch, or quantiles of the steps that ended in it.
+        Gauges are means over the range, or quantiles of the steps that ended in it. Ranges follow one
+        another.
         """
         steps = _steps(self.trial, start_ns, end_ns)
         if self._taken is None:
@@ -185,16 +183,15 @@ def _of_steps(steps: Table) -> Iterator[Point]:
         yield Point("holter_step_share_ratio", {"part": part}, share / 100)
 
 
-def _issues(rules: list[Mapping[str, Any]], end: int) -> Iterator[Point]:
+def _issues(rules: list[RuleResult], end: int) -> Iterator[Point]:
     """Count the issues that began before a time; one without a time counts always."""
-    counted: dict[str, int] = dict.fromkeys(WORST_FIRST, 0)
-    by_rule: dict[tuple[str, str], int] = {}
+    counted: Counter[str] = Counter(dict.fromkeys(WORST_FIRST, 0))
+    by_rule = Counter[tuple[str, str]]()
     for rule in rules:
         for issue in rule["issues"]:
             if (issue.get("time_start") or 0) < end:
-                key = (rule["name"], issue["severity"])
-                by_rule[key] = by_rule.get(key, 0) + 1
-                counted[key[1]] = counted.get(key[1], 0) + 1
+                by_rule[rule["name"], issue["severity"]] += 1
+                counted[issue["severity"]] += 1
     for severity, count in counted.items():
         yield Point("holter_issues", {"severity": severity}, count)
     for (name, severity), count in by_rule.items():

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal, TypedDict, cast
 
 import numpy as np
 
@@ -16,11 +15,14 @@ from holter.schema.table import Table
 from holter.store.parquet.queries import literal
 from holter.store.tensors_json import read_told
 from holter.tensors.selection import is_member
+from holter.views.wording import meant, natural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from holter.store.documents import Document
     from holter.store.trial import Trial
+    from holter.views.document.types.values import TableRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,7 @@ class Statistic:
     """Over the columns of table `tensors`, and `apart`: steps since the row before."""
     unit: str = ""
     log: bool = False
-    """Whether it is drawn on a logarithmic axis, where only what is above 0 has a place."""
+    """Whether the axis is logarithmic; it shows only values above 0."""
     table: str = "tensors"
 
 
@@ -66,9 +68,8 @@ STATISTICS = {
 def statistic(name: str) -> Statistic:
     """Return a statistic; raises `ValueError` that names those there are, and the nearest."""
     if name not in STATISTICS:
-        near = difflib.get_close_matches(name, STATISTICS, n=1)
-        hint = f" (did you mean {near[0]!r}?)" if near else ""
-        raise ValueError(f"no statistic {name!r}{hint}; there are: {', '.join(STATISTICS)}")
+        known = ", ".join(STATISTICS)
+        raise ValueError(f"no statistic {name!r}{meant(name, STATISTICS)}; there are: {known}")
     return STATISTICS[name]
 
 
@@ -81,20 +82,11 @@ _MANY = 200_000
 def values(
     trial: Trial, of: Statistic, *, where: str = "true", rank: int | None = None, mode: str | None = None
 ) -> tuple[str, dict[str, Table]]:
-    """Return the SQL of a table of `name`, `step`, `mode`, `rank`, `time`, `value`, `lacks`.
+    """Return SQL for `name`, `step`, `mode`, `rank`, `time`, `value`, `lacks`, and the tables that it needs.
 
     Parts of sharded tensors are joined: their rank is -1. Where a part is missing there is no value, and
-    `lacks` is true.
-
-    Args:
-        trial: The job.
-        of: What is asked for.
-        where: SQL for which tensors, over `name` and, of table `tensors`, `role`.
-        rank: The only rank, with the parts it holds; all by default.
-        mode: The only mode; all by default.
-
-    Returns:
-        The query, and what it reads besides the job's tables.
+    `lacks` is true. `where` is a condition over `name` and, of table `tensors`, `role`. For one rank, the
+    table has the parts that it holds.
     """
     where = asked(where, rank, mode)
     if of.table == "tensor_values":
@@ -122,13 +114,8 @@ def asked(where: str, rank: int | None, mode: str | None) -> str:
 def joined_rows(trial: Trial, where: str, sql: str) -> Table | None:
     """Join the parts of sharded tensors: as `holter.analysis.tensors.parts.joined`, with `apart` and `lacks`.
 
-    Args:
-        trial: The job.
-        where: SQL for which rows of table `tensors`.
-        sql: What will be asked of the columns; only those it names are joined.
-
-    Returns:
-        The wholes, and those that lack a part, without statistics; None where nothing is sharded.
+    Returns the wholes, and those that lack a part, without statistics; None if no tensor is sharded. `where`
+    is a condition over table `tensors`. Only the columns that `sql` names are joined.
     """
     where = f"parts > 1 AND {where}"
     names = trial.sql(f"SELECT name, count(*) AS rows FROM tensors WHERE {where} GROUP BY name ORDER BY name")  # noqa: S608
@@ -183,22 +170,33 @@ _REACHED = (
 """The last step of each sharded tensor that all parts have reached."""
 
 
-def catalog(trial: Trial) -> list[dict[str, Any]]:
-    """List the saved tensors in the model's order as far as it is known.
+class SavedTensor(TypedDict):
+    """One saved tensor."""
 
-    Returns:
-        `name`, `role`, `rows`, `first_step`, `last_step`, `elements` (None when not known), `abs_mean` (that
-        of the last row, of a sharded tensor that of the last step which all parts have reached), `nonfinite`
-        (rows with such elements), `histogram` (whether there are any), `collections` (names of those that it
-        belongs to).
-    """
+    name: str
+    role: str
+    rows: int
+    first_step: int
+    last_step: int
+    elements: int | None
+    abs_mean: float | None
+    """That of the last row, of a sharded tensor that of the last step which all parts have reached."""
+    nonfinite: int
+    """Number of rows with elements that are not finite."""
+    histogram: bool
+    """Whether it has histograms."""
+    collections: list[str]
+
+
+def catalog(trial: Trial) -> list[SavedTensor]:
+    """List the saved tensors in the model's order as far as it is known."""
     found = trial.sql(
         "SELECT name, any_value(role) AS role, count(*) AS rows, min(step) AS first_step, "
         "max(step) AS last_step, max(count) AS elements, arg_max(abs_mean, step) AS abs_mean, "
         "count(*) FILTER (nan + posinf + neginf > 0) AS nonfinite, min(time) AS time "
         "FROM tensors GROUP BY name"
     )
-    sharded: dict[str, dict[str, Any]] = {}
+    sharded: dict[str, TableRow] = {}
     wholes = joined_rows(trial, f"(name, step) IN ({_REACHED})", "abs_mean")
     for row in () if wholes is None else wholes.to_rows():
         last = sharded.setdefault(row["name"], {"elements": None, "abs_mean": None})
@@ -206,80 +204,86 @@ def catalog(trial: Trial) -> list[dict[str, Any]]:
             last |= {"elements": int(row["count"]), "abs_mean": row["abs_mean"]}
     others = trial.sql(
         "SELECT name, count(DISTINCT step) AS rows, min(step) AS first_step, max(step) AS last_step, "
-        "bool_or(kind = 'histogram') AS histogram, min(time) AS time FROM tensor_values GROUP BY name"
+        "bool_or(kind = 'histogram') AS histogram, min(time) AS time, '' AS role, NULL::BIGINT AS elements, "
+        "NULL::DOUBLE AS abs_mean, 0 AS nonfinite FROM tensor_values GROUP BY name"
     )
     valued = {str(row["name"]): row for row in others.to_rows()}
-    rows = [
-        {
-            **row,
-            **sharded.get(str(row["name"]), {}),
-            "histogram": bool(valued.pop(str(row["name"]), {}).get("histogram")),
+    rows = valued | {str(row["name"]): row for row in found.to_rows()}
+    selections = {name: one for name, one in read_told(trial.folder).collections.items() if name != "all"}
+    listed: list[SavedTensor] = []
+    for name, row in sorted(rows.items(), key=lambda entry: (entry[1]["time"], natural(entry[0]))):
+        last, role = sharded.get(name, row), str(row["role"])
+        mean = last["abs_mean"]
+        about = {
+            "role": role,
+            "elements": last["elements"],
+            "abs_mean": None if mean != mean else mean,
+            "histogram": name in valued and bool(valued[name]["histogram"]),
+            "collections": [
+                group for group, one in selections.items() if is_member(one, name, {role} - {""})
+            ],
         }
-        for row in found.to_rows()
-    ]
-    unknown = {"role": "", "elements": None, "abs_mean": None, "nonfinite": 0}
-    rows += [{**unknown, **row} for row in valued.values()]
-    rows.sort(key=lambda row: (row["time"], natural(str(row["name"]))))
-    told = read_told(trial.folder).collections
-    for row in rows:
-        del row["time"]
-        if row["abs_mean"] is not None and row["abs_mean"] != row["abs_mean"]:
-            row["abs_mean"] = None
-        roles = {str(row["role"])} if row["role"] else set()
-        row["collections"] = [
-            name for name, one in told.items() if name != "all" and is_member(one, str(row["name"]), roles)
-        ]
-    return rows
+        listed.append(cast("SavedTensor", {key: (row | about)[key] for key in SavedTensor.__annotations__}))
+    return listed
 
 
-def matching(rows: Sequence[dict[str, Any]], search: str = "", collection: str = "") -> list[dict[str, Any]]:
+def matching(rows: Sequence[SavedTensor], search: str = "", collection: str = "") -> list[SavedTensor]:
     """Keep the tensors whose name holds each word of a search, and that belong to a collection or role."""
     words = search.lower().split()
     return [
         row
         for row in rows
-        if all(word in str(row["name"]).lower() for word in words)
-        and (not collection or collection in row["collections"] or _is(str(row["role"]), collection))
+        if all(word in row["name"].lower() for word in words)
+        and (
+            not collection
+            or collection in row["collections"]
+            or f"{row['role']}:".startswith(f"{collection}:")
+        )
     ]
 
 
-def _is(role: str, wanted: str) -> bool:
-    return role == wanted or role.startswith(f"{wanted}:")
+_NONFINITE: dict[Literal["tensor", "scalar"], str] = {
+    "tensor": "nan + posinf + neginf > 0",
+    "scalar": "NOT isfinite(value)",
+}
+"""The SQL condition of values that are not finite, by source; the table is the plural."""
 
 
-def natural(name: str) -> list[tuple[int, str]]:
-    """Return a key that sorts numbers within names by their value."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name[:1000])]
+class FirstNonfinite(TypedDict):
+    """The first NaN or infinity of a job."""
+
+    step: int | None
+    rank: int | None
+    name: str
+    """The module, parameter, tensor or number."""
+    source: Literal["event", "tensor", "scalar"]
+    """Event: the recorder saw its origin. Tensor, scalar: a saved value has it, its origin is unknown."""
+    detail: Document
 
 
-def first_nonfinite(trial: Trial) -> dict[str, Any] | None:
-    """Find the first NaN or infinity of a job; None if all numbers are finite.
-
-    Returns:
-        `step`, `rank`, `name` (the module, parameter, tensor or number), `source` (`event`: the recorder saw
-        it come, then with `detail`; `tensor` or `scalar`: it was found in what was saved, so it may come from
-        elsewhere), `detail`.
-    """
-    seen = trial.table("events", where="kind = 'nonfinite'")
-    found = []
-    for row in seen.to_rows():
+def first_nonfinite(trial: Trial) -> FirstNonfinite | None:
+    """Find the first NaN or infinity of a job; None if all numbers are finite."""
+    found: list[FirstNonfinite] = []
+    for row in trial.table("events", where="kind = 'nonfinite'").to_rows():
         try:
             detail = json.loads(row["detail"])
         except ValueError:
             continue
         if isinstance(detail, dict):
             found.append(
-                {"step": detail.get("step"), "rank": row["rank"], "name": row["name"], "detail": detail}
+                {
+                    "step": detail.get("step"),
+                    "rank": row["rank"],
+                    "name": row["name"],
+                    "source": "event",
+                    "detail": detail,
+                }
             )
     if found:
-        return {**min(found, key=lambda one: (one["step"] is None, one["step"] or 0)), "source": "event"}
-    for source, query in (
-        ("tensor", "SELECT step, rank, name, time FROM tensors WHERE nan + posinf + neginf > 0"),
-        ("scalar", "SELECT step, rank, name, time FROM scalars WHERE NOT isfinite(value)"),
-    ):
-        rows = trial.sql(f"{query} ORDER BY step, time LIMIT 1")
-        if rows.rows:
-            row = next(rows.to_rows())
+        return min(found, key=lambda one: (one["step"] is None, one["step"] or 0))
+    for source, where in _NONFINITE.items():
+        query = f"SELECT step, rank, name FROM {source}s WHERE {where} ORDER BY step, time LIMIT 1"  # noqa: S608
+        for row in trial.sql(query).to_rows():
             return {
                 "step": row["step"],
                 "rank": row["rank"],

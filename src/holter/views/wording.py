@@ -5,15 +5,24 @@ from __future__ import annotations
 import math
 import re
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 from holter.analysis.verdict.evidence import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
+    from holter.views.document.types.job import GpuFacts
+    from holter.views.document.types.rules import RuleIssue
+    from holter.views.document.types.training import LoadingSummary, NumberSummary, StepSummary
+    from holter.views.document.types.verdict import VerdictAdvice
     from holter.views.issues import IssueGroup
 
+_PLACES: tuple[Literal["node", "rank", "device", "tensor"], ...] = ("node", "rank", "device", "tensor")
+_ENDS: tuple[tuple[str, Literal["least", "most"], Literal["least_step", "most_step"]], ...] = (
+    ("lowest", "least", "least_step"),
+    ("highest", "most", "most_step"),
+)
 _ANGLES = "<…>"
 _FUNCTOR = re.compile(r"\b(\w*(?:Functor|Ops?|_kernel_cuda|_kernel_impl|_cuda))\b")
 _INSTANCE = re.compile(r"(\w{12,})>")
@@ -47,9 +56,9 @@ def duration(seconds: float | None) -> str:
     return f"{whole // 86400:,} d {whole % 86400 // 3600} h"
 
 
-def trainings_text(steps: Mapping[str, Any]) -> str:
+def trainings_text(steps: StepSummary | None) -> str:
     """Say that several trainings ran one after the other; empty for one."""
-    counts = steps.get("trainings") or []
+    counts = steps["trainings"] if steps else []
     if len(counts) < 2:
         return ""
     each = " + ".join(f"{count:,}" for count in counts[:8]) + (" + …" if len(counts) > 8 else "")
@@ -94,13 +103,13 @@ def percent(value: float | None) -> str:
     return f"{value:.1f} %"
 
 
-def stages_text(dataloading: Mapping[str, Any] | None) -> str:
+def stages_text(dataloading: LoadingSummary | None) -> str:
     """Name the stages of data loading with their shares, and of each the callable that takes most of it."""
-    if not dataloading or not dataloading.get("stages"):
+    if not dataloading or not dataloading["stages"]:
         return ""
     guilty: dict[str, str] = {}
-    for found in sorted(dataloading.get("callables") or [], key=lambda found: -found["fetch_pct"]):
-        guilty.setdefault(found.get("stage") or "", found["name"])
+    for found in sorted(dataloading["callables"], key=lambda found: -(found["fetch_pct"] or 0.0)):
+        guilty.setdefault(found["stage"] or "", found["name"])
     ordered = sorted(((s, n) for n, s in dataloading["stages"].items() if s is not None), reverse=True)
     said = (
         f"{words(name)} {percent(share)}" + (f" in {guilty[name]}" if name in guilty else "")
@@ -110,7 +119,7 @@ def stages_text(dataloading: Mapping[str, Any] | None) -> str:
     return ", ".join(said)
 
 
-def gpus_text(gpus: Sequence[Mapping[str, Any]] | None) -> str:
+def gpus_text(gpus: Sequence[GpuFacts] | None) -> str:
     """Name a node's GPUs: `2 GPUs (NVIDIA H100)`; None is not known."""
     if not gpus:
         return "GPUs unknown" if gpus is None else "no GPU"
@@ -118,18 +127,27 @@ def gpus_text(gpus: Sequence[Mapping[str, Any]] | None) -> str:
     return counted(len(gpus), "GPU") + (f" ({', '.join(names)})" if names else "")
 
 
-def advice_text(advice: Mapping[str, Any]) -> str:
+def advice_text(advice: VerdictAdvice) -> str:
     """One advice, after the step time that it promises."""
-    expected = advice.get("expected_step_ms")
-    return (f"→ {milliseconds(expected)} a step: " if expected is not None else "") + str(advice["text"])
+    expected = advice["expected_step_ms"]
+    return (f"→ {milliseconds(expected)} a step: " if expected is not None else "") + advice["text"]
 
 
 def issue_text(found: IssueGroup) -> str:
-    """One issue in a sentence: the rule, what it found, and whether that is over."""
+    """Describe one issue: its rule, its summary, and whether it is resolved."""
     return f"{found.rule}: {found.issue['summary']}" + (" (over since)" if found.over else "")
 
 
-def number_text(one: Mapping[str, Any]) -> str:
+def place_text(issue: RuleIssue) -> str:
+    """Name the node, rank, device, tensor and steps of an issue; empty without any."""
+    places = [f"{name} {issue[name]}" for name in _PLACES if issue.get(name) not in (None, "")]
+    first, last = issue.get("step_start"), issue.get("step_end")
+    if first is not None:
+        places.append(f"step {first}" if last in (first, None) else f"steps {first} to {last}")
+    return ", ".join(places)
+
+
+def number_text(one: NumberSummary) -> str:
     """Describe the course of a logged number: `loss: 2.303 in step 0, 0.05214 in step 399, …`."""
     name = one["name"] + ("" if one["mode"] in ("train", "global") else f" ({one['mode']})")
     if one["first"] is None:
@@ -141,17 +159,19 @@ def number_text(one: Mapping[str, Any]) -> str:
     else:
         said = f"{one['first']:.4g} in step {one['first_step']}, {one['last']:.4g} in step {one['last_step']}"
         ends = (one["first_step"], one["last_step"])
-        said += "".join(
-            f", {word} {one[key]:.4g} in step {one[f'{key}_step']}"
-            for word, key in (("lowest", "least"), ("highest", "most"))
-            if one[f"{key}_step"] not in ends
-        )
+        for word, key, step in _ENDS:
+            said += f", {word} {one[key]:.4g} in step {one[step]}" if one[step] not in ends else ""
     return f"{name}: {said}" + (f"; {one['nonfinite']:,} not finite" if one["nonfinite"] else "")
 
 
 def words(name: str) -> str:
     """Write a name of the schema in plain words."""
     return _NAMES.get(name, name.replace("_", " "))
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """Return a key that sorts numbers within names by their value: `cpu2` before `cpu10`."""
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name[:1000])]
 
 
 def plain_function(name: str) -> str:
@@ -162,8 +182,8 @@ def plain_function(name: str) -> str:
 def plain_kernel(name: str) -> str:
     """Write the name of a kernel without what its compiler added: `elementwise_kernel<AddFunctor>`.
 
-    Its arguments go, and the namespaces before it; of what stands in angles the functor is kept, which tells
-    PyTorch's kernels apart, and of `cutlass::Kernel<…>` the instance that it names.
+    The name loses its arguments and namespaces. Of the text in angles it keeps the functor, which
+    distinguishes PyTorch's kernels, or the instance that `cutlass::Kernel<…>` names.
     """
     kept, depth = [], 0
     for letter in name.removeprefix("void ").replace("(anonymous namespace)::", ""):
@@ -187,6 +207,6 @@ def plain_kernel(name: str) -> str:
 
 
 def meant(name: str, valid: Iterable[str]) -> str:
-    """Return ` (did you mean 'NEAR'?)` where a valid name looks like `name`; else nothing."""
+    """Return ` (did you mean 'NEAR'?)` if a valid name is similar to `name`; else nothing."""
     near = get_close_matches(name, list(valid), n=1)
     return f" (did you mean {near[0]!r}?)" if near else ""

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holter.cli import options, output
 from holter.cli.comparing import compare_jobs
 from holter.cli.options import Refusal
 from holter.views.comparison.changes import step_sentence
 from holter.views.wording import milliseconds
+
+if TYPE_CHECKING:
+    from holter.views.comparison.document import Comparison
 
 ABOUT = "Check in continuous integration that the steps of a job are not slower than those of a baseline."
 EXAMPLES = """  holter check baseline latest
@@ -60,7 +63,7 @@ def _main(words: list[str]) -> int:
     return CODES[result["result"]]
 
 
-def _result(document: dict[str, Any], most_pct: float) -> dict[str, Any]:
+def _result(document: Comparison, most_pct: float) -> dict[str, Any]:
     from holter.analysis.jobs.comparison import judge
 
     change = document["changes"][0]

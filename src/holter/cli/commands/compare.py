@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.cli import options, output
 from holter.cli.comparing import compare_jobs
@@ -12,9 +12,9 @@ from holter.cli.output import clean
 from holter.views.comparison.changes import changes, comparison_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from rich.console import Console
+
+    from holter.views.comparison.document import Comparison
 
 ABOUT = "Compare jobs with a baseline: step and epoch time, parts of a step, hours and money."
 EXAMPLES = """  holter compare before after
@@ -64,7 +64,7 @@ def main(words_: list[str]) -> int:
     return 0
 
 
-def _show(document: Mapping[str, Any], out: Console) -> None:
+def _show(document: Comparison, out: Console) -> None:
     """Print a comparison: a table of all jobs, then the changes of each job against the baseline."""
     from rich.padding import Padding
     from rich.table import Table

@@ -17,15 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from holter.pages.timelines import Opened
-    from holter.views.timeline.tree import Node
+    from holter.views.timeline.tree import TimelineRow
 
 
 def head_bytes(opened: Opened, again_s: float = 0.0) -> bytes:
     """Return a timeline's version, its range of time, and the tree of its rows.
 
-    Args:
-        opened: The timeline.
-        again_s: Seconds after which a script asks whether the job has grown; 0 for never.
+    `again_s` are the seconds after which a script asks whether the job has grown; 0 for never.
     """
     timeline = opened.timeline
     seconds = opened.trial.manifest.get("end")
@@ -33,15 +31,11 @@ def head_bytes(opened: Opened, again_s: float = 0.0) -> bytes:
     lanes = {lane.id: number for lane, number in opened.numbers.items()}
     series = {one.id: number for number, one in enumerate(opened.series)}
 
-    def numbered(entry: Node) -> Node:
-        made = {key: value for key, value in entry.items() if key not in ("id", "children")}
+    def numbered(entry: TimelineRow) -> TimelineRow:
         if "children" in entry:
-            made["children"] = [numbered(child) for child in entry["children"]]
-        elif entry.get("id") in lanes:
-            made["lane"] = lanes[entry["id"]]
-        else:
-            made["series"] = series[entry["id"]]
-        return made
+            return {**entry, "children": [numbered(child) for child in entry["children"]]}
+        place = entry.pop("id")
+        return {**entry, "lane": lanes[place]} if place in lanes else {**entry, "series": series[place]}
 
     return encoded(
         {

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from holter.drawing.figure import figure
 from holter.drawing.markup import html, tag
+from holter.drawing.pieces import prose
 from holter.pages import assets
 from holter.pages.file.answers import answers
 from holter.pages.file.frame import framed
-from holter.pages.islands import island
+from holter.pages.islands import Rendering, island
 from holter.pages.job import pages
-from holter.pages.rendering import Rendering
 from holter.pages.text.report import body
 from holter.pages.timelines import TIMELINES
 
@@ -31,20 +31,11 @@ POINTS = 1500
 """Points along the x axis of a chart: more than a picture shows, so that a reader can zoom in."""
 _ELSEWHERE = ("overview", "insights", "settings")
 """Pages that the report replaces or that need a server."""
-_LONG = html(
-    tag("h1", "Timeline"),
-    tag(
-        "p",
-        "The timeline of so many events is not in this file; ",
-        tag("code", "holter ui"),
-        " shows it, down to single events.",
-        class_="empty",
-    ),
-)
+_LONG = "The timeline of so many events is not in this file; `holter ui` shows it, down to single events."
 
 
 def page(reading: Reading) -> Markup:
-    """Return the report of a job, running or finished, as HTML that needs nothing beside it."""
+    """Return the report of a job, running or finished, as HTML that needs no other file."""
     fine = replace(reading.at(None, POINTS), kept={})
     sheets = dict(_sheets(fine))
     live = assets.complete()
@@ -59,7 +50,7 @@ def _sheets(reading: Reading) -> Iterator[tuple[str, tuple[str, Markup]]]:
         if name in _ELSEWHERE:
             continue
         if name == "timeline" and not TIMELINES.quick(reading.trial.folder):
-            yield name, (made.TITLE, _LONG)
+            yield name, (made.TITLE, html(tag("h1", made.TITLE), tag("p", prose(_LONG), class_="empty")))
         else:
             yield name, (made.TITLE, made.draw(reading, {"store": "0"}, _STANDALONE))
 

@@ -16,13 +16,13 @@ from holter.pages.data.heatmap import heatmap_bytes
 from holter.pages.data.timeline import curve_bytes, head_bytes, step_bytes
 from holter.pages.job.nodes import OF_DEVICES
 from holter.pages.timelines import TIMELINES
-from holter.views.document.devices import by_number
 from holter.views.figure import Figure, Series
 from holter.views.figures import draw
 from holter.views.flames import flames
 from holter.views.heatmap import Heatmap
 from holter.views.step_clock import step_clock
 from holter.views.timeline.packing import packed
+from holter.views.wording import natural
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -47,11 +47,9 @@ _DROPPED = 13
 
 
 def answers(reading: Reading, html: str) -> dict[str, str]:
-    """Return, by question, what is asked for on pages: packed, as text that holds no markup.
+    """Return the answers to the questions of pages: packed, as text without markup.
 
-    Args:
-        reading: The job; `kept` holds the charts that were drawn.
-        html: The pages.
+    `reading.kept` holds the charts that were drawn.
     """
     found = {"clock": encoded(step_clock(reading.drawn_steps, reading.start))}
     for (name, options, node, devices, *_), drawn in (reading.kept or {}).items():
@@ -82,7 +80,7 @@ def _devices(reading: Reading, heat: Heat) -> dict[str, bytes]:
     """Return the charts of which devices are marked, with every device: a script shows the marked ones."""
     found = {}
     for name, (_, metric) in OF_DEVICES.items():
-        every = sorted({row.device for row in heat.rows if row.metric == metric}, key=by_number)
+        every = sorted({row.device for row in heat.rows if row.metric == metric}, key=natural)
         if len(every) < 2:
             continue
         points = min(_MOST_COLUMNS, max(50, _CELLS // len(every)))

@@ -26,9 +26,7 @@ _LEFT = re.compile(r"^(?:import|export)\b(?!\()[^\n]*", re.MULTILINE)
 def bundle(entry: Path) -> str:
     """Return a script that does what a module and all that it imports do.
 
-    Raises:
-        OSError: A file is missing.
-        ValueError: Modules import each other in a circle, or in words that are not understood.
+    Modules that import each other in a circle, or whose syntax is not supported, raise `ValueError`.
     """
     names: dict[Path, str] = {}
     return '"use strict";\n' + "".join(_modules(entry.resolve(), names, []))

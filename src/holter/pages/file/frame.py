@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from holter.drawing.figure import style
 from holter.drawing.markup import tag, trusted
+from holter.drawing.pieces import prose
 from holter.pages.assets import APP
 from holter.pages.file.bundle import bundle
 
@@ -19,27 +20,16 @@ if TYPE_CHECKING:
     from holter.views.reading import Reading
 
 _STYLES = ("vendor/uPlot.css", "pages.css", "tables.css", "canvas.css", "alone.css")
-_BARE = tag(
-    "p",
+_BARE = (
     "The charts are pictures: where this file was written, the dashboard's third-party files are missing. "
-    "In a checkout, ",
-    tag("code", "python hatch_build.py"),
-    " fetches them.",
-    class_="notice",
+    "In a checkout, `python hatch_build.py` fetches them."
 )
 
 
 def framed(
     reading: Reading, sheets: Mapping[str, tuple[str, Markup]], answers: Mapping[str, str], *, live: bool
 ) -> Markup:
-    """Return the whole file.
-
-    Args:
-        reading: The job.
-        sheets: Title and contents of each page, by its name.
-        answers: The data of its script by question, compressed.
-        live: Whether it has a script.
-    """
+    """Return the whole file: the title and contents of each page, and the compressed answers by question."""
     told = reading.description["job"]
     name = told["name"]
     scripts = [(APP / "theme.js").read_text(encoding="utf-8"), bundle(APP / "alone.js")] if live else []
@@ -50,11 +40,9 @@ def framed(
         f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; "
         "base-uri 'none'; form-action 'none'"
     )
-    head, foot = (
-        (tag("script", trusted(scripts[0])), tag("script", trusted(scripts[1]), type="module"))
-        if live
-        else (None, None)
-    )
+    head = tag("script", trusted(scripts[0])) if live else None
+    foot = tag("script", trusted(scripts[1]), type="module") if live else None
+    links = [tag("a", title, href=f"#{page}", data_page=page) for page, (title, _) in sheets.items()]
     sections = [tag("section", inside, class_="sheet", id=page) for page, (_, inside) in sheets.items()]
     # An answer is base64, which needs no escaping; a script's text must not be escaped.
     given = [
@@ -81,16 +69,13 @@ def framed(
                 tag(
                     "nav",
                     tag("span", name, class_="job", title=name),
-                    *(
-                        tag("a", title, href=f"#{page}", data_page=page)
-                        for page, (title, _) in sheets.items()
-                    ),
+                    *links,
                     aria_label="pages",
                 ),
                 tag("span", id="state", role="status"),
                 tag("span", id="commands"),
             ),
-            None if live else _BARE,
+            None if live else tag("p", prose(_BARE), class_="notice"),
             tag(
                 "main",
                 *sections,

@@ -11,7 +11,7 @@ another window is chosen.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.plugins import modules
 
@@ -24,5 +24,4 @@ FIRST = "overview"
 @cache
 def pages() -> dict[str, ModuleType]:
     """Return all pages by name, in the order of the navigation."""
-    found: dict[str, Any] = modules(__name__)
-    return dict(sorted(found.items(), key=lambda entry: (entry[1].SHOWN, entry[0])))
+    return dict(sorted(modules(__name__).items(), key=lambda entry: (entry[1].SHOWN, entry[0])))

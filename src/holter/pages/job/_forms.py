@@ -7,20 +7,16 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
-from holter.drawing.figure import figure
 from holter.drawing.markup import html, tag
-from holter.drawing.pieces import prose
-from holter.pages.islands import island
-from holter.views.figures import chosen, draw
+from holter.pages.addresses import KEPT
+from holter.pages.islands import chart
+from holter.views.figures import chosen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from holter.pages.rendering import Rendering
+    from holter.pages.islands import Rendering
     from holter.views.reading import Reading
-
-_KEPT = ("store", "from", "to", "axis")
-"""Parameters that stay, whatever is asked for."""
 
 
 def number(asked: Mapping[str, str], name: str) -> int | None:
@@ -37,21 +33,10 @@ def lines(text: str) -> list[str]:
 
 
 def picture(
-    rendering: Rendering,
-    reading: Reading,
-    name: str,
-    asked: Mapping[str, str],
-    *,
-    island_name: str = "figure",
+    rendering: Rendering, reading: Reading, name: str, asked: Mapping[str, str], kind: str = "figure"
 ) -> Markup:
-    """Return one chart as it was asked for, in its island; where there is nothing to draw, why not."""
-    options = chosen(name, asked)
-
-    def paint() -> Markup:
-        drawn = draw(name, reading, **options)
-        return _missing(drawn) if isinstance(drawn, str) else figure(drawn)
-
-    return island(rendering, island_name, paint, figure=name, options=urlencode(options) or None)
+    """Return one chart with the options of an address, or the reason why the chart is missing."""
+    return chart(rendering, reading, name, chosen(name, asked), kind=kind)
 
 
 def pictures(rendering: Rendering, reading: Reading, asked: Mapping[str, str], *names: str) -> Markup:
@@ -59,33 +44,40 @@ def pictures(rendering: Rendering, reading: Reading, asked: Mapping[str, str], *
     return tag("div", *(picture(rendering, reading, name, asked) for name in names), class_="charts")
 
 
-def _missing(text: str) -> Markup:
-    return tag("p", prose(text), class_="note")
-
-
 def form(
-    rendering: Rendering, asked: Mapping[str, str], label: str, inside: str, *, keep: Iterable[str] = ()
+    rendering: Rendering,
+    asked: Mapping[str, str],
+    label: str,
+    *fields: object,
+    button: str = "Show",
+    keep: Iterable[str] = (),
 ) -> Markup:
-    """Return a form that asks for the page anew, with what `keep` names as it is."""
+    """Return a form that asks for the page anew; it keeps the parameters that `keep` names."""
     if rendering.standalone:
         return Markup()
-    hidden = html(
-        *(
-            tag("input", type="hidden", name=name, value=asked[name])
-            for name in (*_KEPT, *keep)
-            if asked.get(name)
-        )
-    )
-    return tag("form", hidden, inside, class_="search", aria_label=label)
+    inside = (hidden(asked, *keep), *fields, tag("button", button))
+    return tag("form", *inside, class_="search", aria_label=label)
+
+
+def hidden(asked: Mapping[str, str], *names: str) -> Markup:
+    """Return the parameters that a form keeps: the part of the job that is shown, and those named."""
+    kept = [name for name in ("store", *KEPT, *names) if asked.get(name)]
+    return html(*(tag("input", type="hidden", name=name, value=asked[name]) for name in kept))
 
 
 def choice(
-    asked: Mapping[str, str], name: str, label: str, options: Iterable[tuple[str, str]], *, default: str = ""
+    asked: Mapping[str, str],
+    name: str,
+    label: str,
+    options: Iterable[tuple[str, str]],
+    *,
+    default: str = "",
+    **more: object,
 ) -> Markup:
-    """Return a labeled choice among `options`, values and texts."""
+    """Return a labeled choice among `options`, values and texts; `more` are attributes."""
     given = asked.get(name, "") or default
-    listed = html(*(tag("option", text, value=value, selected=value == given) for value, text in options))
-    return tag("label", label, " ", tag("select", listed, name=name))
+    listed = (tag("option", text, value=value, selected=value == given) for value, text in options)
+    return tag("label", label, " ", tag("select", *listed, name=name, **more))
 
 
 def entry(
@@ -97,7 +89,7 @@ def entry(
 
 
 def link(rendering: Rendering, asked: Mapping[str, str], text: str, **changed: str) -> Markup:
-    """Return a link to the same page that asks for something else; what is empty is left out."""
+    """Return a link to the same page with changed parameters; empty parameters are left out."""
     if rendering.standalone:
         return html(text)
     query = {name: value for name, value in {**asked, **changed}.items() if value and name != "part"}

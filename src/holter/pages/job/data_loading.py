@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from markupsafe import Markup
 
@@ -10,15 +10,17 @@ from holter.analysis.verdict.device_facts import LOADING
 from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
 from holter.pages.job._forms import choice, form, number, picture, pictures
-from holter.pages.tables import Number, sortable
+from holter.pages.tables import Number, share_cell, sortable, time_cell
 from holter.pages.text.sections import bullets, table
 from holter.views.document.loaders import loaders
-from holter.views.wording import advice_text, milliseconds, percent, stages_text, words
+from holter.views.wording import advice_text, percent, stages_text, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from holter.pages.rendering import Rendering
+    from holter.pages.islands import Rendering
+    from holter.views.document.loaders import LoaderSummary
+    from holter.views.document.types import Description
     from holter.views.reading import Reading
 
 TITLE = "Data loading"
@@ -31,7 +33,7 @@ _UNSEEN = (
     "The wait cannot be divided: no torch DataLoader was used. `holter profile JOB --python cprofile` while "
     "the job runs, or `holter run --profile-steps 60:63:cprofile`, shows which functions take the time."
 )
-_TOLD = {
+_DURATIONS: dict[Literal["next_batch", "batch_time", "initialization", "worker_life"], str] = {
     "next_batch": "wait for a batch",
     "batch_time": "from one batch to the next",
     "initialization": "creating an iterator",
@@ -39,7 +41,7 @@ _TOLD = {
 }
 _CALLS = 4
 """Histograms of ranges whose names speak of loading."""
-_OF_BATCHES = {
+_OF_BATCHES: dict[Literal["queued", "waited", "handover"], str] = {
     "queued": "a finished batch waits in the queue",
     "waited": "training waits until it is built",
     "handover": "training waits until it arrives",
@@ -70,12 +72,9 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
     parts = [tag("h1", TITLE), _said(told, found)]
     if len(ranks) > 1:
         options = [("", "all"), *((str(rank), str(rank)) for rank in ranks)]
-        parts.append(
-            form(
-                rendering, asked, "which rank", choice(asked, "rank", "rank", options) + tag("button", "Show")
-            )
-        )
-    if not (found["workers"] or found["callables"] or any(found[name]["count"] for name in _TOLD)):
+        chosen = choice(asked, "rank", "rank", options)
+        parts.append(form(rendering, asked, "which rank", chosen))
+    if not (found["workers"] or found["callables"] or any(found[name]["count"] for name in _DURATIONS)):
         unseen = tag("p", prose(_UNSEEN), class_="note")
         return html(
             *parts,
@@ -102,10 +101,10 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
     return html(*parts)
 
 
-def _said(told: Mapping[str, Any], found: Mapping[str, Any]) -> Markup:
+def _said(told: Description, found: LoaderSummary) -> Markup:
     """Summarize data loading: what the verdict says, its stages, and advice."""
-    verdict, loading = told["verdict"], told["dataloading"] or {}
-    guilty = "data_pipeline" in (verdict["suspect"], *verdict.get("also", ()))
+    verdict = told["verdict"]
+    guilty = "data_pipeline" in (verdict["suspect"], *verdict["also"])
     share = (told["breakdown"] or {}).get("data_loading")
     lines = []
     if guilty:
@@ -113,7 +112,7 @@ def _said(told: Mapping[str, Any], found: Mapping[str, Any]) -> Markup:
     elif share is not None:
         lines.append(f"Loading data takes {percent(share)} of a step; it is not the bottleneck.")
         lines += [one["because"] for one in verdict["ruled_out"] if one["suspect"] == "data_pipeline"]
-    if stages := stages_text(loading):
+    if stages := stages_text(told["dataloading"]):
         lines.append(f"Share of the training loop: {stages}.")
     if found["hidden_pct"] is not None:
         lines.append(f"{percent(found['hidden_pct'])} of the time to build batches overlaps with training.")
@@ -122,7 +121,7 @@ def _said(told: Mapping[str, Any], found: Mapping[str, Any]) -> Markup:
     mood = "sick" if guilty else ""
     first = tag("p", lines[0], class_="said") if lines else ""
     advice = [
-        advice_text(one).removeprefix("→ ") + (f" ({one['why']})" if one.get("why") else "")
+        advice_text(one).removeprefix("→ ") + (f" ({one['why']})" if one["why"] else "")
         for one in verdict["advice"]
         if guilty
         and (verdict["suspect"] == "data_pipeline" or any(word in one["text"].lower() for word in _ABOUT))
@@ -137,7 +136,7 @@ def _said(told: Mapping[str, Any], found: Mapping[str, Any]) -> Markup:
     return section + _facts(found)
 
 
-def _facts(found: Mapping[str, Any]) -> Markup:
+def _facts(found: LoaderSummary) -> Markup:
     """List the loaders as the script configured them; loaders with the same settings share a row."""
     rows: dict[tuple[str, ...], list[str]] = {}
     for one in found["loaders"]:
@@ -155,73 +154,71 @@ def _plain(value: Any) -> str:
     return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
 
 
-def _callables(rendering: Rendering, found: Mapping[str, Any]) -> Markup:
+def _callables(rendering: Rendering, found: LoaderSummary) -> Markup:
     if not found["callables"]:
         return Markup()
-
-    def rows() -> Iterator[list[str]]:
-        for one in found["callables"][:100]:
-            share = one["fetch_pct"]
-            yield [one["name"], words(one["stage"]), Number(share, percent(share))]
-
+    rows = (
+        [one["name"], words(one["stage"] or ""), share_cell(one["fetch_pct"])]
+        for one in found["callables"][:100]
+    )
     heads = ("function of the dataset", "stage", "share of building batches")
     return sortable(rendering, "callables", "Functions of the dataset", heads, rows)
 
 
-def _workers(rendering: Rendering, found: Mapping[str, Any]) -> Markup:
+def _workers(rendering: Rendering, found: LoaderSummary) -> Markup:
     if not found["workers"]:
         return tag("p", "No workers: the training thread loads the data itself.", class_="note")
-
-    def rows() -> Iterator[list[str]]:
-        for one in found["workers"]:
-            yield [
-                Number(one["rank"]),
-                Number(one["loader"]) if one["loader"] >= 0 else Number(-1, "unknown"),
-                Number(one["worker"]) if one["worker"] >= 0 else Number(-1, "training thread"),
-                Number(one["batches"]),
-                Number(one["samples"]),
-                _time(one["fetch_median"]),
-                Number(one["busy_pct"], percent(one["busy_pct"])),
-                Number(one["collate_pct"], percent(one["collate_pct"])),
-            ]
-
+    rows = (
+        [
+            Number(one["rank"]),
+            _numbered(one["loader"], "unknown"),
+            _numbered(one["worker"], "training thread"),
+            Number(one["batches"]),
+            Number(one["samples"]),
+            time_cell(one["fetch_median"]),
+            share_cell(one["busy_pct"]),
+            share_cell(one["collate_pct"]),
+        ]
+        for one in found["workers"]
+    )
     heads = ("rank", "loader", "worker", "batches", "samples", "median fetch", "busy", "collating")
     return sortable(rendering, "workers", "Workers", heads, rows)
 
 
-def _durations(rendering: Rendering, found: Mapping[str, Any]) -> Markup:
+def _numbered(value: int, without: str) -> Number:
+    return Number(value) if value >= 0 else Number(-1, without)
+
+
+def _durations(rendering: Rendering, found: LoaderSummary) -> Markup:
     def rows() -> Iterator[list[str]]:
-        for name, said in _TOLD.items():
-            one = found[name]
+        for kind, title in _DURATIONS.items():
+            one = found[kind]
             if one["count"]:
-                outliers = len(one["outliers"]) + one["left_out"]
-                times = (_time(one["median"]), _time(one["longest"]))
-                yield [said, Number(one["count"]), *times, Number(outliers)]
-        for name, said in _OF_BATCHES.items():
+                times = (time_cell(one["median"]), time_cell(one["longest"]))
+                yield [title, Number(one["count"]), *times, Number(len(one["outliers"]) + one["left_out"])]
+        for name, title in _OF_BATCHES.items():
             if found[name] is not None:
                 unknown = (Number(None), Number(None))
-                yield [said, Number(found["batches"]), _time(found[name]), *unknown]
+                yield [title, Number(found["batches"]), time_cell(found[name]), *unknown]
 
     heads = ("what", "count", "median", "longest", "outliers")
-    return sortable(rendering, "durations", "How long it takes", heads, rows)
+    return sortable(rendering, "durations", "How long it takes", heads, rows())
 
 
-def _outliers(rendering: Rendering, reading: Reading, found: Mapping[str, Any]) -> Markup:
-    listed = [(said, one) for name, said in _TOLD.items() for one in found[name]["outliers"]]
+def _outliers(rendering: Rendering, reading: Reading, found: LoaderSummary) -> Markup:
+    listed = [(said, one) for name, said in _DURATIONS.items() for one in found[name]["outliers"]]
     if not listed:
         return Markup()
-
-    def rows() -> Iterator[list[str]]:
-        for said, one in listed:
-            since = (one["begin"] - reading.start) / 1e9
-            yield [
-                said,
-                Number(since, f"{since:,.3f} s"),
-                _time(one["duration"]),
-                Number(one["rank"]),
-                Number(one["worker"]) if one["worker"] >= 0 else Number(-1, "training thread"),
-            ]
-
+    rows = (
+        [
+            title,
+            Number(since := (one["begin"] - reading.start) / 1e9, f"{since:,.3f} s"),
+            time_cell(one["duration"]),
+            Number(one["rank"]),
+            _numbered(one["worker"], "training thread"),
+        ]
+        for title, one in listed
+    )
     heads = ("what", "since the start", "duration", "rank", "worker")
     return sortable(rendering, "outliers", "Outliers: twice the median or longer", heads, rows)
 
@@ -234,15 +231,12 @@ def _of_trace(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) 
     if share is None and not calls:
         return Markup()
     verdict = told["verdict"]
-    guilty = "data_pipeline" in (verdict["suspect"], *verdict.get("also", ()))
+    guilty = "data_pipeline" in (verdict["suspect"], *verdict["also"])
     line = f"Accelerators wait {percent(share or 0.0)} of the time while the host loads data."
     advice = [advice_text(one).removeprefix("→ ") for one in verdict["advice"]] if guilty else []
-    drawn = html(
-        *(
-            picture(rendering, reading, "annotation_histogram", {**asked, "annotation": name})
-            for name in calls
-        )
-    )
+    drawn = [
+        picture(rendering, reading, "annotation_histogram", {**asked, "annotation": name}) for name in calls
+    ]
     return html(
         tag(
             "section",
@@ -255,9 +249,5 @@ def _of_trace(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) 
             "An imported trace shows when the host loads data; it says nothing about the workers.",
             class_="note",
         ),
-        tag("div", drawn, class_="charts"),
+        tag("div", *drawn, class_="charts"),
     )
-
-
-def _time(ns: float) -> Number:
-    return Number(float(ns), milliseconds(ns / 1e6))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from holter.drawing.markup import html, tag
+from holter.drawing.pieces import prose
 from holter.pages.addresses import job_address
 from holter.pages.islands import charts, island
 from holter.pages.text.insights import rules
@@ -14,29 +15,23 @@ from holter.pages.text.insights import rules
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from holter.pages.rendering import Rendering
+    from holter.pages.islands import Rendering
     from holter.pages.text.insights import Moment
     from holter.views.reading import Reading
 
 TITLE = "Insights"
 SHOWN = 30
+_EMPTY = (
+    "No rule has checked this job. `holter rules run JOB` runs all rules on a finished job; "
+    "`holter run` runs the default rules during training."
+)
 
 
 def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Markup:
     """Draw the page."""
     told = reading.description
     if not told["rules"]:
-        return html(
-            tag("h1", "Insights"),
-            tag(
-                "p",
-                "No rule has checked this job. ",
-                tag("code", "holter rules run JOB"),
-                " runs all rules on a finished job; ",
-                tag("code", "holter run"),
-                " runs the default rules during training.",
-            ),
-        )
+        return html(tag("h1", "Insights"), tag("p", prose(_EMPTY)))
     job, store = reading.trial.folder.name, int(asked.get("store", "0"))
 
     def link(moment: Moment) -> str:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 
 from holter.drawing.markup import html, tag
-from holter.pages.addresses import KEPT
-from holter.pages.islands import chart, charts, heatmap, island
+from holter.drawing.pieces import prose
+from holter.pages.islands import chart, charts, island
+from holter.pages.job._forms import choice, form, hidden
 from holter.pages.text.sections import machine
-from holter.views.document.devices import devices
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from holter.pages.rendering import Rendering
+    from holter.pages.islands import Rendering
     from holter.views.reading import Reading
 
 TITLE = "Nodes"
@@ -26,6 +26,10 @@ OF_DEVICES = {
     "gpu_memory": ("gpus", "gpu.util"),
 }
 """Charts whose devices a reader selects: the parameter that names them, and the metric that lists them."""
+_EMPTY = (
+    "No machine samples were taken: the job was not started by `holter run`, or it was too short. "
+    "`holter doctor` says what can be measured here."
+)
 _SAID = {"cores": "cores", "gpus": "GPUs"}
 
 
@@ -36,14 +40,7 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
     if not reading.description["utilization"]:
         return html(
             tag("h1", "Nodes"),
-            tag(
-                "p",
-                "No machine samples were taken: the job was not started by ",
-                tag("code", "holter run"),
-                ", or it was too short. ",
-                tag("code", "holter doctor"),
-                " says what can be measured here.",
-            ),
+            tag("p", prose(_EMPTY)),
         )
     here = reading.at(reading.window, reading.width, node=node)
     return html(
@@ -51,33 +48,24 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
         _choose(rendering, names, node, asked),
         tag("h2", "CPU and network"),
         _chips(rendering, here, "cores", "cpu.core.util", asked),
-        tag(
-            "div",
-            _chart(rendering, here, "cores", asked),
-            _chart(rendering, here, "network", asked),
-            _chart(rendering, here, "io_wait", asked),
-            _chart(rendering, here, "memory", asked),
-            _chart(rendering, here, "disk", asked),
-            class_="charts",
-        ),
+        _charts(rendering, here, asked, "cores", "network", "io_wait", "memory", "disk"),
         tag("h2", "GPU and GPU memory"),
         _chips(rendering, here, "gpus", "gpu.util", asked),
-        tag(
-            "div",
-            _chart(rendering, here, "gpus", asked),
-            _chart(rendering, here, "gpu_memory", asked),
-            class_="charts",
-        ),
+        _charts(rendering, here, asked, "gpus", "gpu_memory"),
         tag("h2", "Every core and GPU"),
-        heatmap(rendering, here, node=node),
+        chart(rendering, here, "devices", kind="heatmap", node=node),
         tag("h2", "The machine and the phases of training"),
         _chart(rendering, here, "utilization", asked),
         chart(rendering, here, "phases_over_time"),
         tag("h2", "Time spent in the last steps"),
         charts(rendering, here, "last_steps"),
         tag("h2", "All readings"),
-        machine(reading.description),
+        machine(reading.description["utilization"]),
     )
+
+
+def _charts(rendering: Rendering, reading: Reading, asked: Mapping[str, str], *names: str) -> Markup:
+    return tag("div", *(_chart(rendering, reading, name, asked) for name in names), class_="charts")
 
 
 def _chart(rendering: Rendering, reading: Reading, name: str, asked: Mapping[str, str]) -> Markup:
@@ -92,46 +80,28 @@ def _chart(rendering: Rendering, reading: Reading, name: str, asked: Mapping[str
 
 
 def _choose(rendering: Rendering, names: Sequence[str], node: str | None, asked: Mapping[str, str]) -> Markup:
-    if len(names) < 2 or rendering.standalone:
+    if len(names) < 2:
         return Markup()
-    options = html(*(tag("option", name, selected=name == node) for name in names))
-    return tag(
-        "form",
-        _kept(asked),
-        tag("label", "node ", tag("select", tag("option", "all", value=""), options, name="node")),
-        tag("button", "Show"),
-        class_="search",
-    )
+    options = [("", "all"), *((name, name) for name in names)]
+    return form(rendering, asked, "which node", choice({"node": node or ""}, "node", "node", options))
 
 
 def _chips(
     rendering: Rendering, reading: Reading, group: str, metric: str, asked: Mapping[str, str]
 ) -> Markup:
     """Draw a checkbox for each device; a script applies the selection at once."""
-    names = devices(reading, metric)
+    names = reading.sampled_devices(metric)
     if len(names) < 2:
         return Markup()
     marked = set(asked.get(group, "").split(","))
-    boxes = html(
-        *(
-            tag("label", tag("input", type="checkbox", name=group, value=name, checked=name in marked), name)
-            for name in names
-        )
-    )
+    boxes = [
+        tag("label", tag("input", type="checkbox", name=group, value=name, checked=name in marked), name)
+        for name in names
+    ]
     other = [name for name in ("node", "cores", "gpus") if name != group]
-    form = tag("form", _kept(asked, *other), boxes, tag("button", "Show selected"), class_="chips")
+    inside = tag("form", hidden(asked, *other), *boxes, tag("button", "Show selected"), class_="chips")
     if rendering.standalone:  # a file has no server to send a form to
-        form = tag("div", boxes, class_="chips")
-    said = f"{len(names)} {_SAID[group]}: select those to compare"
-    details = tag("details", tag("summary", said), form, open=len(names) <= 16)
+        inside = tag("div", *boxes, class_="chips")
+    title = f"{len(names)} {_SAID[group]}: select those to compare"
+    details = tag("details", tag("summary", title), inside, open=len(names) <= 16)
     return island(rendering, "chips", lambda: details, group=group)
-
-
-def _kept(asked: Mapping[str, str], *more: str) -> Markup:
-    return html(
-        *(
-            tag("input", type="hidden", name=name, value=asked[name])
-            for name in ("store", *KEPT, *more)
-            if asked.get(name)
-        )
-    )

@@ -10,7 +10,8 @@ from markupsafe import Markup
 from holter.analysis.verdict.evidence import counted
 from holter.drawing.markup import html, tag
 from holter.pages.addresses import job_address
-from holter.pages.islands import chart, charts, heatmap
+from holter.pages.islands import chart, charts
+from holter.pages.job._forms import entry, form
 from holter.pages.text import overview, sections
 from holter.views.document.progress import progress
 from holter.views.issues import ordered
@@ -18,10 +19,12 @@ from holter.views.jobs import RUNNING, said, summary
 from holter.views.wording import issue_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
+    from collections.abc import Mapping, Sequence
 
-    from holter.pages.rendering import Rendering
+    from holter.pages.islands import Rendering
+    from holter.views.document.types import Description
+    from holter.views.document.types.job import SkippedFile
+    from holter.views.document.types.rules import RuleResult
     from holter.views.issues import IssueGroup
     from holter.views.reading import Reading
 
@@ -34,14 +37,14 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
     """Draw the page."""
     told, job = reading.description, reading.trial.folder.name
     parts = [
-        sections.head(told),
+        sections.head(told["job"]),
         _silent(reading),
-        _unread(told),
+        _unread(told["skipped"]),
         sections.verdict(told),
-        _progress(reading, asked) if told["job"]["status"] in RUNNING else "",
+        _progress(rendering, reading, asked) if told["job"]["status"] in RUNNING else "",
         tag(
             "div",
-            tag("section", tag("h2", "Insights"), insights(told, job, asked)),
+            tag("section", tag("h2", "Insights"), insights(told["rules"], job, asked)),
             tag("section", tag("h2", "Phases of the job"), overview.phases(told), overview.details(told)),
             class_="columns",
         ),
@@ -56,33 +59,32 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
         tag(
             "div",
             tag("section", tag("h2", "The job"), sections.job(told)),
-            tag("section", tag("h2", "Overhead"), sections.cost(told)),
+            tag("section", tag("h2", "Overhead"), sections.cost(told["cost"])),
             class_="columns",
         ),
     ]
     return html(*parts)
 
 
-def _unread(told: Mapping[str, Any]) -> Markup:
+def _unread(files: Sequence[SkippedFile]) -> Markup:
     """Warn that files could not be read."""
-    count = len(told["skipped"])
-    if not count:
+    if not files:
         return Markup()
-    files = f"{counted(count, 'file')} of this job"
+    text = f"{counted(len(files), 'file')} of this job could not be read; their data is missing below."
     return html(
-        tag("p", files, " could not be read; their data is missing below.", class_="headline"),
-        tag("details", tag("summary", "Files that could not be read, and why"), sections.skipped(told)),
+        tag("p", text, class_="headline"),
+        tag("details", tag("summary", "Files that could not be read, and why"), sections.skipped(files)),
     )
 
 
-def _utilization(rendering: Rendering, reading: Reading, told: Mapping[str, Any]) -> Markup:
+def _utilization(rendering: Rendering, reading: Reading, told: Description) -> Markup:
     """Draw the utilization of the machines; without samples, one sentence says so."""
     if not told["utilization"]:
         return chart(rendering, reading, "utilization")
     return html(
         overview.summary(told),
         charts(rendering, reading, "utilization", "gpu_boxes"),
-        heatmap(rendering, reading),
+        chart(rendering, reading, "devices", kind="heatmap"),
     )
 
 
@@ -96,60 +98,34 @@ def _silent(reading: Reading) -> Markup:
     )
 
 
-def _progress(reading: Reading, asked: Mapping[str, str]) -> Markup:
+def _progress(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) -> Markup:
     total = asked.get("total_steps", "")
     known = int(total) if total.isdigit() and 0 < int(total) < 2**53 else None
-    kept = html(
-        *(
-            tag("input", type="hidden", name=name, value=asked[name])
-            for name in ("store", "from", "to", "axis")
-            if asked.get(name)
-        )
-    )
-    form = tag(
-        "form",
-        kept,
-        tag(
-            "label",
-            "of ",
-            tag(
-                "input",
-                type="number",
-                name="total_steps",
-                min="1",
-                value=known or "",
-                placeholder="?",
-                aria_label="steps the job will take",
-            ),
-            " steps",
-        ),
-        tag("button", "Estimate the end"),
-        class_="search",
-    )
-    return html(tag("h2", "Progress"), overview.progress(progress(reading, known)), form)
+    more = {"min": 1, "placeholder": "?", "aria_label": "steps the job will take"}
+    field = entry({}, "total_steps", "of", kind="number", default=str(known or ""), **more)
+    typed = form(rendering, asked, "steps of the job", field, " steps ", button="Estimate the end")
+    return html(tag("h2", "Progress"), overview.progress(progress(reading, known)), typed)
 
 
-def insights(told: Mapping[str, Any], job: str, asked: Mapping[str, str]) -> Markup:
+def insights(rules: Sequence[RuleResult], job: str, asked: Mapping[str, str]) -> Markup:
     """Draw the most severe findings, and a link to all of them."""
-    found = ordered(told["rules"])
+    found = ordered(rules)
     if not found:
-        return sections.issues(told)
-    listed = html(
-        *(
-            tag(
-                "li",
-                tag("span", one.severity, class_="severity"),
-                " ",
-                issue_text(one),
-                _symptoms(one),
-                class_=f"issue {('' if one.over else one.severity)}",
-            )
-            for one in found[:_MOST]
+        return sections.issues(rules, job)
+    listed = [
+        tag(
+            "li",
+            tag("span", one.severity, class_="severity"),
+            " ",
+            issue_text(one),
+            _symptoms(one),
+            class_=f"issue {'' if one.over else one.severity}",
         )
-    )
+        for one in found[:_MOST]
+    ]
     address = job_address(job, int(asked.get("store", "0")), "insights", asked)
     return html(
-        tag("ul", listed, class_="plain"),
+        tag("ul", *listed, class_="plain"),
         tag("p", tag("a", "All findings, with evidence and advice", href=address)),
     )
 
@@ -160,11 +136,14 @@ def _symptoms(of: IssueGroup) -> Markup:
     return tag("p", "Related: ", ", ".join(names), class_="note") if names else Markup()
 
 
-def _steps(rendering: Rendering, reading: Reading, told: Mapping[str, Any]) -> Markup:
+def _steps(rendering: Rendering, reading: Reading, told: Description) -> Markup:
     if not told["steps"]:
-        return html(tag("h2", "Steps"), sections.steps(told))
-    split = html(tag("h2", "Where a step's time goes"), sections.breakdown(told)) if told["breakdown"] else ""
+        return html(tag("h2", "Steps"), sections.steps(told["steps"]))
+    split = None
+    if shares := told["breakdown"]:
+        drawn = sections.breakdown(shares, told["not_seen"], told["dataloading"])
+        split = html(tag("h2", "Where a step's time goes"), drawn)
     names = ["step_times", "breakdown_over_steps", "step_histogram"]
     if told["dataloading"]:
         names.append("data_loading")
-    return html(split, tag("h2", "Steps"), sections.steps(told), charts(rendering, reading, *names))
+    return html(split, tag("h2", "Steps"), sections.steps(told["steps"]), charts(rendering, reading, *names))

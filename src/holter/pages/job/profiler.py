@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
@@ -12,22 +12,24 @@ from holter.analysis.verdict.evidence import counted
 from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
 from holter.pages.job._forms import choice, entry, form, lines, link, number, picture, pictures
-from holter.pages.tables import Number, sortable
+from holter.pages.tables import Number, share_cell, sortable, time_cell
 from holter.views.document.profiled import HOW
 from holter.views.figures.device._shares import MOST_SECTORS, SECTORS, profiled
-from holter.views.wording import milliseconds, percent, plain_kernel, size, words
+from holter.views.wording import plain_kernel, size, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from holter.pages.rendering import Rendering
+    from holter.pages.islands import Rendering
     from holter.schema.table import Table
+    from holter.store.documents import Document
     from holter.views.reading import Reading
 
 TITLE = "Profiler"
 SHOWN = 40
 _KERNELS, _OPERATORS, _NAMES = 200, 100, 500
 _PLACE = ("rank", "device")
+_WHERE = {"host": "on the host", "gpu": "on GPUs, of what it launched"}
 
 
 def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Markup:
@@ -63,7 +65,7 @@ def _of_devices(
         sortable(rendering,
             "memory", "Copies and fills of memory",
             ("kind", "memory of the host", "operations", "time", "bytes", "of the time", "GB/s"),
-            lambda: _memory(tables),
+            _memory(tables),
         )
         if tables["memory_operations"].rows
         else Markup()
@@ -77,7 +79,7 @@ def _of_devices(
         sortable(rendering,
             "kernels", f"Kernels, the {_KERNELS} that take longest",
             ("kernel", "kind", "precision", "launches", "total", "mean", "shortest", "longest", "share"),
-            lambda: _kernels(tables),
+            _kernels(tables),
         ),
         tag("h2", "Activity and memory"),
         pictures(
@@ -101,22 +103,19 @@ def _said(reading: Reading, tables: Mapping[str, Table]) -> Markup:
         counted(tables["launches"].rows, "launch", "launches"),
         counted(tables["operators"].rows, "host event"),
     ]
-    from_trace = "an imported trace" if "imported" in reading.trial.manifest else "profiling windows"
-    gpus = counted(len(seen.places), "GPU")
-    return tag("p", "From ", from_trace, ": ", ", ".join(counts), ", on ", gpus, ".", class_="dim") + html(
-        *told
-    )
+    source = "an imported trace" if "imported" in reading.trial.manifest else "profiling windows"
+    text = f"From {source}: {', '.join(counts)}, on {counted(len(seen.places), 'GPU')}."
+    return html(tag("p", text, class_="dim"), *told)
 
 
-def _windows(windows: list[dict[str, Any]]) -> Iterator[str]:
+def _windows(windows: list[Document]) -> Iterator[str]:
     """Yield why windows recorded nothing, each reason once."""
     told = {}
     for one in windows:
         for key in ("refused", "missing"):
             if one.get(key):
-                told[str(one[key])] = (
-                    f"A window of {words(str(one.get('profiler', 'the profiler')))}: {one[key]}"
-                )
+                profiler = words(str(one.get("profiler", "the profiler")))
+                told[str(one[key])] = f"A window of {profiler}: {one[key]}"
     yield from list(told.values())[:5]
 
 
@@ -124,21 +123,12 @@ def _filter(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) ->
     seen = reading.profiled
     ranks = [("", "all"), *((str(rank), str(rank)) for rank in seen.ranks)]
     devices = [("", "all"), *((str(device), f"GPU {device}") for device in seen.devices)]
-    inside = (
-        choice(asked, "rank", "rank", ranks)
-        + (choice(asked, "device", "GPU", devices) if seen.devices else "")
-        + entry(
-            asked,
-            "most",
-            "sectors (k)",
-            kind="number",
-            min=1,
-            max=MOST_SECTORS,
-            default=str(SECTORS),
-        )
-        + tag("button", "Show")
+    fields = (
+        choice(asked, "rank", "rank", ranks),
+        choice(asked, "device", "GPU", devices) if seen.devices else "",
+        entry(asked, "most", "sectors (k)", kind="number", min=1, max=MOST_SECTORS, default=str(SECTORS)),
     )
-    return form(rendering, asked, "what is shown", inside, keep=("shown", "where"))
+    return form(rendering, asked, "what is shown", *fields, keep=("shown", "where"))
 
 
 def _ranges(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) -> Iterator[Markup]:
@@ -150,37 +140,21 @@ def _ranges(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) ->
     for name in shown[-12:]:
         left = "\n".join(other for other in shown if other != name)
         remove = link(rendering, asked, f"remove the histogram of {name[:60]}", shown=left, annotation="")
-        drawn.append(
-            tag(
-                "div",
-                picture(rendering, reading, "annotation_histogram", {**asked, "annotation": name}),
-                tag("p", remove, class_="note"),
-            )
-        )
+        histogram = picture(rendering, reading, "annotation_histogram", {**asked, "annotation": name})
+        drawn.append(tag("div", histogram, tag("p", remove, class_="note")))
     yield tag("div", *drawn, class_="charts")
-    names = reading.profiled.annotations()[:_NAMES]
-    options = html(*(tag("option", value=name) for name in names))
-    where = [("host", "on the host"), ("gpu", "on GPUs, of what it launched")]
+    names = (tag("option", value=name) for name in reading.profiled.annotations()[:_NAMES])
+    more = {"list": "annotations", "placeholder": "name of a range", "autocomplete": "off"}
     yield form(
         rendering,
         {**asked, "shown": "\n".join(shown)},
         "a new histogram",
-        html(
-            tag(
-                "label",
-                "histogram of ",
-                tag(
-                    "input",
-                    name="annotation",
-                    list="annotations",
-                    placeholder="name of a range",
-                    autocomplete="off",
-                ),
-            ),
-            tag("datalist", options, id="annotations"),
-        )
-        + choice(asked, "where", "measured", where)
-        + tag("button", "Add"),
+        entry({}, "annotation", "histogram of", **more),
+        tag("datalist", *names, id="annotations"),
+        choice(
+            asked, "where", "measured", [("host", "on the host"), ("gpu", "on GPUs, of what it launched")]
+        ),
+        button="Add",
         keep=("shown", "most", *_PLACE),
     )
 
@@ -193,8 +167,8 @@ def _kernels(tables: Mapping[str, Table]) -> Iterator[list[str]]:
             row["kind"],
             precision(row["name"]) if compute else "",
             Number(row["launches"]),
-            *(_time(row[name]) for name in ("total_ns", "mean_ns", "min_ns", "max_ns")),
-            Number(row["share_pct"], percent(row["share_pct"])),
+            *(time_cell(row[name]) for name in ("total_ns", "mean_ns", "min_ns", "max_ns")),
+            share_cell(row["share_pct"]),
         ]
 
 
@@ -213,9 +187,9 @@ def _memory(tables: Mapping[str, Table]) -> Iterator[list[str]]:
             words(row["kind"]),
             row["memory"] or "unknown",
             Number(row["operations"]),
-            _time(row["total_ns"]),
+            time_cell(row["total_ns"]),
             Number(row["bytes"], size(row["bytes"]) if row["bytes"] else "unknown"),
-            Number(row["share_pct"], percent(row["share_pct"])),
+            share_cell(row["share_pct"]),
             Number(row["gb_per_s"] if known else None, f"{row['gb_per_s']:.3g}" if known else "unknown"),
         ]
 
@@ -226,16 +200,15 @@ def _operators(rendering: Rendering, tables: Mapping[str, Table]) -> Markup:
 
     def rows() -> Iterator[list[str]]:
         for row in operator_table(tables, kinds=kinds, most=_OPERATORS).to_rows():
-            yield [
-                row["name"],
-                row["kind"],
-                Number(row["calls"]),
-                *(_time(row[name]) for name in times),
-            ]
+            yield [row["name"], row["kind"], Number(row["calls"]), *(time_cell(row[name]) for name in times)]
 
     heads = ("name", "kind", "calls", "self time", "total time", "GPU time")[: 3 + len(times)]
     return sortable(
-        rendering, "operators", f"Operators and functions, the {_OPERATORS} with most self time", heads, rows
+        rendering,
+        "operators",
+        f"Operators and functions, the {_OPERATORS} with most self time",
+        heads,
+        rows(),
     )
 
 
@@ -252,14 +225,10 @@ def _windows_table(rendering: Rendering, reading: Reading) -> Markup:
                 f"{one.get('first_step', '?')} to {last - 1}" if isinstance(last, int) else "",
                 Number(one["rank"]),
                 Number(since, "" if since is None else f"{since:,.3f} s"),
-                Number(None) if took is None else _time(took),
+                time_cell(took),
                 ", ".join(f"{count:,} {words(name)}" for name, count in counts.items())
                 or str(one.get("refused") or one.get("missing") or "nothing"),
             ]
 
     heads = ("profiler", "steps", "rank", "since the start", "duration", "rows")
-    return sortable(rendering, "windows", "Profiling windows", heads, rows)
-
-
-def _time(ns: float) -> Number:
-    return Number(float(ns), milliseconds(ns / 1e6))
+    return sortable(rendering, "windows", "Profiling windows", heads, rows())

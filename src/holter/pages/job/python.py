@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.analysis.verdict.evidence import counted
 from holter.drawing.flame import flame
@@ -10,18 +10,20 @@ from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
 from holter.pages.islands import island
 from holter.pages.job._forms import choice, entry, form, link, number
-from holter.pages.tables import Number, sortable
+from holter.pages.tables import Number, share_cell, sortable, time_cell
 from holter.views.document.python_profile import python_profile, segments
 from holter.views.flames import FlameSelection, flames
-from holter.views.tensors import natural
-from holter.views.wording import milliseconds, percent, plain_function, words
+from holter.views.wording import milliseconds, natural, plain_function, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from markupsafe import Markup
 
-    from holter.pages.rendering import Rendering
+    from holter.pages.islands import Rendering
+    from holter.views.document.python_profile import PythonProfile
+    from holter.views.document.types.values import TableRow
+    from holter.views.flames import FlameDocument
     from holter.views.reading import Reading
 
 TITLE = "Python"
@@ -32,6 +34,7 @@ _EMPTY = (
     "steps of a running job, `--python cprofile` times every call; `holter run --profile-steps "
     "60:63:cprofile` does so from the start. A slow data loader is sampled automatically."
 )
+_SELECTION = ("mode", "phase", "rank", "first", "last")
 _SOURCES = {
     "pyinstrument": "samples of a profiling window",
     "loader": "continuous samples of the code that builds batches",
@@ -76,17 +79,17 @@ def asked_part(asked: Mapping[str, str]) -> FlameSelection:
     )
 
 
-def _timed(reading: Reading, chosen: FlameSelection) -> list[dict[str, Any]]:
+def _timed(reading: Reading, chosen: FlameSelection) -> list[PythonProfile]:
     steps = None
     if (chosen.first_step, chosen.last_step) != (None, None):
         last = 2**62 if chosen.last_step is None else chosen.last_step + 1
         steps = (chosen.first_step or 0, last)
-    told = python_profile(reading.trial, steps=steps, rank=chosen.rank, mode=chosen.mode, phase=chosen.phase)
-    return [one for one in told if one["profiler"] == "cprofile"]
+    found = python_profile(reading.trial, steps=steps, rank=chosen.rank, mode=chosen.mode, phase=chosen.phase)
+    return [one for one in found if one["profiler"] == "cprofile"]
 
 
 def _filter(
-    rendering: Rendering, reading: Reading, asked: Mapping[str, str], parts: Sequence[Mapping[str, Any]]
+    rendering: Rendering, reading: Reading, asked: Mapping[str, str], parts: Sequence[TableRow]
 ) -> Markup:
     def options(name: str) -> list[tuple[str, str]]:
         found = {str(part[name]) for part in parts} | ({asked[name]} if asked.get(name) else set())
@@ -97,16 +100,14 @@ def _filter(
     labels = {"mode": "mode", "phase": "part of a step", "rank": "rank"}
     offered = {name: options(name) for name in labels}
     # A choice among one value is left out.
-    inside = (
-        html(*(choice(asked, name, labels[name], all_) for name, all_ in offered.items() if len(all_) > 2))
-        + entry(asked, "first", "steps from", kind="number", min=0)
-        + entry(asked, "last", "to", kind="number", min=0)
-        + tag("button", "Show")
-    )
-    return form(rendering, asked, "which part of the job", inside, keep=("source", "function"))
+    choices = [choice(asked, name, labels[name], all_) for name, all_ in offered.items() if len(all_) > 2]
+    first = entry(asked, "first", "steps from", kind="number", min=0)
+    last = entry(asked, "last", "to", kind="number", min=0)
+    fields = (*choices, first, last)
+    return form(rendering, asked, "which part of the job", *fields, keep=("source", "function"))
 
 
-def _flame(rendering: Rendering, asked: Mapping[str, str], found: list[dict[str, Any]]) -> Iterator[Markup]:
+def _flame(rendering: Rendering, asked: Mapping[str, str], found: list[FlameDocument]) -> Iterator[Markup]:
     wanted = asked.get("source", "")
     names = [f"{one['source']}: {one['name']}" for one in found]
     at = names.index(wanted) if wanted in names else 0
@@ -117,42 +118,29 @@ def _flame(rendering: Rendering, asked: Mapping[str, str], found: list[dict[str,
             (name, f"{one['name']} ({_SOURCES[one['source']]})")
             for name, one in zip(names, found, strict=True)
         ]
-        picked = choice(asked, "source", "of", listed, default=names[at]) + tag("button", "Show")
-        yield form(
-            rendering,
-            asked,
-            "choice of the flame graph",
-            picked,
-            keep=("mode", "phase", "rank", "first", "last"),
-        )
+        picked = choice(asked, "source", "of", listed, default=names[at])
+        yield form(rendering, asked, "choice of the flame graph", picked, keep=_SELECTION)
     title = f"Flame graph of {one['name']}"
-    seen = f", {counted(one['samples'], 'sample')}" if one["samples"] else ""
+    samples = f", {counted(one['samples'], 'sample')}" if one["samples"] else ""
     yield tag(
         "p",
-        one["name"],
-        ": ",
-        _SOURCES[one["source"]],
-        seen,
-        ", ",
-        milliseconds(one["flame"]["value"] / 1000000.0),
+        f"{one['name']}: {_SOURCES[one['source']]}{samples}, {milliseconds(one['flame']['value'] / 1e6)}",
         " in total. Each bar is a function, and its width is its time. Callers are above callees.",
         class_="dim",
     )
-    data = {name: asked[name] for name in ("mode", "phase", "rank", "first", "last") if asked.get(name)}
+    data = {name: asked[name] for name in _SELECTION if asked.get(name)}
     yield island(rendering, "flame", lambda: flame(one["flame"], title), key=names[at], title=title, **data)
     whole = one["flame"]["value"] or 1
-
-    def rows() -> Iterator[list[str]]:
-        for row in one["functions"][:_FUNCTIONS]:
-            own, total = row["self_ns"], row["total_ns"]
-            yield [
-                _named(row["name"]),
-                Number(float(own), milliseconds(own / 1e6)),
-                Number(100 * own / whole, percent(100 * own / whole)),
-                Number(float(total), milliseconds(total / 1e6)),
-                Number(100 * total / whole, percent(100 * total / whole)),
-            ]
-
+    rows: Iterator[list[str]] = (
+        [
+            _named(row["name"]),
+            time_cell(row["self_ns"]),
+            share_cell(100 * row["self_ns"] / whole),
+            time_cell(row["total_ns"]),
+            share_cell(100 * row["total_ns"] / whole),
+        ]
+        for row in one["functions"][:_FUNCTIONS]
+    )
     heads = ("function", "self time", "self share", "total time", "total share")
     yield sortable(rendering, "functions", f"Functions of {one['name']}{_first(one)}", heads, rows)
 
@@ -163,70 +151,67 @@ def _named(name: str) -> Markup:
     return tag("span", plain, title=None if plain == name else name)
 
 
-def _timer(rendering: Rendering, asked: Mapping[str, str], one: dict[str, Any]) -> Iterator[Markup]:
+def _timer(rendering: Rendering, asked: Mapping[str, str], one: PythonProfile) -> Iterator[Markup]:
     """Draw the functions of one timer of cProfile; of a chosen function also its callers and callees."""
     timer = one["timer"]
-    said = _TIMERS.get(timer, timer)
-    yield tag("h2", "All calls: ", said)
-    name = asked.get("function", "")
-    if name in {call["name"] for call in one["calls"]} | {call["caller"] for call in one["calls"]}:
+    title = _TIMERS.get(str(timer), str(timer))
+    yield tag("h2", "All calls: ", title)
+    name, calls = asked.get("function", ""), one.get("calls", [])
+    if any(name in (call["name"], call["caller"]) for call in calls):
         yield tag("h3", name)
         for what, key, other in (("Callers", "name", "caller"), ("Callees", "caller", "name")):
-            mine = [call for call in one["calls"] if call[key] == name][:_CALLS]
+            mine = [call for call in calls if call[key] == name][:_CALLS]
             yield sortable(
                 rendering,
                 f"{timer} {other}",
                 f"{what} of {name}",
                 (what.lower(), "calls", "total time", "self time"),
-                lambda mine=mine, other=other: (  # type: ignore[misc]
+                [
                     [
                         link(rendering, asked, plain_function(call[other]), function=call[other]),
                         Number(call["calls"]),
-                        *_times(call),
+                        time_cell(call["total_ns"]),
+                        time_cell(call["self_ns"]),
                     ]
                     for call in mine
-                ),
+                ],
             )
     whole = sum(function["self_ns"] for function in one["functions"]) or 1
-
-    def rows() -> Iterator[list[str]]:
-        for row in one["functions"][:_FUNCTIONS]:
-            yield [
-                link(rendering, asked, plain_function(row["name"]), function=row["name"]),
-                *_times(row),
-                Number(100 * row["self_ns"] / whole, percent(100 * row["self_ns"] / whole)),
-                Number(row["calls"]),
-                Number(row["primitive_calls"]),
-            ]
-
+    rows: Iterator[list[str]] = (
+        [
+            link(rendering, asked, plain_function(row["name"]), function=row["name"]),
+            time_cell(row["total_ns"]),
+            time_cell(row["self_ns"]),
+            share_cell(100 * row["self_ns"] / whole),
+            Number(row["calls"]),
+            Number(row["primitive_calls"]),
+        ]
+        for row in one["functions"][:_FUNCTIONS]
+    )
     heads = ("function", "total time", "self time", "self share", "calls", "primitive calls")
-    yield sortable(rendering, timer, f"Functions by {said}{_first(one)}", heads, rows)
+    yield sortable(rendering, str(timer), f"Functions by {title}{_first(one)}", heads, rows)
 
 
-def _first(one: Mapping[str, Any]) -> str:
+def _first(one: FlameDocument | PythonProfile) -> str:
     """Say that more functions are known than are listed."""
     count = len(one["functions"]) + one["left_out"]
     return f", the first {_FUNCTIONS} of {count:,} by self time" if count > _FUNCTIONS else ""
 
 
-def _times(row: Mapping[str, Any]) -> list[Number]:
-    return [Number(float(row[name]), milliseconds(row[name] / 1e6)) for name in ("total_ns", "self_ns")]
-
-
-def _segments(rendering: Rendering, parts: Sequence[Mapping[str, Any]]) -> Markup:
-    def rows() -> Iterator[list[str]]:
-        for part in parts[:_SEGMENTS]:
-            yield [
-                Number(part["step"]) if part["step"] >= 0 else Number(-1, "before the first"),
-                words(part["phase"]),
-                part["mode"],
-                Number(part["rank"]),
-                part["profiler"],
-                words(part["timer"]),
-                Number(float(part["duration"]), milliseconds(part["duration"] / 1e6)),
-                Number(part["functions"]),
-            ]
-
+def _segments(rendering: Rendering, parts: Sequence[TableRow]) -> Markup:
+    rows: Iterator[list[str]] = (
+        [
+            Number(part["step"]) if part["step"] >= 0 else Number(-1, "before the first"),
+            words(part["phase"]),
+            part["mode"],
+            Number(part["rank"]),
+            part["profiler"],
+            words(part["timer"]),
+            time_cell(part["duration"]),
+            Number(part["functions"]),
+        ]
+        for part in parts[:_SEGMENTS]
+    )
     heads = ("step", "part", "mode", "rank", "profiler", "timer", "duration", "functions or stacks")
     left = f", the first {_SEGMENTS} of {len(parts):,}" if len(parts) > _SEGMENTS else ""
     return sortable(rendering, "segments", f"Parts of steps that were profiled{left}", heads, rows)

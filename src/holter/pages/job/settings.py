@@ -1,21 +1,23 @@
-"""What a running job can be told: how often to sample, when to look closer, to stop; and its report."""
+"""The page that controls a running job: sampling, profiling windows and stop; and its report."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from holter.drawing.markup import html, tag
+from holter.pages.job._forms import choice, entry
 from holter.schema.metrics import INTERVALS_MS
-from holter.schema.windows import MAX_SECONDS, MAX_STEPS, PYTHON, TIMERS
+from holter.schema.windows import MAX_SECONDS, MAX_STEPS, PYTHON
 from holter.views.jobs import RUNNING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
     from markupsafe import Markup
 
-    from holter.pages.rendering import Rendering
+    from holter.pages.islands import Rendering
+    from holter.store.documents import Document
     from holter.views.reading import Reading
 
 TITLE = "Settings"
@@ -35,25 +37,15 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
     job = reading.description["job"]
     at = f"/api/v1/jobs/{quote(job['name'])}"
     store = asked.get("store", "0")
-    report = html(
-        tag("h2", "Report"),
-        tag(
-            "p",
-            tag("a", "Download the report", href=f"{at}/report?store={store}", download=True),
-            ": one file to keep, mail or print; it needs no server.",
-        ),
-    )
+    link = tag("a", "Download the report", href=f"{at}/report?store={store}", download=True)
+    text = ": one file to keep, mail or print; it needs no server."
+    report = html(tag("h2", "Report"), tag("p", link, text))
     if job["status"] not in RUNNING:
-        ended = job["status"] or "damaged"
-        return html(
-            tag("h1", "Settings"),
-            tag(
-                "p",
-                f"This run has finished ({ended}); live controls are off. While a job runs, this page "
-                "changes its sampling interval, starts profiling windows and stops the training.",
-            ),
-            report,
+        text = (
+            f"This run has finished ({job['status'] or 'damaged'}); live controls are off. While a job runs, "
+            "this page changes its sampling interval, starts profiling windows and stops the training."
         )
+        return html(tag("h1", "Settings"), tag("p", text), report)
     interval = reading.interval_ns // 1_000_000
     return html(
         tag("h1", "Settings"),
@@ -67,20 +59,15 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
     )
 
 
-def _monitor(now_ms: int, manifest: Mapping[str, Any]) -> Markup:
-    choices = html(*(tag("option", _said(ms), value=ms, selected=ms == now_ms) for ms in INTERVALS_MS))
-    on = manifest.get("monitoring") is not False
-    switch = html(*(tag("option", word, selected=(word == "on") == on) for word in ("on", "off")))
+def _monitor(now_ms: int, manifest: Document) -> Markup:
+    on = "off" if manifest.get("monitoring") is False else "on"
+    every = [(str(ms), _said(ms)) for ms in INTERVALS_MS]
+    interval = choice(
+        {}, "interval_ms", "Sample the machine every", every, default=str(now_ms), data_number=True
+    )
     return _form(
         "configure",
-        html(
-            tag("label", "System monitoring ", tag("select", switch, name="monitoring")),
-            tag(
-                "label",
-                "Sample the machine every ",
-                tag("select", choices, name="interval_ms", data_number=True),
-            ),
-        ),
+        choice({}, "monitoring", "System monitoring", [("on", "on"), ("off", "off")], default=on) + interval,
         "Set",
         "A shorter interval records more data and takes more CPU time of the agent. While monitoring is off, "
         "the charts of the machine have a gap; steps and profiling windows are still recorded.",
@@ -89,25 +76,24 @@ def _monitor(now_ms: int, manifest: Mapping[str, Any]) -> Markup:
 
 
 def _windows(ranks: int) -> Markup:
-    options = tag("option", "every rank", value="") + html(
-        *(tag("option", "rank ", rank, value=rank) for rank in range(ranks))
-    )
+    each = [("", "every rank"), *((str(rank), f"rank {rank}") for rank in range(ranks))]
     fields = (
         _number("start_step", "Start step", 0, None, "the next")
         + _number("steps", "Number of steps", 1, MAX_STEPS, "1")
-        + tag("label", "or start time ", tag("input", type="datetime-local", name="start_time", step="1"))
+        + entry({}, "start_time", "or start time", kind="datetime-local", step="1")
         + _number("seconds", "and seconds", 1, int(MAX_SECONDS), "one step")
-        + tag("label", "On ", tag("select", options, name="rank", data_number=True))
+        + choice({}, "rank", "On", each, data_number=True)
+    )
+    boxes = (
+        tag("label", tag("input", type="checkbox", name=name), " ", name) for name in ("shapes", "stacks")
     )
     kinds = {
-        "operators": ("Detailed: operators and kernels", _box("shapes", "shapes") + _box("stacks", "stacks")),
+        "operators": ("Detailed: operators and kernels", html(*boxes)),
         "dataloader": ("Data loading", ""),
         "python": (
             "Python functions",
-            _choice("python", "Profiler", ((name, name) for name in PYTHON))
-            + _choice(
-                "timer", "cProfile's timer", (("", "default"), *((t, _TIMES.get(t, t)) for t in TIMERS[:3]))
-            ),
+            choice({}, "python", "Profiler", ((name, name) for name in PYTHON))
+            + choice({}, "timer", "cProfile's timer", [("", "default"), *_TIMES.items()]),
         ),
     }
     forms = []
@@ -162,22 +148,7 @@ def _form(order: str, fields: Markup, button: str, warning: str, *, told: str, s
 
 
 def _number(name: str, label: str, low: int, high: int | None, blank: str) -> Markup:
-    limits = {"min": low, "max": high}
-    return tag(
-        "label",
-        label,
-        " ",
-        tag("input", type="number", name=name, data_number=True, **limits, placeholder=blank),
-    )
-
-
-def _box(name: str, label: str) -> Markup:
-    return tag("label", tag("input", type="checkbox", name=name), " ", label)
-
-
-def _choice(name: str, label: str, options: Iterable[tuple[str, str]]) -> Markup:
-    drawn = html(*(tag("option", said, value=value) for value, said in options))
-    return tag("label", label, " ", tag("select", drawn, name=name))
+    return entry({}, name, label, kind="number", min=low, max=high, data_number=True, placeholder=blank)
 
 
 def _said(ms: int) -> str:

@@ -20,8 +20,9 @@ from holter.views.wording import words
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from holter.pages.rendering import Rendering
+    from holter.pages.islands import Rendering
     from holter.views.reading import Reading
+    from holter.views.tensors import SavedTensor
 
 TITLE = "Tensors"
 SHOWN = 80
@@ -46,10 +47,10 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
     return html(*parts)
 
 
-def _first(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _first(rows: Sequence[SavedTensor]) -> list[str]:
     """Return the tensors that are drawn when none was chosen: gradients, if there are any."""
-    gradients = [row for row in rows if str(row["role"]).startswith("grad")]
-    return [str(row["name"]) for row in (gradients or rows)[:MOST]]
+    gradients = [row for row in rows if row["role"].startswith("grad")]
+    return [row["name"] for row in (gradients or rows)[:MOST]]
 
 
 def _first_nonfinite(reading: Reading) -> Markup:
@@ -93,27 +94,27 @@ def _numbers(told: Any) -> str:
 
 
 def _map(
-    rendering: Rendering, reading: Reading, asked: Mapping[str, str], rows: Sequence[Mapping[str, Any]]
+    rendering: Rendering, reading: Reading, asked: Mapping[str, str], rows: Sequence[SavedTensor]
 ) -> Iterator[Markup]:
     """Draw the map of layers, of what was chosen or of gradients."""
     which = asked.get("map") or "l2"
     statistic(which)
-    roles = sorted({str(row["role"]).partition(":")[0] for row in rows} - {""})
+    roles = sorted({row["role"].partition(":")[0] for row in rows} - {""})
     options = sorted(STATISTICS, key=lambda name: (_MAPS.index(name) if name in _MAPS else len(_MAPS), name))
     yield tag("h2", "Layer by layer")
+    labels = [(name, STATISTICS[name].label) for name in options]
     yield form(
         rendering,
         asked,
         "statistic and layers",
-        choice(asked, "map", "show", [(name, STATISTICS[name].label) for name in options], default="l2")
-        + choice(
+        choice(asked, "map", "show", labels, default="l2"),
+        choice(
             asked, "role", "of", [("", "as fits"), ("any", "all tensors"), *((r, words(r)) for r in roles)]
-        )
-        + tag("button", "Show"),
+        ),
         keep=("tensor", "statistic", "search", "collection", "rank", "mode"),
     )
     only = {name: asked[name] for name in ("rank", "mode", "role", "store") if asked.get(name)}
-    yield picture(rendering, reading, "layer_map", {**only, "statistic": which}, island_name="layer-map")
+    yield picture(rendering, reading, "layer_map", {**only, "statistic": which}, kind="layer-map")
 
 
 def _histories(
@@ -121,20 +122,14 @@ def _histories(
 ) -> Iterator[Markup]:
     modes = [("", "all"), *((mode, mode) for mode in MODES)]
     yield tag("h2", "Histories")
+    labels = [(name, one.label) for name, one in STATISTICS.items()]
     yield form(
         rendering,
         asked,
         "statistic of the chosen tensors",
-        choice(
-            asked,
-            "statistic",
-            "show",
-            [(name, one.label) for name, one in STATISTICS.items()],
-            default="abs_mean",
-        )
-        + choice(asked, "mode", "mode", modes)
-        + entry(asked, "rank", "rank", kind="number", min=0)
-        + tag("button", "Show"),
+        choice(asked, "statistic", "show", labels, default="abs_mean"),
+        choice(asked, "mode", "mode", modes),
+        entry(asked, "rank", "rank", kind="number", min=0),
         keep=("tensor", "map", "role", "search", "collection"),
     )
     number(asked, "rank")
@@ -145,22 +140,22 @@ def _histories(
 def _list(
     rendering: Rendering,
     asked: Mapping[str, str],
-    rows: list[dict[str, Any]],
-    found: list[dict[str, Any]],
+    rows: list[SavedTensor],
+    found: list[SavedTensor],
     shown: list[str],
 ) -> Iterator[Markup]:
     """List the tensors that match the search, a hundred per page; a name leads to its history."""
     groups = sorted({name for row in rows for name in row["collections"]})
-    roles = sorted({str(row["role"]).partition(":")[0] for row in rows} - {""} - set(groups))
+    roles = sorted({row["role"].partition(":")[0] for row in rows} - {""} - set(groups))
     options = [("", "any"), *((name, words(name)) for name in (*groups, *roles))]
     yield tag("h2", counted(len(rows), "tensor"))
     yield form(
         rendering,
         asked,
         "search tensors",
-        entry(asked, "search", "search", kind="search", placeholder="words of a name")
-        + choice(asked, "collection", "collection or role", options)
-        + tag("button", "Search"),
+        entry(asked, "search", "search", kind="search", placeholder="words of a name"),
+        choice(asked, "collection", "collection or role", options),
+        button="Search",
         keep=("statistic", "map", "role", "rank", "mode"),
     )
     page = number(asked, "page") or 0
@@ -168,32 +163,21 @@ def _list(
     if not part:
         yield tag("p", "No matching tensors.", class_="empty")
         return
-
-    def cells() -> Iterator[list[str]]:
-        for row in part:
-            name = str(row["name"])
-            mean = row["abs_mean"]
-            yield [
-                link(rendering, asked, name, tensor=name),
-                words(str(row["role"])),
-                ", ".join(words(one) for one in row["collections"]),
-                Number(row["elements"]),
-                Number(row["rows"]),
-                Number(row["last_step"], f"{row['first_step']:,} to {row['last_step']:,}"),
-                Number(mean, "" if mean is None else f"{mean:.4g}"),
-                Number(row["nonfinite"], f"{row['nonfinite']:,}" if row["nonfinite"] else ""),
-            ]
-
-    heads = (
-        "tensor",
-        "role",
-        "collections",
-        "elements",
-        "rows",
-        "steps",
-        "last mean absolute",
-        "not finite in",
+    cells: Iterator[list[str]] = (
+        [
+            link(rendering, asked, row["name"], tensor=row["name"]),
+            words(row["role"]),
+            ", ".join(words(one) for one in row["collections"]),
+            Number(row["elements"]),
+            Number(row["rows"]),
+            Number(row["last_step"], f"{row['first_step']:,} to {row['last_step']:,}"),
+            Number(row["abs_mean"], "" if row["abs_mean"] is None else f"{row['abs_mean']:.4g}"),
+            Number(row["nonfinite"], f"{row['nonfinite']:,}" if row["nonfinite"] else ""),
+        ]
+        for row in part
     )
+    last = ("last mean absolute", "not finite in")
+    heads = ("tensor", "role", "collections", "elements", "rows", "steps", *last)
     yield island(rendering, "tensor-history", Markup, shown="\n".join(shown), most=MOST)
     yield sortable(
         rendering, "tensors", f"Tensors {page * A_PAGE + 1:,} to {page * A_PAGE + len(part):,}", heads, cells

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 from holter.drawing.figure import figure
 from holter.drawing.markup import html, tag
 from holter.pages.islands import island
-from holter.pages.text.sections import table
+from holter.pages.text.sections import bullets, table
 from holter.pages.timelines import TIMELINES
 from holter.views.timeline.summary import whole
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from markupsafe import Markup
 
-    from holter.pages.rendering import Rendering
+    from holter.pages.islands import Rendering
     from holter.pages.timelines import Opened
     from holter.views.reading import Reading
 
@@ -27,26 +27,14 @@ _MOST = 200
 _EMPTY = html(
     tag("h1", "Timeline"),
     tag("p", "This job has no events yet: no step, no operator, no kernel."),
-    tag(
-        "ul",
-        tag(
-            "li",
-            tag("code", "holter run"),
-            " records the steps of every rank and their parts.",
-        ),
-        tag(
-            "li",
-            "Operators and kernels come from a profiling window: ",
-            tag("code", "holter profile JOB"),
-            " while it runs, or ",
-            tag("code", "holter run --profile-steps 10:12 -- python train.py"),
-            ".",
-        ),
-        tag(
-            "li",
-            tag("code", "holter import trace.json.gz"),
-            " imports a trace of another profiler (PyTorch, TensorFlow, JAX, Nsight Systems, Horovod …).",
-        ),
+    bullets(
+        (
+            "`holter run` records the steps of every rank and their parts.",
+            "Operators and kernels come from a profiling window: `holter profile JOB` while it runs, or "
+            "`holter run --profile-steps 10:12 -- python train.py`.",
+            "`holter import trace.json.gz` imports a trace of another profiler (PyTorch, TensorFlow, JAX, "
+            "Nsight Systems, Horovod …).",
+        )
     ),
 )
 

@@ -1,8 +1,9 @@
-"""Draws each rule: what it found, when and on what evidence; what it looks for, and its advice."""
+"""Draws each rule: its issues with their times and evidence, its condition and its advice."""
 
 from __future__ import annotations
 
 import json
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
@@ -11,31 +12,30 @@ from holter.analysis.verdict.evidence import counted
 from holter.drawing.markup import html, tag
 from holter.pages.text.sections import table
 from holter.rules import catalogue
-from holter.views.issues import WORST_FIRST, not_judged
+from holter.views.issues import coverage, not_judged, severity_rank
+from holter.views.wording import place_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Sequence
 
-    from holter.views.document.types.rules import RuleResult
+    from holter.rules.rule import Rule
+    from holter.views.document.types import Description
+    from holter.views.document.types.rules import RuleIssue, RuleResult
 
 
 _MOST = 50
 _LONGEST = 2000
-_PLACES = ("node", "rank", "device", "tensor")
 
 Moment = tuple[float, float]
 """A window of time, seconds since the job's start."""
 
 
 def rules(
-    told: Mapping[str, Any], link: Callable[[Moment], str], extra: Callable[[str], str] = lambda _: ""
+    told: Description, link: Callable[[Moment], str], extra: Callable[[str], str] = lambda _: ""
 ) -> Markup:
     """Draw every rule, those that found something first.
 
-    Args:
-        told: The description of a job.
-        link: Returns the address at which a moment is looked at.
-        extra: Returns more for the head of the rule of that name.
+    `link` returns the address that shows a moment, `extra` an addition to the head of a rule.
     """
     unseen = set(not_judged(told["rules"]))
     ordered = sorted(told["rules"], key=lambda rule: (_worst(rule), rule["name"] in unseen, rule["name"]))
@@ -43,25 +43,25 @@ def rules(
 
 
 def _worst(rule: RuleResult) -> tuple[int, int]:
-    places = [WORST_FIRST.index(i["severity"]) for i in rule["issues"] if i["severity"] in WORST_FIRST]
-    return min(places, default=len(WORST_FIRST)), -(rule.get("triggered") or 0)
+    worst = min((severity_rank(issue["severity"]) for issue in rule["issues"]), default=severity_rank(""))
+    return worst, -(rule.get("triggered") or 0)
 
 
 def _rule(
-    rule: Mapping[str, Any],
-    told: Mapping[str, Any],
+    rule: RuleResult,
+    told: Description,
     unseen: bool,
     link: Callable[[Moment], str],
     extra: Callable[[str], str],
 ) -> Markup:
-    name, issues = str(rule["name"]), rule["issues"]
+    name, issues = rule["name"], rule["issues"]
     known = catalogue().get(str(rule.get("rule")))
     open_ = [issue for issue in issues if issue.get("status") != "resolved"]
-    worst = min((i["severity"] for i in open_), key=_place, default="")
+    worst = min((issue["severity"] for issue in open_), key=severity_rank, default="")
     status = "could not judge" if unseen else rule["status"]
     looks = counted(rule.get("evaluations") or 0, "check")
     counts = f"fired {counted(rule.get('triggered') or 0, 'time')} in {looks}"
-    why = (rule.get("coverage") or {}).get("lacking") if unseen else rule.get("error")
+    why = coverage(rule).get("lacking") if unseen else rule.get("error")
     parts = [
         tag("p", known.description, class_="dim") if known is not None else "",
         tag("p", why, class_="note") if why else "",
@@ -81,25 +81,16 @@ def _rule(
     )
 
 
-def _place(severity: str) -> int:
-    return WORST_FIRST.index(severity) if severity in WORST_FIRST else len(WORST_FIRST)
-
-
 def _issues(
-    issues: Iterable[Mapping[str, Any]], told: Mapping[str, Any], link: Callable[[Moment], str]
+    issues: Sequence[RuleIssue], told: Description, link: Callable[[Moment], str]
 ) -> Iterator[Markup]:
     """Yield each issue; advice that several share is given once, after the last of them."""
-    listed = list(issues)
-    for at, issue in enumerate(listed):
-        again = at + 1 < len(listed) and listed[at + 1].get("advice") == issue.get("advice")
+    for issue, after in zip_longest(issues, issues[1:]):
+        again = after is not None and after["advice"] == issue["advice"]
         yield _issue({**issue, "advice": ""} if again else issue, told, link)
 
 
-def _issue(issue: Mapping[str, Any], told: Mapping[str, Any], link: Callable[[Moment], str]) -> Markup:
-    places = [f"{name} {issue[name]}" for name in _PLACES if issue.get(name) not in (None, "")]
-    first, last = issue.get("step_start"), issue.get("step_end")
-    if first is not None:
-        places.append(f"step {first}" if last in (first, None) else f"steps {first} to {last}")
+def _issue(issue: RuleIssue, told: Description, link: Callable[[Moment], str]) -> Markup:
     over = " (resolved)" if issue.get("status") == "resolved" else ""
     moment = _moment(issue, told)
     at = html(" · ", tag("a", "show this moment", href=link(moment))) if moment else ""
@@ -108,14 +99,14 @@ def _issue(issue: Mapping[str, Any], told: Mapping[str, Any], link: Callable[[Mo
     return tag(
         "div",
         tag("p", tag("span", issue["severity"], class_="severity"), " ", issue["summary"], over),
-        tag("p", ", ".join(places), at, class_="note"),
-        tag("p", "→ ", issue["advice"]) if issue.get("advice") else None,
+        tag("p", place_text(issue), at, class_="note"),
+        tag("p", "→ ", issue["advice"]) if issue["advice"] else None,
         tag("details", tag("summary", "evidence"), evidence) if found else None,
         class_="found",
     )
 
 
-def _card(rule: Mapping[str, Any], known: Any) -> Markup:
+def _card(rule: RuleResult, known: type[Rule] | None) -> Markup:
     """Say when the rule fires, with which parameters."""
     given = (rule.get("parameters") or {}).items()
     formula = tag("p", "Fires when: ", known.formula) if known is not None and known.formula else ""
@@ -126,13 +117,11 @@ def _card(rule: Mapping[str, Any], known: Any) -> Markup:
     return tag("details", tag("summary", "what it looks for"), formula, advice, drawn)
 
 
-def _strip(
-    issues: Iterable[Mapping[str, Any]], told: Mapping[str, Any], link: Callable[[Moment], str]
-) -> Markup:
+def _strip(issues: Sequence[RuleIssue], told: Description, link: Callable[[Moment], str]) -> Markup:
     """Draw when it was true, over the whole job."""
     whole = told["job"]["duration_s"]
-    bars = ""
-    for issue in list(issues)[:_MOST]:
+    bars = Markup()
+    for issue in issues[:_MOST]:
         moment = _moment(issue, told, wide=False)
         if moment is None or not whole:
             continue
@@ -143,13 +132,13 @@ def _strip(
             class_=issue["severity"],
             style=f"left:{left:.2f}%;width:{width:.2f}%",
             href=link(_moment(issue, told) or moment),
-            title=str(issue["summary"])[:200],
-            aria_label=f"moment: {str(issue['summary'])[:200]}",
+            title=issue["summary"][:200],
+            aria_label=f"moment: {issue['summary'][:200]}",
         )
     return tag("div", bars, class_="strip") if bars else Markup()
 
 
-def _moment(issue: Mapping[str, Any], told: Mapping[str, Any], *, wide: bool = True) -> Moment | None:
+def _moment(issue: RuleIssue, told: Description, *, wide: bool = True) -> Moment | None:
     """Return when an issue held; `wide`: with something around it."""
     start, first = told["job"]["start"], issue.get("time_start")
     if start is None or first is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup
 
@@ -12,12 +12,15 @@ from holter.drawing.pieces import prose
 from holter.pages.text import measured_charts as charts
 from holter.pages.text.sections import bullets, table
 from holter.views.document.active_then import in_steps
+from holter.views.issues import coverage
 from holter.views.wording import duration, milliseconds, percent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from holter.store.trial import Trial
+    from holter.views.document.types import Description
+    from holter.views.document.types.rules import RuleResult
     from holter.views.figure import Figure
 
 _MOST = 64
@@ -26,31 +29,25 @@ _WIDE_PCT = 50.0
 """A spread of this many percentage points counts as fluctuation."""
 
 
-def measured(told: Mapping[str, Any], trial: Trial, draw: Callable[[Figure], Markup]) -> Iterator[Markup]:
-    """Yield a section for each rule of the profiler that measured something; nothing where none did.
+def measured(told: Description, trial: Trial, draw: Callable[[Figure], Markup]) -> Iterator[Markup]:
+    """Yield a section for each rule of the profiler that measured something.
 
-    Where a job took longer to begin than to train, only its beginning is looked into.
-
-    Args:
-        told: The description of the job.
-        trial: The job.
-        draw: Makes HTML of a chart.
+    If initialization took longer than training, only the initialization is described. `draw` makes HTML of a
+    chart.
     """
-    ran: dict[str, Mapping[str, Any]] = {}
+    ran: dict[str, RuleResult] = {}
     for rule in told["rules"]:
-        if rule.get("details") and isinstance(rule["details"], dict):
-            ran.setdefault(str(rule.get("rule")), {**rule, "parameters": rule.get("parameters") or {}})
-    phases = told["phases"] or {}
-    begun, loop = phases.get("initialization_s"), phases.get("training_loop_s")
+        if rule.get("details"):
+            ran.setdefault(str(rule.get("rule")), rule)
+    phases = told["phases"]
+    begun, loop = (phases["initialization_s"], phases["training_loop_s"]) if phases else (None, None)
     if begun and loop and begun > loop:
         parts = [_initialization(ran.get("MaxInitializationTime"), begun, loop)]
         title = "The initialization in detail"
     else:
         title = "The training loop in detail"
         parts = [
-            _section(name, made(rule, draw))
-            for key, (name, made) in _SECTIONS.items()
-            if (rule := ran.get(key)) is not None
+            _section(name, made(ran[key]), draw) for key, (name, made) in _SECTIONS.items() if key in ran
         ]
         if outliers := ran.get("StepOutlier"):
             parts.insert(1, _in_outliers(outliers, trial, draw))
@@ -58,49 +55,59 @@ def measured(told: Mapping[str, Any], trial: Trial, draw: Callable[[Figure], Mar
         yield html(tag("h2", title), *parts)
 
 
-def _section(name: str, inside: tuple[list[str], Markup]) -> Markup:
-    sentences, drawn = inside
-    return html(tag("h3", name), bullets(sentences), drawn) if sentences or drawn else Markup()
+class _Section(NamedTuple):
+    """What one rule measured."""
+
+    sentences: list[str]
+    figures: list[Figure]
+    table: Markup = Markup()
 
 
-def _charts(drawn: list[Markup]) -> Markup:
-    return tag("div", *drawn, class_="charts") if drawn else Markup()
+def _section(name: str, found: _Section, draw: Callable[[Figure], Markup]) -> Markup:
+    if not any(found):
+        return Markup()
+    return html(tag("h3", name), bullets(found.sentences), found.table, _charts(map(draw, found.figures)))
 
 
-def _initialization(rule: Mapping[str, Any] | None, begun: float, loop: float) -> Markup:
+def _charts(drawn: Iterable[Markup]) -> Markup:
+    inside = html(*drawn)
+    return tag("div", inside, class_="charts") if inside else inside
+
+
+def _initialization(rule: RuleResult | None, begun: float, loop: float) -> Markup:
     said = [f"The training took {duration(begun)} to begin, and {duration(loop)} to train."]
-    parts = ((rule or {}).get("details") or {}).get("parts_s") or {}
+    parts = rule["details"].get("parts_s") or {} if rule else {}
     rows = [(name.replace("_", " "), duration(seconds)) for name, seconds in parts.items()]
-    limit = ((rule or {}).get("parameters") or {}).get("threshold")
+    limit = rule["parameters"].get("threshold") if rule else None
     if limit is not None:
         said.append(f"MaxInitializationTime looks for more than {limit:g} min before the first step.")
     return bullets(said) + (table(("", ""), rows) if rows else "")
 
 
-def _steps(rule: Mapping[str, Any], draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
+def _steps(rule: RuleResult) -> _Section:
     found = rule["details"].get("processes") or {}
     rows: list[tuple[str, ...]] = []
     said: list[str] = []
-    drawn: list[Markup] = []
+    drawn: list[Figure] = []
     for key, one in list(found.items())[:_MOST]:
         mode, _, rank = key.partition("/")
         who = f"rank {rank}" if mode == "train" else f"rank {rank}, {mode}"
         times = [milliseconds(one.get(name)) for name in ("mean", "max", "p99", "p95", "p50", "min")]
         rows.append((who, *times, f"{one['number_of_outliers']:,}"))
         if len(drawn) < charts.MOST and any(one["histogram"]["counts"]):
-            drawn.append(draw(charts.times(f"Steps of {who}", one["histogram"])))
+            drawn.append(charts.times(f"Steps of {who}", one["histogram"]))
     if not rows:
-        return [], Markup()
+        return _Section([], [])
     total = sum(one["number_of_outliers"] for one in found.values())
     limits = rule["parameters"]
     limit = f"limit: {limits.get('stddev', 0):g} deviations"
     allowed = f"; more than {limits.get('n_outliers', 0):,} make an issue"
     said.append(f"{total:,} steps are outliers ({limit}{allowed})." if total else f"No outliers ({limit}).")
     heads = ("", "mean", "max", "p99", "p95", "p50", "min", "outliers")
-    return said, table(heads, rows, numbers=range(1, 8)) + _charts(drawn)
+    return _Section(said, drawn, table(heads, rows, numbers=range(1, 8)))
 
 
-def _in_outliers(rule: Mapping[str, Any], trial: Trial, draw: Callable[[Figure], Markup]) -> Markup:
+def _in_outliers(rule: RuleResult, trial: Trial, draw: Callable[[Figure], Markup]) -> Markup:
     """Draw what ran in the steps that were too long, where the rule fired."""
     found = rule["details"].get("processes") or {}
     slow = {
@@ -109,10 +116,10 @@ def _in_outliers(rule: Mapping[str, Any], trial: Trial, draw: Callable[[Figure],
     if not rule.get("triggered") or not slow:
         return Markup()
     shares = in_steps(trial, slow)
-    return _charts([draw(one) for one in charts.shares("in the long steps", shares)])
+    return _charts(map(draw, charts.shares("in the long steps", shares)))
 
 
-def _gpus(rule: Mapping[str, Any], draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
+def _gpus(rule: RuleResult) -> _Section:
     boxes, limits = rule["details"].get("gpus") or {}, rule["parameters"]
     low, lowest = limits.get("threshold_p95"), limits.get("threshold_p5")
     said = []
@@ -128,13 +135,13 @@ def _gpus(rule: Mapping[str, Any], draw: Callable[[Figure], Markup]) -> tuple[li
             said.append(
                 f"{name} fluctuates: nine of ten readings lie between {percent(p5)} and {percent(p95)}."
             )
-    drawn = [draw(charts.boxes("Utilization of GPUs", boxes))] if boxes else []
+    drawn = [charts.boxes("Utilization of GPUs", boxes)] if boxes else []
     if boxes and not said and not rule.get("triggered"):
         said.append("No GPU is used too little.")
-    return said, _charts(drawn)
+    return _Section(said, drawn)
 
 
-def _balance(rule: Mapping[str, Any], draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
+def _balance(rule: RuleResult) -> _Section:
     loads = rule["details"].get("workloads") or {}
     far = rule["details"].get("distances") or {}
     limit = rule["parameters"].get("threshold")
@@ -150,14 +157,14 @@ def _balance(rule: Mapping[str, Any], draw: Callable[[Figure], Markup]) -> tuple
         said.append(
             f"The GPUs are loaded alike: {one} and {other} differ most, by {away:.2f} (limit {limit:g})."
         )
-    drawn = [draw(charts.load(name, counts)) for name, counts in list(loads.items())[: charts.MOST]]
-    return said, _charts(drawn)
+    drawn = [charts.load(name, counts) for name, counts in list(loads.items())[: charts.MOST]]
+    return _Section(said, drawn)
 
 
-def _loading(rule: Mapping[str, Any], draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
+def _loading(rule: RuleResult) -> _Section:
     nodes = rule["details"].get("nodes") or {"": rule["details"]}
     said: list[str] = []
-    drawn: list[Markup] = []
+    drawn: list[Figure] = []
     for node, one in list(nodes.items())[:_MOST]:
         on = f" on {node}" if node else ""
         count, cores, limits = one.get("dataloaders"), one.get("cores"), rule["parameters"]
@@ -176,11 +183,11 @@ def _loading(rule: Mapping[str, Any], draw: Callable[[Figure], Markup]) -> tuple
             said.append(f"Loading a batch took {p50} in the median{on}, {p25} (p25) to {p95} (p95).")
             histogram = {"counts": waits.get("histogram") or [], "from": 0.0, "to": waits["max"]}
             if any(histogram["counts"]) and len(drawn) < charts.MOST:
-                drawn.append(draw(charts.times(f"Loading a batch{on}", histogram, "batches")))
-    return said, _charts(drawn)
+                drawn.append(charts.times(f"Loading a batch{on}", histogram, "batches"))
+    return _Section(said, drawn)
 
 
-def _batch(rule: Mapping[str, Any], draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
+def _batch(rule: RuleResult) -> _Section:
     boxes, limits = rule["details"].get("boxes") or {}, rule["parameters"]
     of = {"cpu": "cpu_threshold_p95", "gpu": "gpu_threshold_p95", "memory": "gpu_memory_threshold_p95"}
     said = []
@@ -190,14 +197,14 @@ def _batch(rule: Mapping[str, Any], draw: Callable[[Figure], Markup]) -> tuple[l
             said.append(f"{name}: p95 is {percent(box['p95'])}, not below {limit:g} %.")
     if rule.get("triggered"):
         said.insert(0, "CPU, a GPU and its memory were little used together: a larger batch may fit.")
-    drawn = [draw(charts.boxes("CPU, GPUs and their memory", boxes))] if boxes else []
-    return said, _charts(drawn)
+    drawn = [charts.boxes("CPU, GPUs and their memory", boxes)] if boxes else []
+    return _Section(said, drawn)
 
 
-def _bottlenecks(limit: str, above: str) -> Callable[..., tuple[list[str], Markup]]:
-    def made(rule: Mapping[str, Any], draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
+def _bottlenecks(limit: str, above: str) -> Callable[[RuleResult], _Section]:
+    def made(rule: RuleResult) -> _Section:
         said: list[str] = []
-        drawn: list[Markup] = []
+        drawn: list[Figure] = []
         for node, one in list(rule["details"].items())[:_MOST]:
             if not isinstance(one, dict) or not one.get("snapshots") or "bottleneck_count" not in one:
                 continue
@@ -209,13 +216,13 @@ def _bottlenecks(limit: str, above: str) -> Callable[..., tuple[list[str], Marku
                 f"({percent(100 * bad / count)} of all) with {core}."
             )
             if low and len(drawn) < charts.MOST:
-                drawn.append(draw(charts.snapshots(node, count, low, bad, gpu, core)))
-        return said, _charts(drawn)
+                drawn.append(charts.snapshots(node, count, low, bad, gpu, core))
+        return _Section(said, drawn)
 
     return made
 
 
-def _memory(rule: Mapping[str, Any], draw: Callable[[Figure], Markup]) -> tuple[list[str], Markup]:
+def _memory(rule: RuleResult) -> _Section:
     boxes = rule["details"].get("gpus") or {}
     said = []
     for name, box in list(boxes.items())[:_MOST]:
@@ -226,11 +233,11 @@ def _memory(rule: Mapping[str, Any], draw: Callable[[Figure], Markup]) -> tuple[
             said.append(f"Memory of {name} is half empty: 95 % of its readings are {percent(p95)} or less.")
         if p95 is not None and p5 is not None and p95 - p5 > _WIDE_PCT:
             said.append(f"Memory of {name} fluctuates between {percent(p5)} and {percent(p95)}.")
-    drawn = [draw(charts.boxes("Memory of GPUs", boxes))] if boxes else []
-    return said, _charts(drawn)
+    drawn = [charts.boxes("Memory of GPUs", boxes)] if boxes else []
+    return _Section(said, drawn)
 
 
-_SECTIONS: dict[str, tuple[str, Callable[..., tuple[list[str], Markup]]]] = {
+_SECTIONS: dict[str, tuple[str, Callable[[RuleResult], _Section]]] = {
     "StepOutlier": ("Duration of steps", _steps),
     "LowGPUUtilization": ("Use of each GPU", _gpus),
     "LoadBalancing": ("Balance of the load", _balance),
@@ -243,14 +250,13 @@ _SECTIONS: dict[str, tuple[str, Callable[..., tuple[list[str], Markup]]]] = {
 """The rules, in the order of SageMaker's report."""
 
 
-def most_fired(told: Mapping[str, Any]) -> Markup:
-    """Name the rule that fired most often, its looks and what it judged; nothing where none fired."""
-    fired = max(told["rules"], key=lambda rule: rule.get("triggered") or 0, default=None)
-    if fired is None or not fired.get("triggered"):
+def most_fired(rules: Iterable[RuleResult]) -> Markup:
+    """Name the rule that fired most often, with its numbers of checks and of judged values."""
+    fired = max(rules, key=lambda rule: rule.get("triggered") or 0, default=None)
+    if fired is None or not (times := fired.get("triggered")):
         return Markup()
-    seen = (fired.get("coverage") or {}).get("points_seen")
+    seen = coverage(fired).get("points_seen")
     judged = f", at {seen:,} readings or steps" if seen else ""
-    looks = (
-        f"{counted(fired['triggered'], 'time')} in {counted(fired.get('evaluations') or 0, 'check')}{judged}"
-    )
-    return tag("p", prose(str(fired["name"])), " fired most often: ", looks, ".")
+    checks = counted(fired.get("evaluations") or 0, "check")
+    text = f" fired most often: {counted(times, 'time')} in {checks}{judged}."
+    return tag("p", prose(fired["name"]), text)

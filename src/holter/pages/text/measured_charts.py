@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from holter.views import figure
 from holter.views.figure import Axis, Figure, Series
 from holter.views.wording import words
 
@@ -14,6 +15,7 @@ MOST = 8
 """Histograms of one kind that stand side by side; the rest is in tables."""
 _MOST_BOXES = 64
 _MOST_SHARES = 15
+_SHARE = Axis("share", "%")
 _SHARES = {
     "phase": "Modes",
     "forward_backward": "Forward and backward",
@@ -67,21 +69,13 @@ def shares(when: str, found: Mapping[str, Mapping[str, float]]) -> Iterator[Figu
     for key, title in _SHARES.items():
         parts = [(name, share) for name, share in (found.get(key) or {}).items() if share][:_MOST_SHARES]
         if len(parts) > 1:
-            yield _ring(f"{title} {when}".strip(), {words(name): share for name, share in parts})
+            yield figure.shares(
+                f"{title} {when}".strip(), {words(name): share for name, share in parts}, _SHARE
+            )
 
 
 def snapshots(node: str, count: int, low: int, bad: int, gpu: str, core: str) -> Figure:
     """Draw in which share of snapshots a GPU was low, and the CPU at fault."""
     parts = {"no GPU low": count - low, f"a GPU {gpu}": low - bad, f"a GPU {gpu}, {core}": bad}
-    return _ring(f"Snapshots of {node}", {name: 100 * part / count for name, part in parts.items()})
-
-
-def _ring(title: str, parts: Mapping[str, float]) -> Figure:
-    return Figure(
-        title=title,
-        kind="shares",
-        x=list(parts),
-        x_axis=Axis("part"),
-        y_axis=Axis("share", "%"),
-        series=[Series("share", list(parts.values()))],
-    )
+    shares = {name: 100 * part / count for name, part in parts.items()}
+    return figure.shares(f"Snapshots of {node}", shares, _SHARE)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from markupsafe import Markup
 
 from holter.drawing.markup import html, tag
+from holter.drawing.pieces import prose
 from holter.drawing.ring import Sector, ring
-from holter.pages.text.sections import table
-from holter.schema.phases import JOB_PHASES
+from holter.pages.text.sections import PERCENTILES, clock, table
 from holter.views.jobs import RUNNING
 from holter.views.wording import duration, milliseconds, percent, reading_text, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from markupsafe import Markup
+    from holter.views.document.progress import JobProgress
+    from holter.views.document.types import Description
 
 _SUMMED = {
     "cpu.util": "CPU, all cores",
@@ -26,14 +29,13 @@ _SUMMED = {
     "net.rx": "network, received",
     "net.tx": "network, sent",
 }
-_PERCENTILES = ("min", "p50", "p90", "p95", "p99", "max")
 _MOST = 8
 _COLORS = ("c6", "c0", "c7")
 """Colors of the phases of a job; no part of a step has one of them."""
 
 
-def progress(found: Mapping[str, Any]) -> Markup:
-    """Describe the progress of a job; `found` is what `holter.views.document.progress` returns."""
+def progress(found: JobProgress) -> Markup:
+    """Describe the progress of a job."""
     if found["step"] is None:
         return tag("p", "No steps recorded so far.")
     said = [f"step {found['step']:,}"]
@@ -56,7 +58,7 @@ def progress(found: Mapping[str, Any]) -> Markup:
     return tag("p", " · ".join(said), " ", bar, read)
 
 
-def phases(told: Mapping[str, Any]) -> Markup:
+def phases(told: Description) -> Markup:
     """Draw how the job's time divides into its phases."""
     parts = list(_phases(told))
     if not parts:
@@ -69,16 +71,16 @@ def phases(told: Mapping[str, Any]) -> Markup:
     return ring("phases of the job", sectors)
 
 
-def details(told: Mapping[str, Any]) -> Markup:
+def details(told: Description) -> Markup:
     """Give the job's times."""
-    job, known = told["job"], told["phases"] or {}
+    job, known = told["job"], told["phases"]
     runs = job["status"] in RUNNING
     rows = [
-        ("start", _clock(job["start"])),
-        ("end", _clock(job["end"]) if job["end"] else "still running" if runs else "unknown"),
+        ("start", clock(job["start"])),
+        ("end", clock(job["end"]) if job["end"] else "still running" if runs else "unknown"),
         ("duration", duration(job["duration_s"])),
-        ("training loop start", _clock(known.get("training_loop_start"))),
-        ("training loop end", "still running" if runs else _clock(known.get("training_loop_end"))),
+        ("training loop start", clock(known and known["training_loop_start"])),
+        ("training loop end", "still running" if runs else clock(known and known["training_loop_end"])),
         *(
             (words(phase), duration(seconds) + (f" ({percent(share)})" if share is not None else ""))
             for phase, seconds, share in _phases(told)
@@ -87,78 +89,68 @@ def details(told: Mapping[str, Any]) -> Markup:
     return table(("", ""), rows)
 
 
-def _phases(told: Mapping[str, Any]) -> Iterator[tuple[str, float, float | None]]:
+def _phases(told: Description) -> Iterator[tuple[str, float, float | None]]:
     """Yield each known phase with its seconds and percent; what still runs is not being finalized."""
-    known = told["phases"] or {}
+    known = told["phases"]
+    if not known:
+        return
     runs = told["job"]["status"] in RUNNING
-    for phase in JOB_PHASES:
-        seconds, share = known.get(f"{phase}_s"), known.get(f"{phase}_pct")
-        if runs and phase == "training_loop" and seconds is not None:
-            seconds += known.get("finalization_s") or 0.0
-            share = None if share is None else share + (known.get("finalization_pct") or 0.0)
-        if seconds is not None and not (runs and phase == "finalization"):
-            yield phase, seconds, share
+    lengths = {
+        "initialization": (known["initialization_s"], known["initialization_pct"]),
+        "training_loop": (known["training_loop_s"], known["training_loop_pct"]),
+        "evaluation": (known["evaluation_s"], known["evaluation_pct"]),
+        "finalization": (known["finalization_s"], known["finalization_pct"]),
+    }
+    for phase, (seconds, share) in lengths.items():
+        if seconds is None or (runs and phase == "finalization"):
+            continue
+        if runs and phase == "training_loop":
+            seconds += known["finalization_s"] or 0.0
+            share = None if share is None else share + (known["finalization_pct"] or 0.0)
+        yield phase, seconds, share
 
 
-def summary(told: Mapping[str, Any]) -> Markup:
+def summary(told: Description) -> Markup:
     """Give the spread of the main metrics, a block for each node."""
     blocks = list(_blocks(told))
     return html(*blocks) or tag("p", "No machine samples were taken.", class_="note")
 
 
-def _blocks(told: Mapping[str, Any]) -> Iterator[Markup]:
+def _blocks(told: Description) -> Iterator[Markup]:
     several = len(told["nodes"]) > 1
     for node in dict.fromkeys(row["node"] for row in told["utilization"]):
         known = {row["metric"]: row for row in told["utilization"] if row["node"] == node}
         rows = [
-            (name, *(_with_unit(known[metric][key], known[metric]["unit"]) for key in _PERCENTILES))
+            (name, *(_with_unit(known[metric][key], known[metric]["unit"]) for key in PERCENTILES))
             for metric, name in _SUMMED.items()
             if metric in known
         ]
         if rows:
             title = tag("h3", node) if several else ""
-            yield title + table(("", *_PERCENTILES), rows, numbers=range(1, 7))
+            yield title + table(("", *PERCENTILES), rows, numbers=range(1, 7))
 
 
-def operations(told: Mapping[str, Any]) -> Markup:
+def operations(told: Description) -> Markup:
     """Name what took most time, on the host and on the devices."""
-    found = told["operators"] or {}
-    drawn = html(
-        *(
-            tag("h3", title)
-            + table(
-                ("operator", "share", "time", "calls"),
-                [
-                    (row["name"], percent(row["pct"]), milliseconds(row["total_ms"]), f"{row['count']:,}")
-                    for row in found[where][:_MOST]
-                ],
-                numbers=(1, 2, 3),
+    found = told["operators"] or {"cpu": [], "gpu": []}
+    drawn = Markup()
+    for rows, title in ((found["gpu"], "On the GPU"), (found["cpu"], "On the CPU")):
+        cells = [
+            (row["name"], percent(row["pct"]), milliseconds(row["total_ms"]), f"{row['count']:,}")
+            for row in rows[:_MOST]
+        ]
+        if cells:
+            drawn += tag("h3", title) + table(
+                ("operator", "share", "time", "calls"), cells, numbers=(1, 2, 3)
             )
-            for where, title in (("gpu", "On the GPU"), ("cpu", "On the CPU"))
-            if found.get(where)
-        )
-    )
     if drawn:
         return drawn
-    name = told["job"]["name"]
-    how = (
-        html(
-            "To record one or two steps now: ",
-            tag("code", "holter profile ", name, " --steps 2"),
-            ", or Settings.",
+    how = "To record those of some steps: `holter run --profile-steps 100:101 -- …`."
+    if told["job"]["status"] in RUNNING:
+        how = (
+            f"To record one or two steps now: `holter profile {told['job']['name']} --steps 2`, or Settings."
         )
-        if told["job"]["status"] in RUNNING
-        else html(
-            "To record those of some steps: ",
-            tag("code", "holter run --profile-steps 100:101 -- …"),
-            ".",
-        )
-    )
-    return tag("p", "No operators were recorded. ", how, class_="note")
-
-
-def _clock(at: int | None) -> str:
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at / 1e9)) if at else "unknown"
+    return tag("p", prose(f"No operators were recorded. {how}"), class_="note")
 
 
 def _with_unit(value: float | None, unit: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.drawing.markup import html, tag
 from holter.pages.text import measured_charts as charts
@@ -10,10 +10,12 @@ from holter.pages.text.sections import bullets
 from holter.views.wording import percent, words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable
 
     from markupsafe import Markup
 
+    from holter.views.document.types import Description
+    from holter.views.document.types.training import MetricStatistics
     from holter.views.figure import Figure
 
 _BUSY_PCT = 70.0
@@ -22,42 +24,48 @@ _MUCH_OUTSIDE_PCT = 25.0
 _MOST_NODES = 32
 
 
-def load(told: Mapping[str, Any]) -> Markup:
+def load(rows: Iterable[MetricStatistics]) -> Markup:
     """Describe how well each node was used; nodes without readings are left out."""
-    of: dict[str, dict[str, Mapping[str, Any]]] = {}
-    for row in told["utilization"]:
-        if row["metric"] in ("cpu.util", "gpu.util") and row["p95"] is not None and not row.get("device"):
-            of.setdefault(str(row["node"]), {})[row["metric"]] = row
-    return bullets(said for node, rows in list(of.items())[:_MOST_NODES] for said in _used(node, rows))
+    of: dict[str, dict[str, tuple[float, float]]] = {}
+    for row in rows:
+        metric, p50, p95 = row["metric"], row["p50"], row["p95"]
+        if metric in ("cpu.util", "gpu.util") and p50 is not None and p95 is not None and not row["device"]:
+            of.setdefault(row["node"], {})[metric] = (p50, p95)
+    return bullets(
+        _used(node, mine.get("cpu.util"), mine.get("gpu.util"))
+        for node, mine in list(of.items())[:_MOST_NODES]
+    )
 
 
-def _used(node: str, rows: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    cpu, gpu = rows.get("cpu.util"), rows.get("gpu.util")
-    if gpu is None:
-        if cpu is not None and cpu["p95"] > _BUSY_PCT:
-            used = f"{percent(cpu['p50'])} (median), {percent(cpu['p95'])} (p95)"
-            yield f"The CPU of {node} is well used, by all that ran there: {used}."
-        elif cpu is not None:
-            yield f"The CPU of {node} is busy {percent(cpu['p50'])} (median), {percent(cpu['p95'])} (p95)."
-    elif gpu["p50"] > _BUSY_PCT:
-        yield f"The GPUs of {node} are well used: {percent(gpu['p50'])} in the median."
-    elif cpu is not None and gpu["p95"] < _BUSY_PCT:
-        read = f"GPUs {percent(gpu['p95'])}, CPU {percent(cpu['p95'])} at p95"
-        if cpu["p95"] > _BUSY_PCT:
-            yield f"{node}: {read}. The GPUs are used too little, and a busy CPU may hold them up."
-        else:
-            yield f"{node} is used too little: {read}. A smaller machine may do, or a larger batch fit."
+def _used(node: str, cpu: tuple[float, float] | None, gpu: tuple[float, float] | None) -> str:
+    """Describe a node by the median and the p95 of its CPU and its GPUs; one of both is known."""
+    if cpu is None:
+        cpu_median, cpu_p95, also = "", None, ""
     else:
-        also = "" if cpu is None else f", the CPU {percent(cpu['p50'])}"
-        yield f"The GPUs of {node} are {percent(gpu['p50'])} busy in the median{also}."
+        cpu_median, cpu_p95 = percent(cpu[0]), cpu[1]
+        also = f", the CPU {cpu_median}"
+    if gpu is None:
+        used = f"{cpu_median} (median), {percent(cpu_p95)} (p95)"
+        if cpu_p95 is not None and cpu_p95 > _BUSY_PCT:
+            return f"The CPU of {node} is well used, by all that ran there: {used}."
+        return f"The CPU of {node} is busy {used}."
+    median, p95 = gpu
+    if median > _BUSY_PCT:
+        return f"The GPUs of {node} are well used: {percent(median)} in the median."
+    if cpu_p95 is None or p95 >= _BUSY_PCT:
+        return f"The GPUs of {node} are {percent(median)} busy in the median{also}."
+    read = f"GPUs {percent(p95)}, CPU {percent(cpu_p95)} at p95"
+    if cpu_p95 > _BUSY_PCT:
+        return f"{node}: {read}. The GPUs are used too little, and a busy CPU may hold them up."
+    return f"{node} is used too little: {read}. A smaller machine may do, or a larger batch fit."
 
 
-def division(told: Mapping[str, Any], draw: Callable[[Figure], str]) -> Markup:
+def division(told: Description, draw: Callable[[Figure], str]) -> Markup:
     """Draw how training divides into modes and passes, into work of CPU and GPUs and of Horovod."""
     ran = (
         rule.get("details") or {} for rule in told["rules"] if rule.get("rule") == "OverallFrameworkMetrics"
     )
-    found: Mapping[str, Any] = next(ran, {})
+    found = next(ran, {})
     said = []
     outside = (found.get("phase_pct") or {}).get("others")
     if outside is not None and outside > _MUCH_OUTSIDE_PCT:

@@ -30,50 +30,52 @@ _OF_ACCELERATORS = (
 def body(
     reading: Reading, frame: Callable[[str, Figure], str] = lambda _, drawn: figure(drawn)
 ) -> Iterator[Markup]:
-    """Yield what the report says, section by section.
-
-    Args:
-        reading: The job.
-        frame: Makes HTML of a chart and its name.
-    """
+    """Yield the report section by section; `frame` makes HTML of a chart and its name."""
     told = reading.description
     charts = partial(_charts, reading, frame, set())
-    yield sections.head(told)
+    yield sections.head(told["job"])
     yield sections.verdict(told)
     yield html(tag("h2", "The job"), sections.job(told), overview.details(told))
     yield from charts("job_phases", "phases_over_time", "losses")
     if told["breakdown"]:
         yield (
-            tag("h2", "Where a step's time goes") + sections.breakdown(told) + remarks.division(told, figure)
+            tag("h2", "Where a step's time goes")
+            + sections.breakdown(told["breakdown"], told["not_seen"], told["dataloading"])
+            + remarks.division(told, figure)
         )
     else:
         yield tag("h2", "Steps")
-    yield sections.steps(told)
+    yield sections.steps(told["steps"])
     yield from charts("breakdown_over_steps", "step_times", "step_histogram", "data_loading")
     if reading.profiled.ran:
         yield tag("h2", "On the accelerators")
         yield from charts(*_OF_ACCELERATORS)
-    yield (tag("h2", "The machine") + remarks.load(told) + sections.machine(told))
+    yield (
+        tag("h2", "The machine") + remarks.load(told["utilization"]) + sections.machine(told["utilization"])
+    )
     yield from charts("utilization", "devices", "gpu_boxes")
     if told["operators"]:
         yield html(tag("h2", "Operations that took most time"), overview.operations(told))
     yield (
-        tag("h2", "What the rules found") + sections.issues(told) + most_fired(told) + sections.rules(told)
+        tag("h2", "What the rules found")
+        + sections.issues(told["rules"], told["job"]["name"])
+        + most_fired(told["rules"])
+        + sections.rules(told["rules"])
     )
     yield from measured(told, reading.trial, figure)
     yield tag("h2", "Training metrics")
     yield from charts("gradient_norm", "learning_rate", "layer_map")
     if told["bill"]:
         yield (tag("h2", "Cost of the job") + sections.bullets(bill_lines(told["bill"])))
-    yield (tag("h2", "Overhead") + sections.cost(told))
+    yield (tag("h2", "Overhead") + sections.cost(told["cost"]))
     if told["skipped"]:
-        yield (tag("h2", "Files that could not be read") + sections.skipped(told))
+        yield (tag("h2", "Files that could not be read") + sections.skipped(told["skipped"]))
 
 
 def _charts(
     reading: Reading, frame: Callable[[str, Figure], str], said: set[str], *names: str
 ) -> Iterator[Markup]:
-    """Draw some charts; of what cannot be drawn say why, unless that was `said` before."""
+    """Draw some charts; explain each missing chart, unless the reason is in `said` already."""
     drawn, absent = [], []
     for name in names:
         one = draw(name, reading)

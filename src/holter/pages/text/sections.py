@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from markupsafe import Markup
 
@@ -14,7 +14,7 @@ from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
 from holter.rules import catalogue
 from holter.views.document.cost import unwritten
-from holter.views.issues import not_judged, ordered
+from holter.views.issues import coverage, not_judged, ordered
 from holter.views.jobs import RUNNING
 from holter.views.wording import (
     duration,
@@ -22,6 +22,7 @@ from holter.views.wording import (
     issue_text,
     milliseconds,
     percent,
+    place_text,
     reading_text,
     size,
     stages_text,
@@ -31,51 +32,48 @@ from holter.views.wording import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from holter.views.document.types import Description
+    from holter.views.document.types.job import JobSummary, RecordingCost, SkippedFile
+    from holter.views.document.types.rules import RuleResult
+    from holter.views.document.types.training import LoadingSummary, MetricStatistics, StepSummary
+    from holter.views.document.types.verdict import VerdictAdvice
     from holter.views.issues import IssueGroup
 
 
+Percentile = Literal["min", "p50", "p90", "p95", "p99", "max"]
+PERCENTILES: tuple[Percentile, ...] = ("min", "p50", "p90", "p95", "p99", "max")
+_StepTime = Literal["mean_ms", "p50_ms", "p90_ms", "p95_ms", "p99_ms", "max_ms"]
+_STEP_TIMES: tuple[_StepTime, ...] = ("mean_ms", "p50_ms", "p90_ms", "p95_ms", "p99_ms", "max_ms")
 _MOST_ROWS = 400
 _MOST_ISSUES = 200
 _MOST_LETTERS = 240
 """Letters of a command that are shown; a click opens the rest."""
 
 
-def head(told: Mapping[str, Any]) -> Markup:
+def head(job: JobSummary) -> Markup:
     """Return the name, status, start, duration and command of a job."""
-    of = told["job"]
-    began = (
-        time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(of["start"] / 1e9)) if of["start"] else "unknown"
-    )
-    status = of["status"] or "status unknown"
-    took = "running for" if of["status"] in RUNNING else "took"
-    return html(
-        tag("h1", of["name"]),
-        tag(
-            "p",
-            status,
-            " · began ",
-            began,
-            " · ",
-            took,
-            " ",
-            duration(of["duration_s"]),
-            tag("br"),
-            _command(shlex.join(map(str, of["command"]))),
-            class_="dim",
-        ),
-    )
+    status = job["status"] or "status unknown"
+    took = "running for" if job["status"] in RUNNING else "took"
+    text = f"{status} · began {clock(job['start'])} · {took} {duration(job['duration_s'])}"
+    command = _command(shlex.join(map(str, job["command"])))
+    return html(tag("h1", job["name"]), tag("p", text, tag("br"), command, class_="dim"))
+
+
+def clock(at_ns: int | None) -> str:
+    """Write a moment as local date and time."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at_ns / 1e9)) if at_ns else "unknown"
 
 
 def _command(text: str) -> Markup:
-    """Write a command; what is longer than a line or two can be opened."""
+    """Write a command; a long command can be opened."""
     if len(text) <= _MOST_LETTERS:
         return tag("code", text)
     short = text[: _MOST_LETTERS - 1]
     return tag("details", tag("summary", tag("code", short, "…")), tag("code", text))
 
 
-def verdict(told: Mapping[str, Any]) -> Markup:
-    """Return the verdict: what is wrong, why, advice, what was ruled out and what was not measured."""
+def verdict(told: Description) -> Markup:
+    """Return the verdict: the problem, its evidence, advice, excluded suspects and missing measurements."""
     found = told["verdict"]
     mood = {"healthy": "", "inconclusive": "unsure"}.get(found["suspect"], "sick")
     # A job that broke is not well, however fast it was.
@@ -83,7 +81,7 @@ def verdict(told: Mapping[str, Any]) -> Markup:
     return tag("section", *_verdict_parts(told), class_=f"verdict {mood}")
 
 
-def _verdict_parts(told: Mapping[str, Any]) -> Iterator[Markup]:
+def _verdict_parts(told: Description) -> Iterator[Markup]:
     found = told["verdict"]
     if told["job"]["headline"]:
         yield tag("p", told["job"]["headline"], class_="headline")
@@ -102,73 +100,58 @@ def _verdict_parts(told: Mapping[str, Any]) -> Iterator[Markup]:
         yield bullets(found["missing"])
 
 
-def _advice(one: Mapping[str, Any]) -> Markup:
+def _advice(one: VerdictAdvice) -> Markup:
     """Return one advice: the step time that it promises, what to do, and how the time was computed."""
-    expected = one.get("expected_step_ms")
+    expected = one["expected_step_ms"]
     promised = "" if expected is None else html(tag("b", f"{milliseconds(expected)} a step"), ": ")
-    why = html(" ", tag("span", "(", prose(str(one["why"])), ")", class_="dim")) if one.get("why") else ""
-    return tag("li", promised, prose(str(one["text"])), why)
+    why = html(" ", tag("span", "(", prose(one["why"]), ")", class_="dim")) if one["why"] else ""
+    return tag("li", promised, prose(one["text"]), why)
 
 
-def job(told: Mapping[str, Any]) -> Markup:
+def job(told: Description) -> Markup:
     """Return what ran, where, and how it ended."""
     of = told["job"]
-    framework = of["framework"] or {}
-    rows = [
-        (
-            "status",
-            (of["status"] or "unknown")
-            + (f", exit code {of['exit_code']}" if of["exit_code"] is not None else ""),
-        ),
+    exit_code = f", exit code {of['exit_code']}" if of["exit_code"] is not None else ""
+    rows: list[tuple[str, object]] = [
+        ("status", (of["status"] or "unknown") + exit_code),
         ("signal", of["signal"]),
-        ("framework", " ".join(str(framework[k]) for k in ("name", "version", "device") if framework.get(k))),
+        ("framework", " ".join(str(value) for value in (of["framework"] or {}).values() if value)),
         ("ranks", len(told["ranks"]) or None),
     ]
     for node in told["nodes"]:
         cpus = counted(node["cpus"], "CPU") if node["cpus"] else "CPUs unknown"
-        rows.append(
-            (
-                f"node {node['node']}",
-                f"{cpus}, {size(node['memory_bytes'])} memory, {gpus_text(node['gpus'])}",
-            )
-        )
+        text = f"{cpus}, {size(node['memory_bytes'])} memory, {gpus_text(node['gpus'])}"
+        rows.append((f"node {node['node']}", text))
     return table(("", ""), [(name, value) for name, value in rows if value not in (None, "")])
 
 
-def breakdown(told: Mapping[str, Any]) -> Markup:
+def breakdown(
+    shares: Mapping[str, float], not_seen: Iterable[str] = (), dataloading: LoadingSummary | None = None
+) -> Markup:
     """Draw the split of a step as one bar, and name its parts."""
-    parts = [(part, share) for part, share in told["breakdown"].items() if share]
-    bar = html(
-        *(
-            tag(
-                "span",
-                class_=f"p-{part}",
-                style=f"width:{share:.3f}%",
-                title=f"{words(part)} {percent(share)}",
-            )
-            for part, share in parts
-        )
-    )
-    listed = html(
-        *(tag("li", tag("i", class_=f"p-{part}"), f"{words(part)} {percent(share)}") for part, share in parts)
-    ) + html(*(tag("li", f"{words(part)}: not seen") for part in told.get("not_seen", ())))
-    trace = "idle" in told["breakdown"]
-    whole = "GPU time" if trace else "the training loop's wall time after warm-up"
-    inside = stages_text(told["dataloading"])
+    parts = [(part, share) for part, share in shares.items() if share]
+    texts = {part: f"{words(part)} {percent(share)}" for part, share in parts}
+    bar = [
+        tag("span", class_=f"p-{part}", style=f"width:{share:.3f}%", title=texts[part])
+        for part, share in parts
+    ]
+    listed = [tag("li", tag("i", class_=f"p-{part}"), text) for part, text in texts.items()]
+    listed += [tag("li", f"{words(part)}: not seen") for part in not_seen]
+    whole = "GPU time" if "idle" in shares else "the training loop's wall time after warm-up"
+    inside = stages_text(dataloading)
     return html(
-        tag("div", bar, class_="bar-of-parts", role="img", aria_label="split of a step"),
-        tag("ul", listed, class_="legend"),
+        tag("div", *bar, class_="bar-of-parts", role="img", aria_label="split of a step"),
+        tag("ul", *listed, class_="legend"),
         tag("p", f"Share of {whole}; overlaps counted once.", class_="note"),
     ) + (tag("p", "Data loading: ", inside, ".") if inside else "")
 
 
-def steps(told: Mapping[str, Any]) -> Markup:
+def steps(found: StepSummary | None) -> Markup:
     """Give the statistics of step times, and the longest outliers."""
-    found = told["steps"]
     if not found:
         return tag("p", "No steps were recorded.", class_="note")
     heads = ("steps", "warm-up", "mean", "p50", "p90", "p95", "p99", "max", "per second")
-    times = [milliseconds(found[f"{key}_ms"]) for key in ("mean", "p50", "p90", "p95", "p99", "max")]
+    times = [milliseconds(found[key]) for key in _STEP_TIMES]
     pace = f"{found['per_second']:.3g}" if found["per_second"] else ""
     text = table(heads, [(f"{found['count']:,}", found["warmup"], *times, pace)], numbers=range(9))
     if not found["outliers"]:
@@ -177,72 +160,60 @@ def steps(told: Mapping[str, Any]) -> Markup:
         (
             f"{one['step']:,}",
             one["rank"],
-            milliseconds(one["duration_ms"]),
-            milliseconds(one["extra_ms"]),
+            *(milliseconds(ms) for ms in (one["duration_ms"], one["extra_ms"])),
             words(one["cause"] or ""),
         )
         for one in found["outliers"]
     ]
     drawn = table(("step", "rank", "duration", "longer by", "mostly in"), longest, numbers=range(4))
     count = found["outlier_count"]
-    said = counted(count, "slow step")
     most = f" (slowest {len(longest)})" if count > len(longest) else ""
-    return html(text, tag("details", tag("summary", said, most), drawn, class_="more"))
+    title = tag("summary", counted(count, "slow step"), most)
+    return html(text, tag("details", title, drawn, class_="more"))
 
 
-def machine(told: Mapping[str, Any]) -> Markup:
+def machine(rows: Sequence[MetricStatistics]) -> Markup:
     """Give the statistics of each metric, as a table to open."""
-    rows = told["utilization"]
     if not rows:
         return tag("p", "No machine samples were taken.", class_="note")
-    keys = ("min", "p50", "p90", "p95", "p99", "max")
     cells = [
         (
             row["node"],
-            row["metric"] + (f" {row['device']}" if row.get("device") else ""),
-            *(reading_text(row[key], row["unit"]) for key in keys),
+            f"{row['metric']} {row['device']}".strip(),
+            *(reading_text(row[key], row["unit"]) for key in PERCENTILES),
             "" if row["unit"].startswith("bytes") else row["unit"],
         )
         for row in rows[:_MOST_ROWS]
     ]
-    drawn = table(("node", "metric", *keys, "unit"), cells, numbers=range(2, 8))
+    drawn = table(("node", "metric", *PERCENTILES, "unit"), cells, numbers=range(2, 8))
     return tag("details", tag("summary", f"{len(rows)} metrics"), drawn)
 
 
-def issues(told: Mapping[str, Any]) -> Markup:
-    """Return every issue, the worst first, with evidence, advice and related issues."""
-    found = ordered(told["rules"])
-    if not told["rules"]:
-        name = told["job"]["name"]
-        return tag(
-            "p",
-            "No rule checked this job while it ran. ",
-            tag("code", "holter rules run ", name),
-            " checks it now; ",
-            tag("code", "holter report ", name, " --format sagemaker"),
-            " shows what the profiler's rules find.",
-            class_="note",
+def issues(rules: Sequence[RuleResult], name: str) -> Markup:
+    """Return every issue of the job `name`, the worst first, with evidence, advice and related issues."""
+    found = ordered(rules)
+    if not rules:
+        text = (
+            f"No rule checked this job while it ran. `holter rules run {name}` checks it now; "
+            f"`holter report {name} --format sagemaker` shows what the profiler's rules find."
         )
+        return tag("p", prose(text), class_="note")
     if not found:
         return tag("p", "No rule found an issue.")
     more = len(found) - _MOST_ISSUES
-    told_of = html(*(_issue(one) for one in found[:_MOST_ISSUES]))
-    return told_of + (tag("p", f"and {more:,} more", class_="note") if more > 0 else "")
+    drawn = html(*(_issue(one) for one in found[:_MOST_ISSUES]))
+    return drawn + (tag("p", f"and {more:,} more", class_="note") if more > 0 else "")
 
 
 def _issue(found: IssueGroup) -> Markup:
     issue = found.issue
     severity = issue["severity"]
-    whose = ("node", "rank", "device", "tensor")
-    place = [f"{name} {issue[name]}" for name in whose if issue.get(name) not in (None, "")]
-    first, last = issue.get("step_start"), issue.get("step_end")
-    if first is not None:
-        place.append(f"step {first}" if last in (first, None) else f"steps {first} to {last}")
+    place = place_text(issue)
     evidence = json.dumps(issue.get("evidence") or {}, default=str, ensure_ascii=False)[:4000]
     parts = [
         html(tag("span", severity, class_="severity"), " ", issue_text(found)),
-        tag("p", ", ".join(place), class_="note") if place else "",
-        tag("p", "→ ", prose(issue["advice"])) if issue.get("advice") else "",
+        tag("p", place, class_="note") if place else "",
+        tag("p", "→ ", prose(issue["advice"])) if issue["advice"] else "",
         tag("details", tag("summary", "evidence"), tag("code", evidence)),
         tag("p", "Related:") if found.symptoms else "",
         *(_issue(one) for one in found.symptoms),
@@ -250,12 +221,12 @@ def _issue(found: IssueGroup) -> Markup:
     return tag("div", *parts, class_=f"issue {('' if found.over else severity)}")
 
 
-def rules(told: Mapping[str, Any]) -> Markup:
-    """List every rule: what it looks for and advises, its status, how often it fired, its parameters."""
-    unseen = set(not_judged(told["rules"]))
+def rules(results: Sequence[RuleResult]) -> Markup:
+    """List every rule: its description, advice, status, number of findings and parameters."""
+    unseen = set(not_judged(results))
     known = catalogue()
     rows = []
-    for rule in sorted(told["rules"], key=lambda rule: -(rule.get("triggered") or 0)):
+    for rule in sorted(results, key=lambda rule: -(rule.get("triggered") or 0)):
         of = known.get(str(rule.get("rule")))
         rows.append(
             (
@@ -263,7 +234,7 @@ def rules(told: Mapping[str, Any]) -> Markup:
                 "could not judge" if rule["name"] in unseen else rule["status"],
                 rule.get("triggered"),
                 rule.get("evaluations"),
-                (rule.get("coverage") or {}).get("points_seen"),
+                coverage(rule).get("points_seen"),
                 of and of.description,
                 of and of.advice,
                 ", ".join(f"{name}={value}" for name, value in (rule.get("parameters") or {}).items()),
@@ -275,9 +246,8 @@ def rules(told: Mapping[str, Any]) -> Markup:
     return tag("details", tag("summary", f"{len(rows)} rules"), table(heads, rows, numbers=(2, 3, 4)))
 
 
-def cost(told: Mapping[str, Any]) -> Markup:
+def cost(found: RecordingCost) -> Markup:
     """Return the overhead of recording."""
-    found = told["cost"]
     rows = [
         ("recorder (% of the training loop)", percent(found["recorder_pct"])),
         ("agent and evaluator (% of one core)", percent(found["agent_cpu_pct"])),
@@ -285,14 +255,14 @@ def cost(told: Mapping[str, Any]) -> Markup:
         ("stored per step", size(found["bytes_per_step"])),
         ("spans", f"{found['spans']:,}"),
         ("records dropped", "unknown" if found["dropped"] is None else f"{found['dropped']:,}"),
-        *((f"own fault in {fault.get('where', '')}", fault.get("error", "")) for fault in found["faults"]),
+        *((f"own fault in {fault['where']}", fault["error"]) for fault in found["faults"]),
     ]
     return table(("", ""), rows)
 
 
-def skipped(told: Mapping[str, Any]) -> Markup:
+def skipped(files: Iterable[SkippedFile]) -> Markup:
     """Name the files that could not be read, and why."""
-    return table(("file", "why"), [(entry["file"], entry["why"]) for entry in told["skipped"]])
+    return table(("file", "why"), [(entry["file"], entry["why"]) for entry in files])
 
 
 def bullets(lines: Iterable[str]) -> Markup:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from holter.schema.tables import SCHEMA_VERSION
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from holter.schema.columns import TableSchema
@@ -56,6 +56,11 @@ def errors() -> type[Exception]:
 def literal(text: str) -> str:
     """Quote text for SQL."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def literals(texts: Iterable[str]) -> str:
+    """Quote texts for SQL, as the inside of a list."""
+    return ", ".join(map(literal, texts))
 
 
 def name(identifier: str) -> str:

@@ -4,26 +4,38 @@ from __future__ import annotations
 
 import shlex
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from holter.analysis.verdict.evidence import counted
 from holter.views.document.bill import money
 from holter.views.wording import duration, milliseconds, percent, size, words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
+
+    from holter.views.comparison.document import (
+        ComparedJob,
+        ComparedMachine,
+        ComparedStep,
+        Difference,
+        JobChange,
+        RunSaving,
+    )
 
 MOST_CHANGED = 12
+_SIDES: tuple[tuple[Literal["before", "after"], str], ...] = (
+    ("before", "the baseline"),
+    ("after", "the other job"),
+)
 
 
-def comparison_rows(
-    jobs: list[Mapping[str, Any]],
-) -> Iterator[tuple[str, Callable[[Mapping[str, Any]], str]]]:
-    """Yield the rows of the table: a name, and what tells a job's cell."""
+def comparison_rows(jobs: list[ComparedJob]) -> Iterator[tuple[str, Callable[[ComparedJob], str]]]:
+    """Yield the rows of the table: a name, and the function that returns the cell of a job."""
     yield "verdict", lambda job: words(job["suspect"])
-    for key, name in (("gpu_pct", "GPU, median"), ("cpu_pct", "CPU, median")):
-        if any(job[key] is not None for job in jobs):
-            yield name, lambda job, key=key: percent(job[key])  # type: ignore[misc]
+    if any(job["gpu_pct"] is not None for job in jobs):
+        yield "GPU, median", lambda job: percent(job["gpu_pct"])
+    if any(job["cpu_pct"] is not None for job in jobs):
+        yield "CPU, median", lambda job: percent(job["cpu_pct"])
     for key, name in (("mean_ms", "step, mean"), ("p50_ms", "step, median"), ("p99_ms", "step, p99")):
         yield name, lambda job, key=key: milliseconds(job["steps"][key])  # type: ignore[misc]
     parts = [
@@ -37,18 +49,22 @@ def comparison_rows(
     yield "whole job", lambda job: duration(_seconds(job["duration_h"]))
     if any(job["cost"] is not None for job in jobs):
         yield "cost of the job", lambda job: money(job["cost"])
-        yield "  of it idle", lambda job: money(((job["bill"] or {}).get("idle") or {}).get("cost"))
+        yield (
+            "  of it idle",
+            lambda job: money(job["bill"]["idle"]["cost"] if job["bill"] and job["bill"]["idle"] else None),
+        )
         yield "  of it data loading", lambda job: money((job["cost_of_parts"] or {}).get("data_loading"))
     yield "issues", lambda job: str(len(job["issues"]))
 
 
-def changes(change: Mapping[str, Any]) -> Iterator[str]:
+def changes(change: JobChange) -> Iterator[str]:
     """Describe a change in sentences, the most important first; only changes that the numbers support."""
     step = change["step"]
     yield from change["missing"]
     if step:
         yield step_sentence(step)
-    moved = [part for part in change["parts"] if abs(part["difference_ms"]) >= 0.01 * _whole(change["parts"])]
+    whole = sum(part["before_ms"] for part in change["parts"])
+    moved = [part for part in change["parts"] if abs(part["difference_ms"]) >= 0.01 * whole]
     if step and step["certain"] and moved:
         told = ", ".join(
             f"{words(part['part'])} {'+' if part['difference_ms'] > 0 else '-'}"
@@ -68,17 +84,17 @@ def changes(change: Mapping[str, Any]) -> Iterator[str]:
         yield f"and {more} more differences; --json has them all"
 
 
-def _known(changed: list[Mapping[str, Any]]) -> tuple[list[Mapping[str, Any]], list[str]]:
-    """Return the changes, and in words what cannot be compared: packages of a job that told none."""
+def _known(changed: list[Difference]) -> tuple[list[Difference], list[str]]:
+    """Return the changes, and a sentence if a job recorded no packages."""
     packages = [one for one in changed if one["what"].startswith("packages ")]
-    for side, name in (("before", "the baseline"), ("after", "the other job")):
+    for side, name in _SIDES:
         if len(packages) > MOST_CHANGED and all(one[side] is None for one in packages):
-            told = f"packages cannot be compared: of {name} none were recorded"
-            return [one for one in changed if one not in packages], [told]
+            text = f"packages cannot be compared: of {name} none were recorded"
+            return [one for one in changed if one not in packages], [text]
     return changed, []
 
 
-def step_sentence(step: Mapping[str, Any]) -> str:
+def step_sentence(step: ComparedStep) -> str:
     """Describe the change of the step time, with its interval."""
     interval = f"95 % interval {step['ratio_low']:.3g} to {step['ratio_high']:.3g}"
     ratio = step["ratio"]
@@ -95,7 +111,7 @@ def step_sentence(step: Mapping[str, Any]) -> str:
     )
 
 
-def _saving(found: Mapping[str, Any]) -> str:
+def _saving(found: RunSaving) -> str:
     whole = f"{found['count']:,g} {found['of']}"
     before, after, saved = found["hours_before"], found["hours_after"], found["hours_saved"]
     kind = "saved" if saved >= 0 else "extra"
@@ -111,21 +127,17 @@ def _time(hours: float) -> str:
     return f"{hours:.4g} h" if hours >= 1 else duration(3600 * hours)
 
 
-def _whole(parts: list[Mapping[str, Any]]) -> float:
-    return sum(float(part["before_ms"]) for part in parts)
-
-
 def _seconds(hours: float | None) -> float | None:
     return None if hours is None else hours * 3600
 
 
-def _hardware(nodes: list[Mapping[str, Any]]) -> str:
+def _hardware(nodes: list[ComparedMachine]) -> str:
     """Name each kind of machine once, with its number."""
     kinds = Counter(_machine(node) for node in nodes)
     return ", ".join(f"{count} x {kind}" if count > 1 else kind for kind, count in kinds.items()) or "unknown"
 
 
-def _machine(node: Mapping[str, Any]) -> str:
+def _machine(node: ComparedMachine) -> str:
     gpus = Counter(str(gpu or "GPU") for gpu in node["gpus"])
     cpus = "CPUs unknown" if node["cpus"] is None else counted(node["cpus"], "CPU")
     memory = "" if node["memory_bytes"] is None else f" {size(node['memory_bytes'])}"

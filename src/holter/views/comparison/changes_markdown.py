@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.views.comparison.changes import changes, comparison_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from holter.views.comparison.document import Comparison
 
 _MEANS_SOMETHING = re.compile(r"([\\`*_\[\]<>|~#&])")
 
 
-def markdown(document: Mapping[str, Any]) -> str:
+def markdown(document: Comparison) -> str:
     """Return what `holter compare` prints as GitHub-flavored Markdown: a table, then a list for each job."""
     jobs = document["jobs"]
     lines = [_row(["", *(job["name"] for job in jobs)]), "|---|" + "---:|" * len(jobs)]

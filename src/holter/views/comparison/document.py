@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
 
 from holter.analysis.jobs.comparison import FEWEST, TIMED, parts_ms, step_change, step_times
 from holter.analysis.jobs.cost import saving
@@ -13,15 +14,121 @@ from holter.views.document.description import describe
 from holter.views.tables import steps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping, Sequence, Sized
 
     from holter.analysis.jobs.comparison import Statistic, StepTimeChange
+    from holter.store.documents import Document
     from holter.store.trial import Trial
+    from holter.views.document.types.job import Bill, FrameworkFacts, SkippedFile
     from holter.views.document.types.training import MetricStatistics
 
 VERSION = 1
 _Step = Literal["count", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "per_second"]
+_COMPARED: tuple[Literal["command", "framework", "hardware", "ranks", "workers"], ...] = (
+    "command", "framework", "hardware", "ranks", "workers"
+)  # fmt: skip
 _STEPS: tuple[_Step, ...] = ("count", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "per_second")
+
+
+class ComparedMachine(TypedDict):
+    """The hardware of one node."""
+
+    cpus: float | None
+    memory_bytes: float | None
+    gpus: list[str | None]
+
+
+class ComparedJob(TypedDict):
+    """One job; an unknown value is None."""
+
+    name: str
+    status: str
+    command: list[str]
+    framework: FrameworkFacts | None
+    hardware: list[ComparedMachine]
+    ranks: int
+    workers: int | None
+    recorded: Document | None
+    suspect: str
+    sentence: str
+    gpu_pct: float | None
+    cpu_pct: float | None
+    steps: dict[str, float | None]
+    breakdown: dict[str, float] | None
+    epoch_h: float | None
+    epoch_from: Literal["epoch_steps", "loader"] | None
+    duration_h: float | None
+    phases: dict[str, float | None]
+    bill: Bill | None
+    skipped: list[SkippedFile]
+    issues: list[str]
+    cost: float | None
+    cost_of_parts: dict[str, float] | None
+
+
+class ComparedStep(TypedDict):
+    """The change of the step time."""
+
+    statistic: Statistic
+    before_ms: float
+    after_ms: float
+    ratio: float
+    ratio_low: float
+    ratio_high: float
+    certain: bool
+
+
+class ComparedPart(TypedDict):
+    """The change of the mean time of one part of a step."""
+
+    part: str
+    before_ms: float
+    after_ms: float
+    difference_ms: float
+
+
+class RunSaving(TypedDict):
+    """The saving of a whole run."""
+
+    of: Literal["steps", "epochs"]
+    count: float
+    price: float | None
+    nodes: float
+    hours_before: float
+    hours_after: float
+    hours_saved: float
+    saved_pct: float | None
+    speedup: float | None
+    money_saved: float | None
+
+
+class Difference(TypedDict):
+    """Another difference between two jobs."""
+
+    what: str
+    before: Any
+    after: Any
+
+
+class JobChange(TypedDict):
+    """The changes of a job against the baseline."""
+
+    job: str
+    step: ComparedStep | None
+    parts: list[ComparedPart]
+    saving: RunSaving | None
+    changed: list[Difference]
+    missing: list[str]
+    """What cannot be compared, and why."""
+
+
+class Comparison(TypedDict):
+    """What `holter compare --json` prints: the jobs, and a change for every job after the first."""
+
+    schema: int
+    baseline: str
+    jobs: list[ComparedJob]
+    changes: list[JobChange]
 
 
 def compare(
@@ -32,19 +139,16 @@ def compare(
     nodes: float | None = None,
     epoch_steps: int | None = None,
     statistic: Statistic = "median",
-) -> dict[str, Any]:
+) -> Comparison:
     """Compare jobs with the first one: the document that `holter compare --json` prints.
 
     Args:
         trials: Two jobs or more; the first is the baseline.
-        price: What one machine costs an hour.
-        epochs: How many epochs a whole run has; without it, what is saved is said of the baseline's steps.
-        nodes: How many machines run it; those of the job where not given.
+        price: The price of a machine per hour.
+        epochs: The number of epochs of a whole run; without it, the saving is that of the baseline's steps.
+        nodes: The number of machines; by default the nodes of the job.
         epoch_steps: Steps of an epoch, for jobs in which epochs cannot be seen.
-        statistic: What of the step times is compared.
-
-    Returns:
-        `jobs`, one entry each, and `changes`, one for every job after the first. Unknown is None.
+        statistic: The compared statistic of the step times.
 
     Raises:
         ValueError: A number is negative or not finite, or there are fewer than two jobs.
@@ -55,11 +159,10 @@ def compare(
     jobs, times, parts = [], [], []
     for trial in trials:
         jobs.append(_job(trial, epoch_steps, price, nodes))
-        # Steps of long jobs are much to hold: only the columns that are asked for, and not for long.
+        # Steps of long jobs take much memory: only the needed columns are read, one job at a time.
         times.append(step_times(steps_of(trial, columns=TIMED)))
         parts.append(parts_ms(steps_of(trial)))
-        _bill(jobs[-1], price, nodes)
-    changes = []
+    changes: list[JobChange] = []
     for job, ours, spent in zip(jobs[1:], times[1:], parts[1:], strict=True):
         change = step_change(times[0], ours, statistic)
         changes.append(
@@ -80,16 +183,21 @@ def compare(
     return {"schema": VERSION, "baseline": jobs[0]["name"], "jobs": jobs, "changes": changes}
 
 
-def _job(trial: Trial, epoch_steps: int | None, price: float | None, nodes: float | None) -> dict[str, Any]:
+def _job(trial: Trial, epoch_steps: int | None, price: float | None, nodes: float | None) -> ComparedJob:
     told = describe(trial, price=price, machines=nodes)
     steps, phases, verdict = told["steps"], told["phases"], told["verdict"]
     loading, seconds = told["dataloading"], told["job"]["duration_s"]
     seen = epoch_s(trial.table("spans", where="phase = 'data_loading' AND worker = -1"))
+    epoch = seen
+    source: Literal["epoch_steps", "loader"] | None = None if seen is None else "loader"
     if epoch_steps and steps and steps["mean_ms"]:
-        epoch: float | None = epoch_steps * steps["mean_ms"] / 1000
-        source = "epoch_steps"
-    else:
-        epoch, source = seen, "loader"
+        epoch, source = epoch_steps * steps["mean_ms"] / 1000, "epoch_steps"
+    machines = nodes if nodes is not None else len(told["nodes"]) or 1
+    loop_s = phases["training_loop_s"] if phases else None
+    cost_of_parts = None
+    if price is not None and loop_s is not None and told["breakdown"]:
+        loop = price * machines * loop_s / 3600
+        cost_of_parts = {part: loop * share / 100 for part, share in told["breakdown"].items()}
     return {
         "name": told["job"]["name"],
         "status": told["job"]["status"],
@@ -99,7 +207,7 @@ def _job(trial: Trial, epoch_steps: int | None, price: float | None, nodes: floa
             {
                 "cpus": node["cpus"],
                 "memory_bytes": node["memory_bytes"],
-                "gpus": [gpu.get("name") for gpu in node["gpus"] or []],
+                "gpus": [gpu["name"] for gpu in node["gpus"] or []],
             }
             for node in told["nodes"]
         ],
@@ -113,11 +221,11 @@ def _job(trial: Trial, epoch_steps: int | None, price: float | None, nodes: floa
         "steps": {key: steps[key] if steps else None for key in _STEPS},
         "breakdown": told["breakdown"],
         "epoch_h": None if epoch is None else epoch / 3600,
-        "epoch_from": None if epoch is None else source,
+        "epoch_from": source,
         "duration_h": None if seconds is None else seconds / 3600,
         "phases": {
             "initialization": phases["initialization_s"] if phases else None,
-            "training_loop": phases["training_loop_s"] if phases else None,
+            "training_loop": loop_s,
             "evaluation": phases["evaluation_s"] if phases else None,
             "finalization": phases["finalization_s"] if phases else None,
         },
@@ -126,6 +234,8 @@ def _job(trial: Trial, epoch_steps: int | None, price: float | None, nodes: floa
         "issues": [
             rule["name"] for rule in told["rules"] if any(i["severity"] != "info" for i in rule["issues"])
         ],
+        "cost": price * machines * seconds / 3600 if price is not None and seconds is not None else None,
+        "cost_of_parts": cost_of_parts,
     }
 
 
@@ -134,20 +244,7 @@ def _middle(rows: list[MetricStatistics], metric: str) -> float | None:
     return sum(found) / len(found) if found else None
 
 
-def _bill(job: dict[str, Any], price: float | None, nodes: float | None) -> None:
-    """Add the cost of the job and of each part of its steps."""
-    machines = nodes if nodes is not None else len(job["hardware"]) or 1
-    known = price is not None and job["duration_h"] is not None
-    cost = saving(job["duration_h"], 0.0, price=price, nodes=machines).money_saved if known else None
-    loop = job["phases"]["training_loop"]
-    job["cost"] = cost
-    job["cost_of_parts"] = None
-    if price is not None and loop is not None and job["breakdown"]:
-        hour = price * machines * loop / 3600
-        job["cost_of_parts"] = {part: hour * share / 100 for part, share in job["breakdown"].items()}
-
-
-def _step(change: StepTimeChange, statistic: Statistic) -> dict[str, Any]:
+def _step(change: StepTimeChange, statistic: Statistic) -> ComparedStep:
     return {
         "statistic": statistic,
         "before_ms": change.before_ms,
@@ -159,72 +256,58 @@ def _step(change: StepTimeChange, statistic: Statistic) -> dict[str, Any]:
     }
 
 
-def _parts(before: Mapping[str, float], after: Mapping[str, float]) -> list[dict[str, Any]]:
+def _parts(before: Mapping[str, float], after: Mapping[str, float]) -> list[ComparedPart]:
     """Return each part's mean time in a step, most changed first; without parts that never were."""
     if not before or not after:
         return []
-    rows = [
+    rows: list[ComparedPart] = [
         {"part": part, "before_ms": old, "after_ms": after[part], "difference_ms": after[part] - old}
         for part, old in before.items()
         if old or after[part]
     ]
-    return sorted(rows, key=lambda row: -abs(float(row["difference_ms"])))
+    return sorted(rows, key=lambda row: -abs(row["difference_ms"]))
 
 
 def _saving(
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
+    before: ComparedJob,
+    after: ComparedJob,
     *,
     price: float | None,
     epochs: float | None,
     nodes: float | None,
-) -> dict[str, Any] | None:
+) -> RunSaving | None:
     """Return the saving of a whole run: of the given epochs, or else of the baseline's number of steps."""
-    if epochs is not None and (before["epoch_h"] is None or after["epoch_h"] is None):
-        return None
-    if epochs is not None:
-        count, hours = epochs, [job["epoch_h"] for job in (before, after)]
+    if epochs is None:
+        count, old, new = before["steps"]["count"], _step_h(before), _step_h(after)
     else:
-        count, hours = before["steps"]["count"], [_step_h(job) for job in (before, after)]
-    if not count or None in hours:
+        count, old, new = epochs, before["epoch_h"], after["epoch_h"]
+    if not count or old is None or new is None:
         return None
     machines = nodes if nodes is not None else len(after["hardware"]) or 1
-    found = saving(hours[0], hours[1], epochs=count, price=price, nodes=machines)
-    return {
-        "of": "steps" if epochs is None else "epochs",
-        "count": count,
-        "price": price,
-        "nodes": machines,
-        "hours_before": found.hours_before,
-        "hours_after": found.hours_after,
-        "hours_saved": found.hours_saved,
-        "saved_pct": found.saved_pct,
-        "speedup": found.speedup,
-        "money_saved": found.money_saved,
-    }
+    found = asdict(saving(old, new, epochs=count, price=price, nodes=machines))
+    about = {"of": "steps" if epochs is None else "epochs", "count": count, "price": price, "nodes": machines}
+    return cast("RunSaving", about | found)
 
 
-def _step_h(job: Mapping[str, Any]) -> float | None:
-    mean: float | None = job["steps"]["mean_ms"]
+def _step_h(job: ComparedJob) -> float | None:
+    mean = job["steps"]["mean_ms"]
     return None if mean is None else mean / 3.6e6
 
 
-def _changed(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _changed(before: ComparedJob, after: ComparedJob) -> list[Difference]:
     """Return other differences: command, framework, hardware, ranks, workers, code, packages, settings."""
-    whats = ("command", "framework", "hardware", "ranks", "workers")
-    found = [(what, before[what], after[what]) for what in whats]
+    found: list[tuple[str, Any, Any]] = [(what, before[what], after[what]) for what in _COMPARED]
     old, new = before["recorded"] or {}, after["recorded"] or {}
     for what in sorted({*old, *new}):
-        one, other = old.get(what), new.get(what)
-        if isinstance(one or {}, dict) and isinstance(other or {}, dict):
-            keys = sorted({*(one or {}), *(other or {})})
-            found += [(f"{what} {key}", (one or {}).get(key), (other or {}).get(key)) for key in keys]
+        one, other = old.get(what) or {}, new.get(what) or {}
+        if isinstance(one, dict) and isinstance(other, dict):
+            found += [(f"{what} {key}", one.get(key), other.get(key)) for key in sorted({*one, *other})]
         else:
             found.append((what, one, other))
     return [{"what": what, "before": one, "after": other} for what, one, other in found if one != other]
 
 
-def _unread(job: Mapping[str, Any]) -> list[str]:
+def _unread(job: ComparedJob) -> list[str]:
     """Name the unreadable files of a job; their rows are missing from the comparison."""
     files = job["skipped"]
     if not files:
@@ -234,7 +317,7 @@ def _unread(job: Mapping[str, Any]) -> list[str]:
     return [f"{counted(len(files), 'file')} of {job['name']} cannot be read: {first}{more}"]
 
 
-def _missing(*timed: tuple[Mapping[str, Any], Any]) -> list[str]:
+def _missing(*timed: tuple[ComparedJob, Sized]) -> list[str]:
     return [
         f"{name} has {len(times)} steady steps{' in the files that can be read' * bool(job['skipped'])}; "
         f"{FEWEST} are needed to compare step times"
@@ -244,7 +327,7 @@ def _missing(*timed: tuple[Mapping[str, Any], Any]) -> list[str]:
     ]
 
 
-def _no_epochs(before: Mapping[str, Any], after: Mapping[str, Any], epochs: float | None) -> list[str]:
+def _no_epochs(before: ComparedJob, after: ComparedJob, epochs: float | None) -> list[str]:
     """Explain why the time of the given epochs is unknown."""
     unseen = [job["name"] for job in (before, after) if job["epoch_h"] is None]
     if epochs is None or not unseen:

@@ -48,24 +48,22 @@ def curves(reading: Reading) -> dict[str, Curve]:
     """
     found = {"step_times": _step_times(reading), "step_histogram": _durations(reading)}
     found["losses"] = _series("losses", reading, lambda all_: max(all_, key=_known))
-    for name, title in (("gpu", "GPU"), ("cpu", "CPU")):
-        found[name] = _series("utilization", reading, lambda all_, title=title: _named(all_, title))  # type: ignore[misc]
+    for title in ("GPU", "CPU"):
+        found[title.lower()] = _series(
+            "utilization",
+            reading,
+            lambda all_, title=title: next((one for one in all_ if one.name == title), None),  # type: ignore[misc]
+        )
     return {name: curve for name, curve in found.items() if curve is not None}
 
 
 def overlay(name: str, of: Mapping[str, Mapping[str, Curve]], width: int) -> Figure | None:
-    """Put one chart of several jobs together.
+    """Put one chart of several jobs together; None if no job has data for it.
 
     Args:
-        name: One of `OVERLAYS`.
+        name: One of `OVERLAYS`; another name raises `KeyError`.
         of: What `curves` returned, under the names of the jobs.
-        width: Points along the x axis that the chart has room for.
-
-    Returns:
-        None where no job has anything for it.
-
-    Raises:
-        KeyError: There is no such chart; the text names those there are.
+        width: Number of points on the x axis.
     """
     if name not in _CHARTS:
         raise KeyError(f"no chart {name!r}; there are: {', '.join(OVERLAYS)}")
@@ -110,10 +108,6 @@ def _series(name: str, reading: Reading, pick: Callable[[Sequence[Series]], Seri
         return None
     one = pick(drawn.series)
     return None if one is None or not _known(one) else {"x": drawn.x, "values": one.values}
-
-
-def _named(series: Sequence[Series], name: str) -> Series | None:
-    return next((one for one in series if one.name == name), None)
 
 
 def _known(of: Series) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import defaultdict
+from typing import TYPE_CHECKING
 
 from holter.schema.phases import BREAKDOWN
 
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from holter.store.trial import Trial
+    from holter.views.document.types.values import TableRow
 
 MOST = 200
 """Limit on the number of moments; the last ones count."""
@@ -42,7 +44,7 @@ def in_steps(trial: Trial, steps: Mapping[int, Sequence[int]]) -> dict[str, dict
 
 
 def _shares(trial: Trial, from_: str, start: int | None, end: int | None) -> dict[str, dict[str, float]]:
-    def asked(table: str, columns: str, more: str = "") -> list[dict[str, Any]]:
+    def asked(table: str, columns: str, more: str = "") -> list[TableRow]:
         # The query contains our names and whole numbers, never a user's text.
         chosen = from_.format(table=table) + more
         query = f"SELECT {columns}, sum(duration)::DOUBLE AS ns FROM {chosen} GROUP BY ALL"  # noqa: S608
@@ -50,21 +52,19 @@ def _shares(trial: Trial, from_: str, start: int | None, end: int | None) -> dic
 
     spans = asked("spans", "phase, mode", " AND worker = -1")
     modes = {f"Step:ModeKeys.{row['mode'].upper()}": row["ns"] for row in spans if row["phase"] == "step"}
-    parts: dict[str, float] = {}
+    parts: dict[str, float] = defaultdict(float)
     for row in spans:
         if row["phase"] in BREAKDOWN and row["phase"] != "other":
-            parts[row["phase"]] = parts.get(row["phase"], 0.0) + row["ns"]
+            parts[row["phase"]] += row["ns"]
     cpu = {row["name"]: row["ns"] for row in asked("operators", "name", " AND kind = 'operator'")}
-    kernels = asked("kernels", "name, device")
-    gpu: dict[str, float] = {}
-    devices: dict[str, float] = {}
-    for row in kernels:
-        gpu[row["name"]] = gpu.get(row["name"], 0.0) + row["ns"]
-        device = f"gpu_functions-dev:{row['device']}"
-        devices[device] = devices.get(device, 0.0) + row["ns"]
+    gpu: dict[str, float] = defaultdict(float)
+    devices: dict[str, float] = defaultdict(float)
+    for row in asked("kernels", "name, device"):
+        gpu[row["name"]] += row["ns"]
+        devices[f"gpu_functions-dev:{row['device']}"] += row["ns"]
     found = {
         "phase": _percent(modes),
-        "forward_backward": _percent({told: parts[name] for name, told in _PASSES.items() if name in parts}),
+        "forward_backward": _percent({_PASSES[name]: ns for name, ns in parts.items() if name in _PASSES}),
         "general": _percent(parts),
         "CPU": _percent(_largest(cpu)),
         "GPU": _percent(_largest(gpu)),

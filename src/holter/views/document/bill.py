@@ -23,14 +23,8 @@ def bill_of(
 ) -> Bill | None:
     """Return the bill of a described job; None without a price.
 
-    Args:
-        trial: The job.
-        told: Its description.
-        price: What one machine costs an hour; by default what `holter run --price` said.
-        machines: How many machines count; by default the job's nodes.
-
-    Raises:
-        ValueError: A number is negative or not finite.
+    The default price is that of `holter run --price`, the default number of machines that of the job's nodes.
+    Raises `ValueError` if a number is negative or not finite.
     """
     said = trial.manifest.get("price")
     if price is None and isinstance(said, int | float):

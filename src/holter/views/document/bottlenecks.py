@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from holter.schema.table import Table
     from holter.store.trial import Trial
+    from holter.views.document.types.values import TableRow
 
 MOST = 200
 """Limit on the number of bottlenecks; the longest are returned."""
@@ -48,21 +49,21 @@ def find_bottlenecks(
     core_above: float = 90.0,
     iowait_above: float = 50.0,
     sigmas: float = 3.0,
-) -> list[dict[str, Any]]:
+) -> list[TableRow]:
     """Find bottlenecks, with the phases and operators that ran at the time.
 
     Args:
         trial: The job.
-        part: Which part of it.
+        part: The part of the job.
         gpu_below: A GPU used less than this is idle, percent.
         core_above: A core used more than this is full, percent.
-        iowait_above: A core that waits for storage more than this, percent.
+        iowait_above: Limit on the share of time in which a core waits for storage, percent.
         sigmas: Steps longer than the mean by so many standard deviations are outliers.
 
     Returns:
-        A row for each stretch, in the order of time, the longest 200: `begin` and `end` (ns since the epoch),
-        `node`, `rank` (-1 for all of a node), `kind` (cpu, io or outlier), `devices`, and as text with shares
-        `phases` and `operators`: what took most of the time of all that ran.
+        The 200 longest stretches in the order of time: `begin` and `end` (ns since the epoch), `node`, `rank`
+        (-1 for all of a node), `kind` (cpu, io or outlier), `devices`, and as text with shares `phases` and
+        `operators`.
     """
     found = [
         *_idle(trial, part, gpu_below, core_above, iowait_above),
@@ -132,7 +133,8 @@ def _stretches(
     full: dict[str, NDArray[np.bool_]],
 ) -> Iterator[_Stretch]:
     both = np.any(list(idle.values()), axis=0) & np.any(list(full.values()), axis=0)
-    edges = _edges(both)
+    # Where stretches of true begin and where they have ended, in turns.
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], both, [False]]).astype(np.int8)))
     if not len(edges):
         return
     every = np.array([*sorted(idle), *sorted(full)], object)
@@ -146,11 +148,6 @@ def _stretches(
     ).T
     for low, high, mask in zip(edges[::2].tolist(), edges[1::2].tolist(), within, strict=True):
         yield _Stretch(int(at[low]), int(at[high - 1]), node, -1, kind, ", ".join(every[mask]))
-
-
-def _edges(mask: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return where stretches of true begin and where they have ended, in turns."""
-    return np.flatnonzero(np.diff(np.concatenate([[False], mask, [False]]).astype(np.int8)))
 
 
 def _outliers(steps: Table, sigmas: float) -> Iterator[_Stretch]:

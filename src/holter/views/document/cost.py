@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holter.schema.table import Table
+    from holter.store.documents import Document
     from holter.store.trial import Trial
     from holter.views.document.types.job import RecorderFault, RecordingCost
 
@@ -23,14 +24,7 @@ _MOST_FAULTS = 20
 
 
 def cost(trial: Trial, events: Table, steps: Table, samples: Table) -> RecordingCost:
-    """Return the document's `cost`; an unmeasured value is None.
-
-    Args:
-        trial: The job.
-        events: Its table `events`.
-        steps: Its table `steps`.
-        samples: Its table `samples`, or a part of it.
-    """
+    """Return the document's `cost` from the job's tables; an unmeasured value is None."""
     kept = [node["cost"] for node in trial.nodes.values() if isinstance(node.get("cost"), dict)]
     files = trial.folder.place.files()
     bytes_ = sum(max(entry.size, 0) for entry in files if entry.key != CONTROL)
@@ -54,7 +48,7 @@ def unwritten(description: Mapping[str, Any]) -> str | None:
     if "cost" not in description:
         return None  # a trace file was never recorded
     cost = description["cost"]
-    faults = [str(f.get("error")) for f in cost["faults"] if str(f.get("where")).split()[-1:] == ["store"]]
+    faults = [str(f["error"]) for f in cost["faults"] if str(f["where"]).split()[-1:] == ["store"]]
     if not faults or not cost["dropped"]:
         return None
     lost = f"{counted(cost['dropped'], 'record')} {'is' if cost['dropped'] == 1 else 'are'} lost"
@@ -68,7 +62,7 @@ def unwritten(description: Mapping[str, Any]) -> str | None:
     return f"Recording stopped early{when}: the store could not be written ({why}), {lost}."
 
 
-def details(events: Table, *kinds: str) -> list[dict[str, Any]]:
+def details(events: Table, *kinds: str) -> list[Document]:
     """Return the details of events of some kinds, with `time`, `node`, `rank`, `name`; skip damaged ones."""
     found = []
     for row in events.where(np.isin(events["kind"], kinds)).to_rows():
@@ -81,7 +75,7 @@ def details(events: Table, *kinds: str) -> list[dict[str, Any]]:
     return found
 
 
-def _recorder_percent(kept: list[dict[str, Any]], events: Table, steps: Table) -> float | None:
+def _recorder_percent(kept: list[Document], events: Table, steps: Table) -> float | None:
     """Return the recorder's own time in percent of the loop's, over all ranks; None if unknown."""
     loop = int(steps["duration"].sum()) if steps.rows else 0
     spent = sum(int(node.get("recorder_ns") or 0) for node in kept)
@@ -90,11 +84,10 @@ def _recorder_percent(kept: list[dict[str, Any]], events: Table, steps: Table) -
     return min(100.0, 100.0 * spent / loop) if spent and loop else None
 
 
-def _agent_percent(kept: list[dict[str, Any]], samples: Table, least_s: float) -> float | None:
+def _agent_percent(kept: list[Document], samples: Table, least_s: float) -> float | None:
     """Return the CPU time of holter's own processes in percent of a core, the nodes' mean.
 
-    Of a job that was over before a second look at the machine it says nothing: what starting and ending take
-    is no share of such a time.
+    A job that ended before a second sample has no value, because start and end dominate such a time.
     """
     told = [
         100.0 * n["agent_cpu_s"] / n["duration_s"]
@@ -107,7 +100,7 @@ def _agent_percent(kept: list[dict[str, Any]], samples: Table, least_s: float) -
     return float(np.mean(read)) if len(read) else None
 
 
-def _dropped(kept: list[dict[str, Any]], events: Table) -> int | None:
+def _dropped(kept: list[Document], events: Table) -> int | None:
     """Return the number of lost records, rows and files of tensors included; None without a recording."""
     drops = details(events, "dropped")
     tensors = sum(int(drop.get(what) or 0) for drop in drops for what in ("frames", "saves"))
@@ -123,13 +116,12 @@ def _dropped(kept: list[dict[str, Any]], events: Table) -> int | None:
 
 
 def _faults(events: Table) -> list[RecorderFault]:
-    listed: list[RecorderFault] = [
+    return [
         {
-            "where": str(f.get("where", f["name"])),
-            "error": str(f.get("error", "")),
-            "time": f["time"],
-            "rank": f["rank"],
+            "where": str(fault.get("where", fault["name"])),
+            "error": str(fault.get("error", "")),
+            "time": fault["time"],
+            "rank": fault["rank"],
         }
-        for f in details(events, "fault")
+        for fault in details(events, "fault")[:_MOST_FAULTS]
     ]
-    return listed[:_MOST_FAULTS]

@@ -28,7 +28,9 @@ from holter.views.document.cost import cost, details
 from holter.views.document.nodes import nodes_of
 from holter.views.document.saved_tensors import saved_tensors
 from holter.views.document.trace_description import describe_trace, is_trace
-from holter.views.jobs import why_not_running
+from holter.views.document.types.training import OutlierStep
+from holter.views.document.types.values import row_of
+from holter.views.jobs import RUNNING, why_not_running
 from holter.views.tables import Stretches, steps_of, utilization_of
 
 if TYPE_CHECKING:
@@ -38,10 +40,10 @@ if TYPE_CHECKING:
     from holter.analysis.verdict.job_facts import VerdictFacts
     from holter.analysis.verdict.ledger import LedgerItem
     from holter.schema.table import Table
+    from holter.store.documents import Document
     from holter.store.trial import Trial
     from holter.views.document.types import Description, Diagnosis, TraceDescription
     from holter.views.document.types.job import JobSummary, SkippedFile
-    from holter.views.document.types.rules import RuleResult
     from holter.views.document.types.time import LedgerEntry
     from holter.views.document.types.training import (
         LoadingSummary,
@@ -66,29 +68,24 @@ def describe(
     steps: Callable[[], Table] | None = None,
     in_detail: bool = False,
 ) -> Description:
-    """Describe a job, running or finished; the package `types` holds the document's types and schema.
+    """Describe a job, running or finished; an unknown value is None or an empty list, never 0.
 
     Args:
         trial: The job's tables.
-        now_ns: Now, nanoseconds since the epoch, for jobs that run; by default the clock's.
-        price: What one machine costs an hour, for the bill; by default what `holter run --price` said.
-        machines: How many machines count for the bill; by default the job's nodes.
-        steps: Returns its table `steps`, for callers that hold it; called only if no description is kept.
+        now_ns: The current time for running jobs, nanoseconds since the epoch; by default that of the clock.
+        price: The price of a machine per hour, for the bill; by default that of `holter run --price`.
+        machines: The number of machines on the bill; by default the job's nodes.
+        steps: Returns table `steps` from a caller that has it; called only if no description is kept.
         in_detail: Whether `window` has `mfu` and `detail` too, computed each time.
-
-    Returns:
-        The document. An unknown value is None or an empty list, never 0.
 
     Raises:
         ValueError: The price or the number of machines is negative or not finite.
     """
-    kept = description_kept.read(trial)
-    if kept is None:
+    described = description_kept.read(trial)
+    if described is None:
         read = steps_of(trial) if steps is None else steps()
         described = _described(trial, time.time_ns() if now_ns is None else now_ns, read)
-        description_kept.write(trial, cast("dict[str, Any]", described))
-    else:
-        described = cast("Description", kept)
+        description_kept.write(trial, described)
     if in_detail and (window := described["window"]):
         more = profiled_steps.in_detail(trial, described, window)
         described = {**described, "window": {**window, **more}}
@@ -133,7 +130,8 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         "steps": _steps(worst, facts.statistics, step_counts(steps)) if steps.rows else None,
         "numbers": cast("list[NumberSummary]", numbers(told_apart(scalars, begins(steps)))),
         "tensors": saved_tensors(trial),
-        "breakdown": _seen(facts) or None,
+        "breakdown": {part: share for part, share in facts.breakdown.items() if part not in facts.not_seen}
+        or None,
         "not_seen": list(facts.not_seen),
         "ledger": [cast("LedgerEntry", one.to_json()) for one in items],
         "own_code": [
@@ -153,7 +151,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         "operators": profiled_steps.operators(facts.profiled) if facts.profiled else None,
         "window": profiled_steps.window(facts.profiled, profiled) if facts.profiled and profiled else None,
         "verdict": _verdict(facts, trial, steps, items),
-        "rules": _rules(trial),
+        "rules": list(trial.folder.evaluations().get("rules") or []),
         "cost": cost(trial, events, steps, samples),
         "bill": None,
         "looked_at_pct": 100.0 / stretches.every,
@@ -192,24 +190,18 @@ def diagnosis(description: Description | TraceDescription) -> Diagnosis:
         "operators": description["operators"],
     }
     if "trace" in description:
-        return {
-            **found,
-            "ranks": description["ranks"],
-            "steps": description["steps"],
-            "trace": description["trace"],
-        }
+        ranks, steps, trace = description["ranks"], description["steps"], description["trace"]
+        return {**found, "ranks": ranks, "steps": steps, "trace": trace}
     return {**found, "window": description["window"]}
 
 
-def _job(manifest: dict[str, Any], events: Table, now: int) -> JobSummary:
+def _job(manifest: Document, events: Table, now: int) -> JobSummary:
     start, end = manifest.get("start"), manifest.get("end")
-    status = manifest.get("status")
-    until = end or (now if status in ("InProgress", "Stopping") else None)
-    frameworks = details(events, "framework")
-    kept = ("name", "version", "device")
+    status, signal = manifest.get("status"), manifest.get("signal")
+    until = end or (now if status in RUNNING else None)
     framework: Any = manifest.get("framework")
-    if frameworks:
-        framework = {key: frameworks[0].get(key) for key in kept}
+    for seen in details(events, "framework")[:1]:
+        framework = {key: seen.get(key) for key in ("name", "version", "device")}
     return {
         "name": manifest["name"],
         "status": cast("Any", status),
@@ -218,7 +210,7 @@ def _job(manifest: dict[str, Any], events: Table, now: int) -> JobSummary:
         "end": end,
         "duration_s": (until - start) / 1e9 if start and until else None,
         "exit_code": manifest.get("exit_code"),
-        "signal": _signal(manifest.get("signal")),
+        "signal": signal_name(signal) if isinstance(signal, int) else signal,
         "failure": manifest.get("failure"),
         "stopped_by": manifest.get("stopped_by"),
         "framework": framework,
@@ -228,11 +220,6 @@ def _job(manifest: dict[str, Any], events: Table, now: int) -> JobSummary:
     }
 
 
-def _seen(facts: VerdictFacts) -> dict[str, float]:
-    """Return the breakdown without the parts that no hook recorded."""
-    return {part: share for part, share in facts.breakdown.items() if part not in facts.not_seen}
-
-
 def _verdict(facts: VerdictFacts, trial: Trial, steps: Table, items: list[LedgerItem]) -> JobVerdict:
     """Return the verdict. If damaged files lack the steps, the advice is to restore them, not to record."""
     told = cast("JobVerdict", with_ledger(verdict(facts), items).to_json())
@@ -240,10 +227,6 @@ def _verdict(facts: VerdictFacts, trial: Trial, steps: Table, items: list[Ledger
         text = "Some files of this job cannot be read, its steps may be in them: restore them from a copy."
         told["advice"] = [{"text": text, "expected_step_ms": None, "why": ""}]
     return told
-
-
-def _signal(number: Any) -> str | None:
-    return signal_name(number) if isinstance(number, int) else number
 
 
 def _ranks(steps: Table, events: Table) -> list[int]:
@@ -266,23 +249,9 @@ def _phases(trial: Trial, job: JobSummary, start: int, steps: Table, now: int) -
 
 def _steps(worst: list[Outlier], statistics: dict[str, float | int], trainings: list[int]) -> StepSummary:
     names = ("mean_ms", "p50_ms", "p90_ms", "p95_ms", "p99_ms", "max_ms", "per_second")
-    found = [
-        {
-            "step": o.step,
-            "rank": o.rank,
-            "duration_ms": o.duration_ms,
-            "extra_ms": o.extra_ms,
-            "cause": o.cause,
-        }
-        for o in worst[:_MOST_OUTLIERS]
-    ]
-    count = len({outlier.step for outlier in worst})
-    measured: dict[str, Any] = {**dict.fromkeys(names), **statistics}
-    return cast(
-        "StepSummary", {**measured, "outlier_count": count, "outliers": found, "trainings": trainings}
-    )
-
-
-def _rules(trial: Trial) -> list[RuleResult]:
-    """Return the results of the rules; a rule that has not run yet is InProgress without evaluations."""
-    return list(trial.folder.evaluations().get("rules") or [])
+    found = {
+        "outliers": [row_of(outlier, OutlierStep) for outlier in worst[:_MOST_OUTLIERS]],
+        "outlier_count": len({outlier.step for outlier in worst}),
+        "trainings": trainings,
+    }
+    return cast("StepSummary", dict.fromkeys(names) | statistics | found)

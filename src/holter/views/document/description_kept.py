@@ -6,7 +6,7 @@ import functools
 import hashlib
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 import holter
 from holter.store import cache
@@ -15,6 +15,7 @@ from holter.views.jobs import RUNNING
 
 if TYPE_CHECKING:
     from holter.store.trial import Trial
+    from holter.views.document.types import Description
 
 WORTH = 300_000
 """A job with fewer rows than this is described as fast from them."""
@@ -22,7 +23,7 @@ _FILE = "description.json"
 _TABLES = ("samples", "spans", "steps", "operators", "kernels")
 
 
-def read(trial: Trial) -> dict[str, Any] | None:
+def read(trial: Trial) -> Description | None:
     """Return the kept description of the job in its present state; None without one."""
     if not _ended(trial):
         return None
@@ -31,13 +32,13 @@ def read(trial: Trial) -> dict[str, Any] | None:
         kept = {} if place is None else json.loads(place.read(_FILE))
     except (OSError, ValueError, RecursionError):
         return None
-    return kept["told"] if kept and kept["of"] == _state(trial) else None
+    return cast("Description", kept["told"]) if kept and kept["of"] == _state(trial) else None
 
 
-def write(trial: Trial, told: dict[str, Any], *, worth: int = WORTH) -> None:
-    """Keep the description of a job that has ended; where that cannot be, it is computed each time.
+def write(trial: Trial, told: Description, *, worth: int = WORTH) -> None:
+    """Keep the description of a job that has ended and whose files could all be read.
 
-    Of a job of which something could not be read nothing is kept: next time it may be there.
+    Without a cache, the description is computed each time.
     """
     if told["skipped"] or not _ended(trial) or sum(map(trial.rows, _TABLES)) < worth:
         return
@@ -55,7 +56,7 @@ def _ended(trial: Trial) -> bool:
 
 
 def _state(trial: Trial) -> str:
-    """Return what changes when the job does, or what computes. What a verdict said of it changes nothing."""
+    """Return a digest of the job and of the code, without the verdict in the manifest."""
     place, manifest = trial.folder.place, {**trial.manifest, "verdict": None}
     files = sorted(entry for entry in place.files() if entry.key not in {CONTROL, MANIFEST})
     return hashlib.sha256(repr((_code(), manifest, files)).encode()).hexdigest()
@@ -63,8 +64,8 @@ def _state(trial: Trial) -> str:
 
 @functools.cache
 def _code() -> tuple[object, ...]:
-    """Return what tells one holter from another: its version, and when a checkout's files were changed."""
+    """Return the version of holter, and the time of the last change in a checkout."""
     root = Path(holter.__file__).parent
-    rooms = (root / room for room in ("analysis", "schema", "views"))
-    newest = max(path.stat().st_mtime_ns for room in rooms for path in room.rglob("*.py"))
+    packages = (root / name for name in ("analysis", "schema", "views"))
+    newest = max(path.stat().st_mtime_ns for package in packages for path in package.rglob("*.py"))
     return holter.__version__, newest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
 
@@ -14,22 +14,49 @@ from holter.analysis.loading.stacks import callables
 
 if TYPE_CHECKING:
     from holter.schema.table import Table
+    from holter.store.documents import Document
     from holter.store.trial import Trial
+    from holter.views.document.types.training import LoadingCallable
+    from holter.views.document.types.values import TableRow
 
 MOST = 100
 """Outliers listed of each kind."""
 
 
-def loaders(trial: Trial, *, start_ns: int | None = None, end_ns: int | None = None) -> dict[str, Any]:
-    """Return a summary of data loading, of the whole job or a time range; times in ns, shares in percent.
+class DurationSummary(TypedDict):
+    """Durations of one kind, ns."""
 
-    Returns:
-        `loaders`: facts of each, as the script made it. `next_batch`, `initialization`, `batch_time`,
-        `worker_life`: `count`, `median`, `longest` and `outliers`. `workers`: what each did. `hidden_pct`:
-        how much of the building of batches the training did not wait for. `queued`, `waited`, `handover`:
-        medians over batches. `ready`: the mean number of batches that lay ready. `callables`: what datasets
-        called, with shares of the time in which batches were built. What is not known is None.
-    """
+    count: int
+    median: int | None
+    longest: int | None
+    outliers: list[TableRow]
+    left_out: int
+
+
+class LoaderSummary(TypedDict):
+    """The data loading of a job; times in ns, shares in percent. An unknown value is None."""
+
+    loaders: list[Document]
+    """The facts of each loader, as the script made it."""
+    next_batch: DurationSummary
+    initialization: DurationSummary
+    batch_time: DurationSummary
+    worker_life: DurationSummary
+    workers: list[TableRow]
+    batches: int
+    hidden_pct: float | None
+    """Share of the building of batches for which the training does not wait."""
+    queued: int | None
+    waited: int | None
+    handover: int | None
+    """Medians over batches."""
+    ready: float | None
+    """The mean number of batches in the queue."""
+    callables: list[LoadingCallable]
+
+
+def loaders(trial: Trial, *, start_ns: int | None = None, end_ns: int | None = None) -> LoaderSummary:
+    """Return a summary of data loading, of the whole job or a time range."""
     where = "phase IN ('data_loading', 'fetch', 'collate', 'stack')"
     spans = trial.table("spans", where=where, start_ns=start_ns, end_ns=end_ns)
     events = trial.table("events")
@@ -39,14 +66,16 @@ def loaders(trial: Trial, *, start_ns: int | None = None, end_ns: int | None = N
     stacks = spans.where(spans["phase"] == "stack")
     return {
         "loaders": facts,
-        "next_batch": _told(loader_durations.next_batches(spans)),
-        "initialization": _told(loader_durations.initializations(spans)),
-        "batch_time": _told(loader_durations.batch_times(spans)),
-        "worker_life": _told(loader_durations.worker_lives(events)),
+        "next_batch": _summary(loader_durations.next_batches(spans)),
+        "initialization": _summary(loader_durations.initializations(spans)),
+        "batch_time": _summary(loader_durations.batch_times(spans)),
+        "worker_life": _summary(loader_durations.worker_lives(events)),
         "workers": [asdict(worker) for worker in timeline.workers(spans)],
         "batches": followed.rows,
         "hidden_pct": timeline.hidden_pct(followed),
-        **{name: _median(followed, name) for name in ("queued", "waited", "handover")},
+        "queued": _median(followed, "queued"),
+        "waited": _median(followed, "waited"),
+        "handover": _median(followed, "handover"),
         "ready": _mean(timeline.in_flight(followed), "ready"),
         "callables": [
             {"name": one.name, "stage": one.stage, "fetch_pct": one.fetch_pct}
@@ -55,7 +84,7 @@ def loaders(trial: Trial, *, start_ns: int | None = None, end_ns: int | None = N
     }
 
 
-def _told(durations: loader_durations.Durations) -> dict[str, Any]:
+def _summary(durations: loader_durations.Durations) -> DurationSummary:
     outliers = durations.outliers
     return {
         "count": durations.count,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
@@ -12,35 +12,41 @@ from holter.analysis.jobs.stretches import inside, intervals
 from holter.analysis.machine import utilization as utilized
 from holter.analysis.machine.utilization import RANGES, Range, in_ranges
 from holter.schema.metrics import METRICS
+from holter.schema.table import Table
 from holter.views.tables import Stretches, utilization_of
 from holter.views.wording import meant
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from holter.schema.table import Table
     from holter.store.trial import Trial
     from holter.views.document.part import Part
+    from holter.views.document.types.values import TableRow
 
 _PERCENTS = (50, 95, 99)
 _TIMED = "phase NOT IN ('scalar', 'stack', 'loop_stack', 'skipped')"
 
 
+class RunningTimes(TypedDict):
+    """What ran at some time."""
+
+    phases: dict[str, float]
+    """Shares of the longest one, which is 1."""
+    names: dict[str, int]
+    modes: dict[str, int]
+    """Operators and modes of steps, ns."""
+
+
 def utilization(
     trial: Trial, part: Part, *, by_device: bool = False, by_phase: bool = False
-) -> list[dict[str, Any]]:
+) -> list[TableRow]:
     """Return min, percentiles and max of each metric of each node; see `analysis.utilization`.
 
-    Args:
-        trial: The job.
-        part: Which part of it.
-        by_device: Keep devices apart.
-        by_phase: A row for each part of the job that `phase_intervals` tells, in column `phase`.
-
-    Percentiles of a long job are those of half-minute stretches that are spread over it; its count and its
-    extremes are those of all readings, unless `by_phase` is set.
+    `by_device` keeps devices apart. `by_phase` returns a row for each of `phase_intervals`, in column
+    `phase`. Percentiles of a long job are those of half-minute stretches that are spread over it; its count
+    and its extremes are those of all readings, unless `by_phase` is set.
     """
     where = part.sql("samples")
     stretches = Stretches.of(trial, int(trial.manifest.get("start") or 0), tables=("samples",), where=where)
@@ -57,32 +63,28 @@ def utilization(
     return found
 
 
-def step_statistics(trial: Trial, part: Part, by: str = "mode") -> list[dict[str, Any]]:
+def step_statistics(trial: Trial, part: Part, by: str = "mode") -> list[TableRow]:
     """Return mean, extremes and percentiles of durations, ms: of steps by `mode`, or of spans.
 
-    Args:
-        trial: The job.
-        part: Which part of it.
-        by: `mode`: steps, from the earliest begin of a rank to the latest end. `phase`, `name`: spans.
-
-    Raises:
-        ValueError: `by` has another value.
+    With `by="mode"` a step lasts from the earliest begin of a rank to the latest end. With `phase` or `name`
+    the rows are spans; other values raise `ValueError`.
     """
+    if by not in ("mode", "phase", "name"):
+        raise ValueError(f"by is {by!r}; expected mode, phase or name")
+    source, more = f"spans WHERE {_TIMED} AND {part.sql('spans')}", None
     if by == "mode":
         begin, end, modes = _steps(trial, part)
-        return _statistics(modes, (end - begin) / 1e6)
-    if by not in ("phase", "name"):
-        raise ValueError(f"by is {by!r}; expected mode, phase or name")
+        source, more = "whole_steps", {"whole_steps": Table({"mode": modes, "duration": end - begin})}
     points = ", ".join(f"quantile_cont(duration, {q / 100}) / 1e6 AS p{q}_ms" for q in _PERCENTS)
     found = trial.sql(
         f"SELECT {by}, count(*) AS count, avg(duration) / 1e6 AS mean_ms, min(duration) / 1e6 AS min_ms, "  # noqa: S608
-        f"{points}, max(duration) / 1e6 AS max_ms FROM spans WHERE {_TIMED} AND {part.sql('spans')} "
-        "GROUP BY ALL ORDER BY ALL"
+        f"{points}, max(duration) / 1e6 AS max_ms FROM {source} GROUP BY ALL ORDER BY ALL",
+        more=more,
     )
     return list(found.to_rows())
 
 
-def device_usage(trial: Trial, part: Part, ranges: Sequence[Range] = RANGES) -> list[dict[str, Any]]:
+def device_usage(trial: Trial, part: Part, ranges: Sequence[Range] = RANGES) -> list[TableRow]:
     """Count the readings of cores and GPUs in each range of percent; a row for each node."""
     in_ranges(np.empty(0), tuple(ranges))  # raises ValueError for an invalid range
     cases = " ".join(
@@ -118,33 +120,24 @@ def phase_intervals(trial: Trial, part: Part) -> Table:
     return intervals(begin, end, modes, int(first), int(last))
 
 
-def running_at(trial: Trial, part: Part, moments: Sequence[int]) -> dict[str, Any]:
-    """Return what ran at given moments, ns since the epoch; an event counts with its length, once a moment.
-
-    Returns:
-        `phases` as shares of the longest one, which is 1; `names` and `modes` of steps in ns.
-    """
+def running_at(trial: Trial, part: Part, moments: Sequence[int]) -> RunningTimes:
+    """Return what ran at moments, ns since the epoch; an event counts with its length, once a moment."""
     spans, operators = _events(trial, part, min(moments, default=0), max(moments, default=0))
-    return _told(spans, operators, lambda rows: times_at(rows["time"], _end(rows), moments))
+    return _times(spans, operators, lambda rows: times_at(rows["time"], _end(rows), moments))
 
 
-def running_during(trial: Trial, part: Part, stretches: Sequence[tuple[int, int]]) -> dict[str, Any]:
+def running_during(trial: Trial, part: Part, stretches: Sequence[tuple[int, int]]) -> RunningTimes:
     """Return what ran during given time ranges, ns since the epoch; see `running_at`."""
     starts, ends = [start for start, _ in stretches], [end for _, end in stretches]
     spans, operators = _events(trial, part, min(starts, default=0), max(ends, default=0))
-    return _told(spans, operators, lambda rows: times_during(rows["time"], _end(rows), starts, ends))
+    return _times(spans, operators, lambda rows: times_during(rows["time"], _end(rows), starts, ends))
 
 
 def downsampled(trial: Trial, part: Part, metric: str, buckets: int) -> Table:
     """Return mean, least and greatest reading of a metric in equal stretches of time, for each device.
 
-    Returns:
-        `node`, `device`, `time` (begin of the stretch, ns), `mean`, `min`, `max`; no row where nothing was
-        read.
-
-    Raises:
-        KeyError: There is no such metric; the text names those there are.
-        ValueError: `buckets` is not at least 1.
+    The columns are `node`, `device`, `time` (begin of the stretch, ns), `mean`, `min` and `max`. An unknown
+    metric raises `KeyError`, fewer than one bucket `ValueError`.
     """
     if metric not in METRICS:
         raise KeyError(f"no metric {metric!r}{meant(metric, METRICS)}; there are: {', '.join(METRICS)}")
@@ -182,18 +175,6 @@ def _steps(trial: Trial, part: Part) -> tuple[NDArray[np.int64], NDArray[np.int6
     return first, last, names[code[opens]]
 
 
-def _statistics(modes: NDArray[Any], ms: NDArray[np.float64]) -> list[dict[str, Any]]:
-    found = []
-    names, codes = coded(modes)
-    for mode in sorted(names.tolist()):
-        mine = ms[codes == names.tolist().index(mode)]
-        points = {f"p{q}_ms": float(np.percentile(mine, q)) for q in _PERCENTS}
-        least, most = float(mine.min()), float(mine.max())
-        told = {"count": len(mine), "mean_ms": float(mine.mean()), "min_ms": least, **points, "max_ms": most}
-        found.append({"mode": mode, **told})
-    return found
-
-
 def _events(trial: Trial, part: Part, first: int, last: int) -> tuple[Table, Table]:
     near = f"time <= {int(last)} AND time + duration >= {int(first)}"
     return (
@@ -202,7 +183,7 @@ def _events(trial: Trial, part: Part, first: int, last: int) -> tuple[Table, Tab
     )
 
 
-def _told(spans: Table, operators: Table, times: Any) -> dict[str, Any]:
+def _times(spans: Table, operators: Table, times: Callable[[Table], NDArray[Any]]) -> RunningTimes:
     amount = spans["duration"] * times(spans)
     own = operators["duration"] * times(operators)
     steps = spans["phase"] == "step"

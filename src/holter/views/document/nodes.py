@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holter.schema.table import Table
+    from holter.store.documents import Document
     from holter.store.trial import Trial
     from holter.views.document.types.job import NodeClock, NodeFacts
     from holter.views.tables import Stretches
@@ -19,21 +20,20 @@ if TYPE_CHECKING:
 
 def nodes_of(
     trial: Trial,
-    nodes: Mapping[str, Mapping[str, Any]],
+    nodes: Mapping[str, Document],
     ranked: Table,
     stretches: Stretches,
     device: str | None,
 ) -> list[NodeFacts]:
     """Return the document's `nodes`.
 
-    Args:
-        trial: The job.
-        nodes: The facts of its nodes, by name.
-        ranked: Rows with `rank` and `node`: table `steps`, or table `events` of a job without steps.
-        stretches: The parts of the job that are read.
-        device: The device of the framework, as in `cuda`; None if unknown.
+    `ranked` holds `rank` and `node`: table `steps`, or table `events` of a job without steps. `device` is
+    that of the framework, as in `cuda`.
     """
-    ranks = {name: _ranks(ranked.where(ranked["node"] == name)) for name in nodes}
+    ranks = {
+        name: [int(rank) for rank in np.unique(ranked["rank"][ranked["node"] == name]) if rank >= 0]
+        for name in nodes
+    }
     read = _gpus_read(trial) if any(facts.get("gpus") is None for facts in nodes.values()) else {}
     described: list[NodeFacts] = []
     for name, facts in nodes.items():
@@ -67,7 +67,3 @@ def _gpus_read(trial: Trial) -> dict[str, int]:
         "SELECT node, count(DISTINCT device) AS gpus FROM samples WHERE metric LIKE 'gpu.%' GROUP BY node"
     )
     return {str(row["node"]): int(row["gpus"]) for row in found.to_rows()}
-
-
-def _ranks(rows: Table) -> list[int]:
-    return [int(rank) for rank in np.unique(rows["rank"]) if rank >= 0]

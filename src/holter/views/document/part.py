@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.schema.tables import TABLES
-from holter.store.parquet.queries import literal
+from holter.store.parquet.queries import literals
 from holter.views.tables import steps_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Part:
         """Return the SQL condition by node and rank for the rows of a table; None for all."""
         terms = []
         if self.nodes is not None:
-            terms.append(f"node IN ({', '.join(map(literal, self.nodes)) or 'NULL'})")
+            terms.append(f"node IN ({literals(self.nodes) or 'NULL'})")
         if self.ranks is not None and any(column.name == "rank" for column in TABLES[table].columns):
             terms.append(f"rank IN ({', '.join(str(int(rank)) for rank in self.ranks) or 'NULL'})")
         return " AND ".join(terms) or None
@@ -71,7 +71,7 @@ class Part:
     def steps(self, trial: Trial, columns: Sequence[str] | None = None) -> Table:
         """Return the steps that count; steps that are not stored yet are computed from spans.
 
-        Of `columns` only these, and when a step began, how long it took and where; by default all.
+        With `columns`, the result has them, and the begin, duration and place of each step.
         """
         asked = None if columns is None else tuple(dict.fromkeys((*_ALWAYS, *columns)))
         steps = steps_of(trial, columns=asked)
@@ -91,8 +91,7 @@ class Part:
     def of_steps(self, trial: Trial, first: int, last: int) -> Part:
         """Return the part from the start of one step to the end of another, both included.
 
-        Raises:
-            LookupError: None of these steps was recorded; the text says which were.
+        Raises `LookupError` with the recorded steps if none of these steps was recorded.
         """
         steps = self.steps(trial, columns=("step",))
         mine = steps.where((steps["step"] >= first) & (steps["step"] <= last))

@@ -1,9 +1,11 @@
-"""Finds the planned number of steps of a job, and the source of that number."""
+"""Finds the main data loader of a job, its planned number of steps, and the source of that number."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from holter.schema.phases import ITERATOR_START, NEXT_BATCH
 from holter.views.document.cost import details
 
 if TYPE_CHECKING:
@@ -11,21 +13,50 @@ if TYPE_CHECKING:
 
     from holter.store.trial import Trial
 
+_LOADS = f"phase = 'data_loading' AND worker = -1 AND name IN ('{ITERATOR_START}', '{NEXT_BATCH}')"
 _STEPS = ("max_steps", "train_iters")
 _EPOCHS = ("num_train_epochs", "max_epochs", "num_epochs", "epochs")
 """Names of the options of trainers and training scripts; `-` is equal to `_`."""
 
 
+@dataclass(frozen=True, slots=True)
+class MainLoader:
+    """The loader that gave most batches to the first rank."""
+
+    number: int
+    batches: int
+    begins: list[int]
+    """When it was started, once an epoch; ns since the epoch."""
+    a_step: int
+    """Batches that a step takes."""
+
+    @classmethod
+    def of(cls, trial: Trial, ranks: int, steps: int) -> MainLoader | None:
+        """Find the main loader among a job's spans; None if the spans name no loader.
+
+        `ranks` is the number of ranks that took steps, `steps` the number of rows of table `steps`.
+        """
+        table = trial.sql(
+            f"SELECT value, count(*) FILTER (name = '{NEXT_BATCH}') AS batches, "  # noqa: S608
+            f"list(time ORDER BY time) FILTER (name = '{ITERATOR_START}') AS begins FROM spans "
+            f"WHERE {_LOADS} AND rank = (SELECT min(rank) FROM spans WHERE {_LOADS}) AND NOT isnan(value) "
+            "GROUP BY value ORDER BY batches DESC LIMIT 1"
+        )
+        if not table.rows:
+            return None
+        begins, batches = table["begins"][0], int(table["batches"][0])
+        # Loaders are a few batches ahead.
+        a_step = round(batches * (ranks or 1) / max(steps, 1))
+        started = [] if begins is None else [int(time) for time in begins]
+        return cls(int(table["value"][0]), batches, started, a_step)
+
+
 def planned(trial: Trial, loader: int | None, batches_per_step: int) -> tuple[int, str] | None:
     """Return the planned number of steps and its source; None if unknown.
 
-    What the user told holter counts first, then what a trainer said when it began, then the steps in the
-    command, then its epochs, each as long as the main loader.
-
-    Args:
-        trial: The job.
-        loader: The number of its main loader on the first rank; None when no loader was seen.
-        batches_per_step: How many batches a step took so far.
+    The number that the user gave to holter counts first, then that of a trainer, then the steps in the
+    command, then its epochs, each as long as the main loader. `loader` is the number of the main loader on
+    the first rank.
     """
     manifest = trial.manifest
     told = manifest.get("total_steps")

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,12 +11,14 @@ from holter.analysis.device.busy import activity
 from holter.analysis.device.work import device_work
 from holter.analysis.intervals import union
 from holter.schema.table import NameCodes, Table
+from holter.views.document.cost import details
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holter.analysis.device.busy import Activity
     from holter.analysis.intervals import Intervals
+    from holter.store.documents import Document
     from holter.store.trial import Trial
 
 _COLUMNS = {
@@ -98,17 +99,9 @@ class ProfiledTables:
         return found
 
     @cached_property
-    def windows(self) -> list[dict[str, Any]]:
+    def windows(self) -> list[Document]:
         """The event of each window: its profiler, steps, rank, start, end, and the reason of a refusal."""
-        found = []
-        for row in self._trial.table("events", where="kind = 'window'").to_rows():
-            try:
-                detail = json.loads(row["detail"])
-            except ValueError:
-                continue
-            if isinstance(detail, dict):
-                found.append({**detail, "time": row["time"], "rank": row["rank"], "node": row["node"]})
-        return found
+        return details(self._trial.table("events", where="kind = 'window'"), "window")
 
     @cached_property
     def _open(self) -> dict[int, Intervals]:
@@ -128,10 +121,8 @@ class ProfiledTables:
     ) -> dict[str, Table]:
         """Return the tables of one rank, of one device, of what began in a stretch of time (ns).
 
-        The host's tables are those of the rank.
-
-        Raises:
-            ValueError: Nothing was recorded of such a rank or device; the text names those there are.
+        The host's tables are those of the rank. An unknown rank or device raises `ValueError` with the known
+        ones.
         """
         for what, number, known in (("rank", rank, self.ranks), ("device", device, self.devices)):
             if number is not None and number not in known:
@@ -155,15 +146,12 @@ class ProfiledTables:
         return self._narrowed[key]
 
     def activity(self, tables: Mapping[str, Table]) -> dict[tuple[int, int], Activity]:
-        """Return when each accelerator of some tables was looked at, and when it ran anything.
-
-        One whose events all lie at one moment is left out.
-        """
+        """Return the observed and the busy time of each accelerator; a single moment is left out."""
         found = activity(device_work(tables), self._open)
         return {place: one for place, one in found.items() if one.looked.length}
 
     def annotations(self) -> list[str]:
-        """Return the names of ranges that can be looked at, those that took longest first."""
+        """Return the names of all ranges, those that took longest first."""
         operators = self.tables["operators"]
         names = NameCodes()
         code = names.codes(operators["name"])

@@ -85,13 +85,7 @@ def window(look: ProfiledSteps, tables: Mapping[str, Table]) -> ProfiledWindow:
 
 
 def in_detail(trial: Trial, told: Description, seen: ProfiledWindow) -> WindowExtras:
-    """Return what `holter diagnose --detail` adds to a description's `window`: `mfu` and `detail`.
-
-    Args:
-        trial: The job.
-        told: Its description.
-        seen: The description's `window`.
-    """
+    """Return what `holter diagnose --detail` adds to `seen`, a description's `window`: `mfu` and `detail`."""
     where = _condition(seen["step_start"], seen["step_end"])
     tables = with_shapes(trial, _read(trial, where), where)
     spans = tables["spans"]

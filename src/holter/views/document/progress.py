@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict, cast
 
 import numpy as np
 
@@ -12,54 +12,55 @@ if TYPE_CHECKING:
     from holter.views.reading import Reading
 
 
-def progress(reading: Reading, total_steps: int | None = None) -> dict[str, Any]:
-    """Return the progress of a job; an unknown value is None.
+class JobProgress(TypedDict):
+    """The progress of a job; an unknown value is None."""
 
-    Args:
-        reading: The job.
-        total_steps: How many steps it will take, where somebody typed it; else it is looked for.
+    step: int | None
+    """Steps taken, by their number."""
+    per_second: float | None
+    epoch: int | None
+    """The current epoch, from 1."""
+    epoch_s: float | None
+    """The median length of an epoch."""
+    epoch_left_s: float | None
+    total: int | None
+    """Steps of the whole job."""
+    total_from: str | None
+    """The source of `total`."""
+    share_pct: float | None
+    left_s: float | None
 
-    Returns:
-        `step` (steps taken, by their number), `per_second`, `epoch` (which one, from 1), `epoch_s` (the
-        median one), `epoch_left_s`, `total` (steps of the whole job) and `total_from` (who said so),
-        `share_pct` and `left_s` of the whole job.
-    """
-    steps, described = reading.steps, reading.description["steps"]
-    found: dict[str, Any] = dict.fromkeys(
-        (
-            "step",
-            "per_second",
-            "epoch",
-            "epoch_s",
-            "epoch_left_s",
-            "total",
-            "total_from",
-            "share_pct",
-            "left_s",
-        )
-    )
+
+def progress(reading: Reading, total_steps: int | None = None) -> JobProgress:
+    """Return the progress of a job; `total_steps` is the number of steps that the reader typed."""
+    steps, described, main = reading.steps, reading.description["steps"], reading.main_loader
     if not steps.rows:
-        return found
-    found["step"] = int(steps["step"].max()) + 1
-    found["per_second"] = described["per_second"] if described else None
-    main = reading.main_loader
-    loader, batches, begins, a_step = (
-        (main.number, main.batches, main.begins, main.a_step) if main else (None, 0, [], 0)
-    )
-    if begins:
-        found["epoch"] = len(begins)
-    newest = int((steps["time"] + steps["duration"]).max())
+        return cast("JobProgress", dict.fromkeys(JobProgress.__annotations__))
+    step = int(steps["step"].max()) + 1
+    per_second = described["per_second"] if described else None
+    begins = main.begins if main else []
+    epoch_s = epoch_left_s = None
     if len(begins) > 1:
-        found["epoch_s"] = float(np.median(np.diff(begins))) / 1e9
-        found["epoch_left_s"] = max(found["epoch_s"] - (newest - begins[-1]) / 1e9, 0.0)
-    elif begins and found["per_second"] and a_step and (whole := loader_batches(reading.trial, loader)):
-        found["epoch_left_s"] = max(whole - batches, 0) / (found["per_second"] * a_step)
-    if total_steps:
-        found["total"], found["total_from"] = total_steps, "what was typed"
-    elif said := reading.planned:
-        found["total"], found["total_from"] = said
-    if found["total"]:
-        found["share_pct"] = min(100.0 * found["step"] / found["total"], 100.0)
-        if found["per_second"]:
-            found["left_s"] = max(found["total"] - found["step"], 0) / found["per_second"]
-    return found
+        newest = int((steps["time"] + steps["duration"]).max())
+        epoch_s = float(np.median(np.diff(begins))) / 1e9
+        epoch_left_s = max(epoch_s - (newest - begins[-1]) / 1e9, 0.0)
+    elif (
+        main
+        and begins
+        and per_second
+        and main.a_step
+        and (whole := loader_batches(reading.trial, main.number))
+    ):
+        epoch_left_s = max(whole - main.batches, 0) / (per_second * main.a_step)
+    total, total_from = (total_steps, "what was typed") if total_steps else reading.planned or (None, None)
+    return {
+        "step": step,
+        "per_second": per_second,
+        "epoch": len(begins) or None,
+        "epoch_s": epoch_s,
+        "epoch_left_s": epoch_left_s,
+        "total": total,
+        "total_from": total_from,
+        "share_pct": min(100.0 * step / total, 100.0) if total else None,
+        "left_s": max(total - step, 0) / per_second if total and per_second else None,
+    }

@@ -17,12 +17,7 @@ _ROWS = "FROM (SELECT name, role, step FROM tensors UNION ALL SELECT name, '', s
 
 
 def saved_tensors(trial: Trial) -> SavedTensorSummary | None:
-    """Count saved tensors without opening whole tensors; None if the job saved no tensor.
-
-    Returns:
-        `count` (of those with statistics or values), `collections` (names), `steps` (how many), `first_step`
-        and `last_step` of all that was saved, and `whole_steps`: at how many whole tensors were.
-    """
+    """Count saved tensors without opening whole tensors; None if the job saved no tensor."""
     keys = (parse_raw(entry.key) for entry in trial.folder.place.files(RAW))
     whole = {key.step for key in keys if key is not None}
     steps, roles = set(whole), dict[str, set[str]]()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -14,11 +14,14 @@ from holter.analysis.host.operator_tree import operator_table
 from holter.analysis.verdict.device_facts import DeviceFacts, device_facts
 from holter.analysis.verdict.device_verdict import momentary, verdict
 from holter.views.document.trace_detail import detail, mfu, rows, with_shapes
+from holter.views.document.types.profiled import IdleDivision, TimeDivision, TraceLateRank, TraceOddRank
+from holter.views.document.types.values import row_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from holter.schema.table import Table
+    from holter.store.documents import Document
     from holter.store.trial import Trial
     from holter.views.document.types import TraceDescription
     from holter.views.document.types.job import SkippedFile
@@ -45,9 +48,9 @@ def tables(trial: Trial) -> dict[str, Table]:
 
 
 def is_trace(trial: Trial) -> bool:
-    """Tell whether a job was imported and is judged by its events: those of devices, or else of the host.
+    """Return whether a job was imported and is judged by its events of devices, or else of the host.
 
-    Operators beside samples of the machine are a profile of another kind: it is judged as a recorded job is.
+    Operators with samples of the machine are a profile of another kind, which is judged like a recorded job.
     """
     if "imported" not in trial.manifest:
         return False
@@ -65,14 +68,11 @@ def describe_trace(
 
     `breakdown` is of the accelerators' time (see `PARTS`), not of the host's steps; shares of `operators` are
     of the own time of all of the host's operators, modules and Python functions, on all threads. `trace` says
-    what was read, and adds the definitions of others: `hta` and `tracelens` beside `all`.
-
-    Args:
-        trial: The job.
-        skipped: What of the files could not be read, each with `file` and `why`.
-        in_detail: Whether `trace` has `detail` too.
+    what was read, and adds the definitions of other tools: `hta` and `tracelens` next to `all`; with
+    `in_detail` it has `detail` too. `skipped` are files that could not be read.
     """
     read, manifest = with_shapes(trial, tables(trial)), trial.manifest
+    start, end = manifest.get("start"), manifest.get("end")
     facts = device_facts(read)
     steps = read["spans"].where(read["spans"]["phase"] == "step")
     length = steps["duration"] / 1e6
@@ -80,6 +80,7 @@ def describe_trace(
     host = operator_table(read, kinds=("operator", "module", "python"))
     own_ns = host["own_ns"].clip(0)  # below 0 where what lies inside lasts longer, as nothing nests
     host_ns = max(int(own_ns.sum()), 1)
+    longest = (column[:_MOST].tolist() for column in (host["name"], own_ns, host["calls"]))
     return {
         "schema": VERSION,
         "job": {
@@ -87,7 +88,7 @@ def describe_trace(
             "status": "Completed",
             "headline": None,
             "failure": None,
-            "duration_s": _duration(manifest),
+            "duration_s": None if start is None or end is None else (end - start) / 1e9,
         },
         "ranks": list(facts.ranks),
         "steps": {
@@ -103,18 +104,8 @@ def describe_trace(
         "dataloading": None,
         "operators": {
             "cpu": [
-                {
-                    "name": name,
-                    "pct": 100.0 * own / host_ns,
-                    "total_ms": own / 1e6,
-                    "count": calls,
-                }
-                for name, own, calls in zip(
-                    host["name"][:_MOST].tolist(),
-                    own_ns[:_MOST].tolist(),
-                    host["calls"].tolist(),
-                    strict=False,
-                )
+                {"name": name, "pct": 100.0 * own / host_ns, "total_ms": own / 1e6, "count": calls}
+                for name, own, calls in zip(*longest, strict=True)
             ],
             "gpu": [
                 {
@@ -133,16 +124,11 @@ def describe_trace(
     }
 
 
-def _duration(manifest: Mapping[str, Any]) -> float | None:
-    start, end = manifest.get("start"), manifest.get("end")
-    return (end - start) / 1e9 if start is not None and end is not None else None
-
-
 def _trace(
     trial: Trial,
     read: Mapping[str, Table],
     facts: DeviceFacts,
-    imported: Mapping[str, Any],
+    imported: Document,
     *,
     in_detail: bool,
 ) -> TraceNumbers:
@@ -159,41 +145,12 @@ def _trace(
         "activity": activity(read),
         "memory": rows(memory_table(read)),
         "breakdowns": [
-            {
-                "definition": part.definition,
-                "rank": part.rank,
-                "device": part.device if part.device >= 0 else None,
-                "span_us": part.span_ns / 1e3,
-                "idle_us": part.idle_ns / 1e3,
-                "compute_us": part.compute_ns / 1e3,
-                "communication_us": part.communication_ns / 1e3,
-                "communication_exposed_us": part.communication_exposed_ns / 1e3,
-                "memory_us": part.memory_ns / 1e3,
-                "memory_exposed_us": part.memory_exposed_ns / 1e3,
-                "overlap_pct": part.overlap_pct,
-            }
+            {**row_of(part, TimeDivision), "device": part.device if part.device >= 0 else None}
             for definition in ("all", "hta", "tracelens")
             for part in time_breakdown(read, definition)
         ],
-        "idle": [
-            {
-                "rank": part.rank,
-                "device": part.device,
-                "host_wait_us": part.host_wait_ns / 1e3,
-                "kernel_wait_us": part.kernel_wait_ns / 1e3,
-                "other_us": part.other_ns / 1e3,
-                "unknown_us": part.unknown_ns / 1e3,
-            }
-            for part in idle_time(read)
-        ],
+        "idle": [row_of(part, IdleDivision) for part in idle_time(read)],
         "critical_path": path_shares(critical_path(read)),
-        "late_ranks": [
-            {"rank": late.rank, "cause": late.cause, "lateness_us": late.lateness_ns / 1e3,
-             "collectives": late.collectives, "later": late.later, "last": late.last}
-            for late in facts.late
-        ],
-        "odd_ranks": [
-            {"rank": odd.rank, "part": odd.part, "own_us": odd.own_ns / 1e3, "usual_us": odd.usual_ns / 1e3}
-            for odd in facts.odd
-        ],
-    }  # fmt: skip
+        "late_ranks": [row_of(late, TraceLateRank) for late in facts.late],
+        "odd_ranks": [row_of(odd, TraceOddRank) for odd in facts.odd],
+    }

@@ -18,7 +18,9 @@ from holter.analysis.device.steps import annotation_table, device_step_times, st
 from holter.analysis.device.work import matching
 from holter.analysis.host.operator_tree import forward_backward, host, module_table
 from holter.schema.table import Table
-from holter.store.parquet import queries as parquet
+from holter.store.parquet.queries import literals
+from holter.views.document.types.profiled import MemoryCounter
+from holter.views.document.types.values import row_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -40,11 +42,11 @@ if TYPE_CHECKING:
 _MOST = 15
 _OF_DEVICES = ("kernels", "launches", "memory_operations", "syncs")
 _MOST_IN_GRAPH = 300_000
-"""Operators through which a path is looked for, where no step bounds it."""
+"""Limit on the operators of a critical path that no step bounds."""
 
 
 def with_shapes(trial: Trial, read: Mapping[str, Table], where: str = "true") -> dict[str, Table]:
-    """Return the tables with the details of waits and of operators whose work is known, and of no others.
+    """Return the tables with the details of waits and of operators whose work is known.
 
     `where` is the condition under which `operators` were read.
     """
@@ -52,9 +54,8 @@ def with_shapes(trial: Trial, read: Mapping[str, Table], where: str = "true") ->
     wanted = np.isin(operators["name"], KNOWN) | (operators["kind"] == "device_wait")
     detail = np.full(operators.rows, "", object)
     if wanted.any():
-        names = ", ".join(map(parquet.literal, KNOWN))
         same = ("time", "duration", "rank", "thread", "name", "kind")
-        where = f"({where}) AND (name IN ({names}) OR kind = 'device_wait')"
+        where = f"({where}) AND (name IN ({literals(KNOWN)}) OR kind = 'device_wait')"
         shapes = trial.table("operators", columns=(*same, "detail"), where=where)
         if shapes.rows == int(wanted.sum()) and np.array_equal(shapes["time"], operators["time"][wanted]):
             detail[wanted] = shapes["detail"]
@@ -62,9 +63,9 @@ def with_shapes(trial: Trial, read: Mapping[str, Table], where: str = "true") ->
 
 
 def mfu(read: Mapping[str, Table], devices: Sequence[str], window_ns: int | None = None) -> PeakShare | None:
-    """Return the share of the device's peak that the known operators reach; None where that is not known.
+    """Return the share of the device's peak that the known operators reach; None if unknown.
 
-    `window_ns` is in what time they would have run without the profiler, where that is known.
+    `window_ns` is the time that the operators take without the profiler.
     """
     found = utilization(read, devices[0]) if len(devices) == 1 else None
     if found is None:
@@ -80,21 +81,20 @@ def mfu(read: Mapping[str, Table], devices: Sequence[str], window_ns: int | None
 
 
 def detail(tables: Mapping[str, Table], devices: Sequence[str], *, on_host: bool) -> WindowDetail:
-    """Return what `holter diagnose --detail` shows beside the verdict.
+    """Return what `holter diagnose --detail` adds to the verdict.
 
-    Args:
-        tables: Those of a trace or a window with the shapes of operators, as `with_shapes` returns them,
-            and `flows` and `counters`.
-        devices: Names of the devices, without repetition.
-        on_host: Operators ran on the CPU unless the tables have work of an accelerator.
+    `tables` are those of a trace or a window, as `with_shapes` returns them, with `flows` and `counters`.
+    `devices` are distinct names. `on_host`: operators ran on the CPU unless the tables have work of an
+    accelerator.
     """
     on_host = on_host and not any(tables[name].rows for name in _OF_DEVICES)
     device = devices[0] if len(devices) == 1 else ""
+    modules = module_table(tables)
     return {
         "steps": _steps(tables),
         "roles": _roles(tables),
         "kernels_by_launches": rows(kernel_table(tables, by="launches", most=_MOST)),
-        "modules": rows(_longest(module_table(tables))),
+        "modules": rows(modules.where(np.argsort(-modules["total_ns"], kind="stable")[:_MOST])),
         "roofline": cast(
             "list[RooflineRow]", rows(roofline(tables, device, on_host=on_host).where(slice(_MOST)))
         ),
@@ -119,16 +119,8 @@ def detail(tables: Mapping[str, Table], devices: Sequence[str], *, on_host: bool
         "hta_critical_path": _hta_path(tables),
         "gradients": _gradients(tables),
         "annotations": rows(annotation_table(tables).where(slice(_MOST))),
-        "memory": [
-            {"rank": one.rank, "name": one.name, "peak": one.peak, "growth": one.growth}
-            for one in memory_timelines(tables)
-        ],
+        "memory": [row_of(one, MemoryCounter) for one in memory_timelines(tables)],
     }  # fmt: skip
-
-
-def _longest(modules: Table) -> Table:
-    """Return the modules with the longest total time, callees included."""
-    return modules.where(np.argsort(-modules["total_ns"], kind="stable")[:_MOST])
 
 
 def rows(table: Table) -> list[TableRow]:
@@ -218,9 +210,9 @@ def _gradients(tables: Mapping[str, Table]) -> list[GradientPair]:
         {
             "forward": ahead,
             "backward": back,
-            "count": count,
+            "count": n,
             "forward_us": first / 1e3,
             "backward_us": second / 1e3,
         }
-        for (ahead, back), (count, first, second) in largest
+        for (ahead, back), (n, first, second) in largest
     ]

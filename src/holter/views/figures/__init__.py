@@ -17,6 +17,7 @@ from holter.views.wording import meant
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from types import ModuleType
 
     from holter.views.figure import Figure
     from holter.views.reading import Reading
@@ -34,11 +35,6 @@ def names() -> list[str]:
 def draw(name: str, reading: Reading, **options: Any) -> Figure | str:
     """Draw one chart, or return a sentence that explains why it is empty and how to get its data.
 
-    Args:
-        name: The chart.
-        reading: The job.
-        options: Options of the chart, see `chosen`.
-
     Raises:
         KeyError: There is no such chart; the text names the valid ones.
         ValueError: The job has no such rank, device or tensor; the text names the valid ones.
@@ -54,14 +50,12 @@ def draw(name: str, reading: Reading, **options: Any) -> Figure | str:
     return drawn
 
 
-def chosen(name: str, asked: Mapping[str, str]) -> dict[str, Any]:
+def chosen(name: str, asked: Mapping[str, str]) -> dict[str, int | float | str]:
     """Return the options of a chart from the parameters of an address, with numbers parsed.
 
-    Raises:
-        KeyError: There is no such chart.
-        ValueError: The text of a number is not a number.
+    An unknown chart raises `KeyError`, a text that is not a number `ValueError`.
     """
-    found: dict[str, Any] = {}
+    found: dict[str, int | float | str] = {}
     for parameter in inspect.signature(_chart(name).draw).parameters.values():
         text = asked.get(parameter.name, "")
         if parameter.kind is parameter.KEYWORD_ONLY and text:
@@ -75,7 +69,7 @@ def chosen(name: str, asked: Mapping[str, str]) -> dict[str, Any]:
 
 
 @cache
-def _charts() -> dict[str, Any]:
+def _charts() -> dict[str, ModuleType]:
     return modules(__name__, *SUBJECTS)
 
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from holter.store.parquet.queries import literal, literals
+from holter.views.figure import Axis, Figure, Series
+
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from holter.views.reading import Reading
 
 Values = list[float | None]
+NO_PHASES = (
+    "No phases of steps were seen. Loops that no adapter knows are marked with `with holter.step():`; "
+    "imported traces have none."
+)
 
 
 def buckets(position: NDArray[Any], low: float, high: float, count: int) -> NDArray[np.int64]:
@@ -51,55 +60,74 @@ def quantiles(
     return found
 
 
-def over_time(
-    reading: Reading, metrics: tuple[str, ...], by: str, *, where: str = ""
-) -> list[dict[str, Any]]:
-    """Return samples of some metrics in stretches of what is drawn: group, bucket, mean, low, high.
+class Bucket(NamedTuple):
+    """The samples of one series in one stretch of time."""
 
-    Args:
-        reading: The job.
-        metrics: Names of metrics.
-        by: SQL for what one series is of, as `metric` or `node || ' ' || device`.
-        where: One more condition.
+    at: int
+    mean: float
+    low: float
+    high: float
+
+
+def over_time(
+    reading: Reading, metrics: Iterable[str], by: str, *, where: str = "true", scale: float = 1.0
+) -> dict[str, list[Bucket]]:
+    """Return samples of some metrics in stretches of the window, by series.
+
+    `by` is the SQL that identifies a series, such as `metric` or `node || ' ' || device`. Readings are
+    multiplied by `scale`.
     """
     span = max(reading.until - reading.since, 1)
-    asked = ", ".join(f"'{metric}'" for metric in metrics)
-    inside = "" if reading.window is None else f"AND time >= {reading.since} AND time < {reading.until} "
-    more = f"AND ({where}) " if where else ""
     if reading.node is not None:
-        quoted = reading.node.replace("'", "''")
-        more += f"AND node = '{quoted}' "
+        where += f" AND node = {literal(reading.node)}"
     fine = (span * reading.width >> 62) + 1  # ns; more than one for months, and for clocks that are years off
     since = f"least(greatest(time - {reading.since}, 0), {span}) // {fine}"
     table = reading.trial.sql(
         f"SELECT {by} AS series, least({since} * {reading.width} // {max(span // fine, 1)}, "  # noqa: S608
         f"{reading.width - 1}) AS bucket, avg(value) AS mean, min(value) AS low, max(value) AS high "
-        f"FROM samples WHERE metric IN ({asked}) AND NOT isnan(value) {inside}{more}"
-        "GROUP BY ALL ORDER BY ALL",
+        f"FROM samples WHERE metric IN ({literals(metrics)}) AND NOT isnan(value) AND {where} "
+        f"AND {reading.inside} GROUP BY ALL ORDER BY ALL",
         **reading.bounds,
     )
-    return list(table.to_rows())
+    found: dict[str, list[Bucket]] = {}
+    for name, at, *values in zip(*(table[column].tolist() for column in table.names), strict=True):
+        found.setdefault(str(name), []).append(Bucket(at, *(value * scale for value in values)))
+    return found
 
 
-def spread(rows: list[dict[str, Any]], what: str, reading: Reading) -> Values:
-    """Lay rows of one series out over its buckets; None where there was no sample.
+def line(reading: Reading, name: str, rows: Iterable[Bucket], *, banded: bool = True) -> Series:
+    """Return the means of one series with their band; None where there was no sample.
 
-    A sample stands for the interval before it, which holds several buckets when one looks closely.
+    A sample stands for the interval before it, which covers several buckets of a short window.
     """
     span = max(reading.until - reading.since, 1)
     reach = int(1.5 * reading.interval_ns * reading.width / span)
-    values: Values = [None] * reading.width
+    mean: Values = [None] * reading.width
+    low, high = mean.copy(), mean.copy()
     last = -1
     for row in rows:
-        at = int(row["bucket"])
-        for place in range(max(last + 1, at - reach), at + 1):
-            values[place] = float(row[what])
-        last = at
-    return values
+        places = slice(max(last + 1, row.at - reach), row.at + 1)
+        count = places.stop - places.start
+        mean[places], low[places], high[places] = [row.mean] * count, [row.low] * count, [row.high] * count
+        last = row.at
+    return Series(name, mean, low, high) if banded else Series(name, mean)
+
+
+def over_seconds(reading: Reading, title: str, y_axis: Axis, series: list[Series], note: str = "") -> Figure:
+    """Draw series, such as those of `line`, over the window."""
+    return Figure(
+        title=title,
+        kind="lines",
+        x=seconds(reading),
+        x_axis=Axis("time since the start", "s"),
+        y_axis=y_axis,
+        series=series,
+        note=note,
+    )
 
 
 def seconds(reading: Reading) -> list[float]:
-    """Return the middles of the stretches of what is drawn, seconds since the job's start."""
+    """Return the middles of the stretches of the window, seconds since the job's start."""
     return middles(
         (reading.since - reading.start) / 1e9, (reading.until - reading.start) / 1e9, reading.width
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.store.parquet import queries as parquet
 from holter.views.timeline.reading import SOURCES, Lane, rows, wanted
@@ -11,6 +11,7 @@ from holter.views.timeline.reading import SOURCES, Lane, rows, wanted
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from holter.views.document.types.values import TableRow
     from holter.views.timeline.lanes import Timeline
     from holter.views.timeline.reading import LaneSource
 
@@ -51,12 +52,8 @@ class NameMatch:
     first: TimelineEvent
 
 
-def detail(timeline: Timeline, event: TimelineEvent) -> dict[str, Any]:
-    """Return all columns of the row that an event is, and `table`.
-
-    Raises:
-        KeyError: No event of that lane begins at that time, with that duration and name.
-    """
+def detail(timeline: Timeline, event: TimelineEvent) -> TableRow:
+    """Return all columns of the row of an event, and `table`; an unknown event raises `KeyError`."""
     for source in _of(event.lane):
         query = (
             f"SELECT * FROM {source.table} WHERE {_at(source, event.lane)} AND time = {event.time} "  # noqa: S608
@@ -71,10 +68,9 @@ def detail(timeline: Timeline, event: TimelineEvent) -> dict[str, Any]:
 
 
 def nearest(timeline: Timeline, event: TimelineEvent, slack_ns: int) -> TimelineEvent:
-    """Return the event that is meant by one whose begin and duration are known to `slack_ns` only.
+    """Return the event of a lane and name whose begin and duration differ by at most `slack_ns`.
 
-    Raises:
-        KeyError: No event of that lane and name is so near.
+    Without such an event, it raises `KeyError`.
     """
     for source in _of(event.lane):
         query = (
@@ -89,13 +85,10 @@ def nearest(timeline: Timeline, event: TimelineEvent, slack_ns: int) -> Timeline
 
 
 def connections(timeline: Timeline, event: TimelineEvent) -> list[Connection]:
-    """Return what an event is connected with: a launch and what it launched; ends of arrows of its thread.
+    """Return connected events: a launch and its work, or the ends of arrows of the thread.
 
-    Correlation numbers are used again by later traces of a process. So what ran for a launch is the next of
-    its number, and what launched it is the last one before.
-
-    Raises:
-        KeyError: There is no such event.
+    Later traces of a process use correlation numbers again. So the work of a launch is the next with its
+    number, and the launch of some work is the last before it. An unknown event raises `KeyError`.
     """
     row = detail(timeline, event)
     if row["table"] in _DEVICE or row["table"] == "launches":
@@ -104,13 +97,7 @@ def connections(timeline: Timeline, event: TimelineEvent) -> list[Connection]:
 
 
 def search(timeline: Timeline, words: str, *, limit: int = 100) -> list[NameMatch]:
-    """Find names of events that hold a text, whether in capitals or not; those that took longest first.
-
-    Args:
-        timeline: Where to look.
-        words: The text.
-        limit: How many names at most.
-    """
+    """Find up to `limit` names of events that hold a text in any case; those that took longest first."""
     needle = parquet.literal(words.lower())
     terms = " UNION ALL ".join(
         f"SELECT {s.name} AS name, duration, time, node, '{s.kind}' AS kind, rank, {s.device} AS device, "  # noqa: S608
@@ -160,7 +147,7 @@ def _at(source: LaneSource, lane: Lane) -> str:
     return f"{source.where} AND {place} AND {source.device} = {lane.device}"
 
 
-def _launched(timeline: Timeline, row: dict[str, Any]) -> Iterator[Connection]:
+def _launched(timeline: Timeline, row: TableRow) -> Iterator[Connection]:
     if row["correlation"] <= 0:
         return
     same = f"correlation = {row['correlation']} AND rank = {row['rank']}"

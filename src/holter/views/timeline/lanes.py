@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -66,39 +66,17 @@ class TimelineSlice:
     codes: NDArray[np.int32]
     """For each name its code, by which the timeline knows it in every picture."""
 
-    def document(self) -> dict[str, Any]:
-        """Return it as a JSON document: times in ns since `start_ns`, which is text: it has many digits."""
-        columns = ("duration", "depth", "name", "count", "busy")
-        return {
-            "start_ns": str(self.start_ns),
-            "end_ns": str(self.end_ns),
-            "names": self.names,
-            "lanes": {
-                strip.lane.id: {
-                    "level": strip.level,
-                    "time": (strip.time - self.start_ns).tolist(),
-                    **{column: getattr(strip, column).tolist() for column in columns},
-                }
-                for strip in self.strips
-            },
-        }
-
 
 class Timeline:
     """The timeline of one job, as its tables were when it was opened; of a running one, open it again."""
 
-    def __init__(self, trial: Trial, *, threads: int | None = None, in_memory: int = IN_MEMORY) -> None:
+    def __init__(self, trial: Trial, *, in_memory: int = IN_MEMORY) -> None:
         """Open a job; missing tiles are computed, which takes seconds for millions of events.
 
-        Args:
-            trial: The job.
-            threads: How many threads read at once; all cores by default.
-            in_memory: Tiles of a job of no more events are not stored, but computed each time.
-
-        Raises:
-            OSError: Files went away meanwhile, as after a compaction: open it again.
+        Tiles of up to `in_memory` events are not stored, but computed each time. Raises `OSError` if files
+        disappear meanwhile, as in a compaction.
         """
-        self.reading = EventTables(trial, threads=threads)
+        self.reading = EventTables(trial)
         self.lanes = prepare(self.reading, in_memory)
         """Its lanes."""
         self.start_ns = min((lane.start for lane in self.lanes), default=0)
@@ -125,20 +103,11 @@ class Timeline:
         pixels: int = 1000,
         lanes: Iterable[Lane] | None = None,
     ) -> TimelineSlice:
-        """Return the events of lanes in a time range.
+        """Return the events of lanes in a time range, by default of all lanes in the whole job.
 
-        Each event that is as long as a pixel, about, is in it; of shorter ones those that lie next to each
-        other are one block. Events that reach into the range are in it whole.
-
-        Args:
-            start_ns: Begin, ns since the epoch; by default that of the job's first event.
-            end_ns: End, excluded; by default behind its last event.
-            pixels: How many pixels the range is wide.
-            lanes: Which lanes; all by default.
-
-        Raises:
-            ValueError: The range is empty, or `pixels` is not positive.
-            OSError: Files are gone since the timeline was opened.
+        Each event that is as long as a pixel, about, is in it; shorter neighbors are merged into one block.
+        Events that reach into the range are in it whole. An empty range or fewer than one pixel raises
+        `ValueError`, files that are gone since the timeline was opened raise `OSError`.
         """
         start = self.start_ns if start_ns is None else start_ns
         end = self.end_ns if end_ns is None else end_ns

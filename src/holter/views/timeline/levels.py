@@ -54,8 +54,8 @@ class Levels:
 
     def _seen(self, level: int, start_ns: int, end_ns: int, *, kept: bool) -> Arrays:
         # An event of a level is shorter than a block of the next, and merged ones than two of their own; only
-        # of the coarsest level they may be longer.
-        reach = self._reading.longest_ns if level == self.top and kept else width(level + 1)
+        # of the coarsest level they may have any length.
+        reach = 1 << 62 if level == self.top and kept else width(level + 1)
         rows = self._of(level, start_ns - reach, end_ns)
         first, last = np.searchsorted(rows["time"], [start_ns - reach, end_ns])
         part = {name: column[first:last] for name, column in rows.items()}

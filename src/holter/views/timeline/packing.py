@@ -25,7 +25,7 @@ COLUMNS = (
 )
 """What each block has, and how it is written. Times are ns since the origin, exact up to 104 days."""
 _LONGEST_NAME = 300
-"""Longer names are cut: whole ones are told with the event's details."""
+"""Longer names are cut; the details of an event have the whole name."""
 
 
 def packed(picture: TimelineSlice, origin_ns: int, numbers: Mapping[Lane, int], version: str) -> bytes:
@@ -35,12 +35,6 @@ def packed(picture: TimelineSlice, origin_ns: int, numbers: Mapping[Lane, int], 
     the columns begin at a multiple of 8: `version`, `lanes` (for each its number, its level, and how many
     rows it has) and `names` (by code). Then the columns (`COLUMNS`), each for all lanes one after another; a
     lane's rows are sorted by line and begin.
-
-    Args:
-        picture: What is seen.
-        origin_ns: Where times count from, ns since the epoch.
-        numbers: How each lane is called.
-        version: What numbers and codes belong to.
     """
     columns: dict[str, list[NDArray[Any]]] = {name: [] for name, _ in COLUMNS}
     lanes = []

@@ -41,10 +41,7 @@ class TimelineSteps:
         last = int(np.searchsorted(self.time, end_ns))
         some = slice(first, last)
         step, time, duration = self.step[some], self.time[some], self.duration[some]
-        every = next(n for n in _round() if -(-len(step) // n) <= most)
+        round_numbers = (digit * 10**power for power in range(10) for digit in (1, 2, 5))
+        every = next(n for n in round_numbers if -(-len(step) // n) <= most)
         kept = step % every == 0
         return TimelineSteps(step[kept], time[kept], duration[kept])
-
-
-def _round() -> list[int]:
-    return [digit * 10**power for power in range(10) for digit in (1, 2, 5)]

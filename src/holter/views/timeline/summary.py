@@ -17,13 +17,7 @@ MOST = 60
 
 
 def whole(timeline: Timeline, origin_ns: int, *, width: int = 300) -> Figure:
-    """Return a row for each lane, of many those with most events: percent of time that its events take.
-
-    Args:
-        timeline: Has at least one lane.
-        origin_ns: The job's start, ns since the epoch.
-        width: Columns.
-    """
+    """Return a row for each lane, of many those with most events: percent of time that its events take."""
     lanes = timeline.lanes
     if len(lanes) > MOST:
         most = sorted(range(len(lanes)), key=lambda place: -lanes[place].events)[:MOST]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from holter.views.timeline.reading import Lane, rows
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from holter.store.parquet.columns import Columns
     from holter.store.place import LocalPlace
     from holter.views.timeline.reading import Arrays, EventTables
 
@@ -28,17 +29,11 @@ _AT_ONCE = 1_000_000
 
 
 def prepare(reading: EventTables, in_memory: int = IN_MEMORY) -> list[Lane]:
-    """Make the tiles of a job ready to be asked for, and return its lanes.
+    """Prepare the tiles of a job, and return its lanes.
 
     Tiles in the user's cache are used while they cover all events; otherwise they are computed anew. The
-    tiles of a small job stay in memory, and so do all tiles where there is no cache.
-
-    Args:
-        reading: The job's tables.
-        in_memory: Tiles of no more events are kept in memory.
-
-    Raises:
-        OSError: Files went away meanwhile.
+    tiles of up to `in_memory` events stay in memory, and so do all tiles where there is no cache. Raises
+    `OSError` if files disappear meanwhile.
     """
     events = reading.counted()
     lanes = _cached(reading, cache.entry(reading.trial.folder))
@@ -83,7 +78,7 @@ def top_of(lanes: Sequence[Lane]) -> int:
 
 def _store(reading: EventTables, place: LocalPlace, lanes: Sequence[Lane], events: int) -> bool:
     """Compute tiles into the cache; the whole lanes come last and mark the tiles as complete."""
-    folder = _folder(reading, place)
+    folder, names = _folder(reading, place), reading.names.tolist()
     try:
         with folder.place.lock("tiles"):
             if sum(lane.events for lane in _cached(reading, place)) == events:
@@ -94,7 +89,8 @@ def _store(reading: EventTables, place: LocalPlace, lanes: Sequence[Lane], event
                 writer = Writer(folder, node)
                 done: list[Lane] = []
                 for some, columns in _computed(reading, [lane for lane in lanes if lane.node == node]):
-                    writer.append("tiles", columns)
+                    texts = {"name": names, "kind": [lane.kind for lane in some]}
+                    writer.append("tiles", {**columns, **{key: (columns[key], texts[key]) for key in texts}})
                     done += some
                 writer.flush()
                 writer.append("tiles", _whole(done))
@@ -110,22 +106,23 @@ def _keep(reading: EventTables, lanes: Sequence[Lane]) -> list[Lane]:
     done: list[Lane] = []
     parts: list[Arrays] = []
     for some, columns in _computed(reading, lanes):
-        nodes = np.array([lane.node for lane in some], dtype=object)
-        plain = {**columns, "node": nodes[columns["kind"][0]]}
-        for name in ("name", "kind"):
-            codes, texts = columns[name]
-            plain[name] = np.array(texts, dtype=object)[codes]
-        parts.append(plain)
+        nodes, kinds = (np.array([getattr(lane, of) for lane in some], object) for of in ("node", "kind"))
+        of = columns["kind"]
+        parts.append(
+            {**columns, "name": reading.names[columns["name"]], "kind": kinds[of], "node": nodes[of]}
+        )
         done += some
     if parts:
         reading.replace("tiles", {name: np.concatenate([p[name] for p in parts]) for name in parts[0]})
     return done
 
 
-def _computed(reading: EventTables, lanes: Sequence[Lane]) -> Iterator[tuple[list[Lane], dict[str, Any]]]:
-    """Yield lanes, a few at a time, with what is now known of them, and the columns of their tiles."""
+def _computed(reading: EventTables, lanes: Sequence[Lane]) -> Iterator[tuple[list[Lane], Arrays]]:
+    """Yield some lanes at a time, completed, with the columns of their tiles.
+
+    `name` is a place in the names of the reading, `kind` a place in the lanes.
+    """
     top, finest = top_of(lanes), coarsest_finest(reading.events_per_s())
-    names = reading.names.tolist()
     for some in _groups(lanes):
         found = reading.events(some)
         assert found is not None  # noqa: S101 - no limit was given
@@ -137,15 +134,14 @@ def _computed(reading: EventTables, lanes: Sequence[Lane]) -> Iterator[tuple[lis
             time, duration, name = (found[column][mine] for column in ("time", "duration", "name"))
             built.append(build(time, duration, name, top=top, finest=finest))
         which = np.repeat(np.arange(len(some)), [len(lane.rows) for lane in built])
-        columns: dict[str, Any] = {
+        columns: Arrays = {
             field: np.array([getattr(lane, field) for lane in some])[which]
             for field in ("rank", "device", "track")
         }
         for field in ("time", "duration", "depth", "count", "busy", "name"):
             columns[field] = np.concatenate([getattr(lane.rows, field) for lane in built])
         columns["level"] = np.concatenate([lane.level for lane in built])
-        columns["name"] = (columns["name"], names)
-        columns["kind"] = (which, [lane.kind for lane in some])
+        columns["kind"] = which
         yield [replace(a, lines=b.lines, finest=b.finest) for a, b in zip(some, built, strict=True)], columns
 
 
@@ -160,7 +156,7 @@ def _groups(lanes: Sequence[Lane]) -> Iterator[list[Lane]]:
         yield group
 
 
-def _whole(lanes: Sequence[Lane]) -> dict[str, Any]:
+def _whole(lanes: Sequence[Lane]) -> Columns:
     return {
         "time": [lane.start for lane in lanes],
         "duration": [lane.end - lane.start for lane in lanes],

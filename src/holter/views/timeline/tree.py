@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from holter.schema.metrics import METRICS
 from holter.views.timeline.reading import rows
@@ -27,10 +27,25 @@ _FIRST = (
 )
 """Metrics that are visible at once; all others are one level deeper."""
 
-Node = dict[str, Any]
+
+class TimelineRow(TypedDict):
+    """A row of a timeline, or rows below one title."""
+
+    kind: str
+    name: str
+    children: NotRequired[list[TimelineRow]]
+    id: NotRequired[str]
+    """That of a lane or of a series, which can be drawn."""
+    lines: NotRequired[int]
+    events: NotRequired[int]
+    unit: NotRequired[str]
+    """Of a metric."""
+    lane: NotRequired[int]
+    series: NotRequired[int]
+    """The number of what `id` names, in the answers of a server."""
 
 
-def tree(timeline: Timeline) -> list[Node]:
+def tree(timeline: Timeline) -> list[TimelineRow]:
     """Return one entry a node of the job, with `kind`, `name`, and where something is below it `children`.
 
     Kinds: host, metrics, more (metrics that are asked for less), process, phases, annotations, thread,
@@ -41,8 +56,8 @@ def tree(timeline: Timeline) -> list[Node]:
     below: dict[str, dict[int, list[Lane]]] = defaultdict(lambda: defaultdict(list))
     for lane in timeline.lanes:
         below[lane.node][lane.rank].append(lane)
-    counters: dict[tuple[str, int], list[Node]] = defaultdict(list)
-    metrics: dict[str, list[Node]] = defaultdict(list)
+    counters: dict[tuple[str, int], list[TimelineRow]] = defaultdict(list)
+    metrics: dict[str, list[TimelineRow]] = defaultdict(list)
     for one in series(timeline.reading):
         if one.is_metric:
             name = f"{one.name} {one.device}".rstrip()
@@ -56,18 +71,18 @@ def tree(timeline: Timeline) -> list[Node]:
         children = [_system(metrics[node])] if metrics[node] else []
         for rank, lanes in sorted(below[node].items()):
             children.append(_process(node, rank, lanes, names, counters[node, rank]))
-        found.append(_shelf("host", node, children))
+        found.append(_group("host", node, children))
     return found
 
 
-def _system(metrics: list[Node]) -> Node:
-    def place(metric: Node) -> int:
+def _system(metrics: list[TimelineRow]) -> TimelineRow:
+    def place(metric: TimelineRow) -> int:
         first = metric["name"].split(" ")[0]
         return _FIRST.index(first) if first in _FIRST else len(_FIRST)
 
     first = sorted((metric for metric in metrics if place(metric) < len(_FIRST)), key=place)
     rest = [metric for metric in metrics if place(metric) == len(_FIRST)]
-    return _shelf("metrics", "system", first + ([_shelf("more", "all other metrics", rest)] if rest else []))
+    return _group("metrics", "system", first + ([_group("more", "all other metrics", rest)] if rest else []))
 
 
 def _process(
@@ -75,8 +90,8 @@ def _process(
     rank: int,
     lanes: list[Lane],
     names: dict[tuple[Any, ...], tuple[int, str]],
-    counters: list[Node],
-) -> Node:
+    counters: list[TimelineRow],
+) -> TimelineRow:
     def called(lane: Lane) -> tuple[int, str]:
         return names.get((node, rank, lane.kind not in _HOST, lane.track), (0, ""))
 
@@ -92,18 +107,18 @@ def _process(
     for device, streams in sorted(devices.items()):
         streams.sort(key=lambda lane: (lane.track, lane.kind))
         inside = [_drawn(lane, _title(lane, called(lane)[1])) for lane in streams]
-        children.append(_shelf("device", f"GPU {device}" if device >= 0 else "device", inside))
+        children.append(_group("device", f"GPU {device}" if device >= 0 else "device", inside))
     if counters:
-        children.append(_shelf("counters", "counters", counters))
+        children.append(_group("counters", "counters", counters))
     process = names.get((node, rank, False, None), (0, ""))[1]
-    return _shelf("process", f"rank {rank}" + (f": {process}" if process else ""), children)
+    return _group("process", f"rank {rank}" + (f": {process}" if process else ""), children)
 
 
-def _drawn(lane: Lane, name: str) -> Node:
+def _drawn(lane: Lane, name: str) -> TimelineRow:
     return {"kind": lane.kind, "id": lane.id, "name": name, "lines": lane.lines, "events": lane.events}
 
 
-def _shelf(kind: str, name: str, children: list[Node]) -> Node:
+def _group(kind: str, name: str, children: list[TimelineRow]) -> TimelineRow:
     return {"kind": kind, "name": name, "children": children}
 
 

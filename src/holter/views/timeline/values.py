@@ -101,17 +101,9 @@ def series(reading: EventTables) -> list[ValueSeries]:
 def curves(
     reading: EventTables, chosen: Sequence[ValueSeries], start_ns: int, end_ns: int, *, pixels: int = 1000
 ) -> list[ValueCurve]:
-    """Return some series in a range of time, read all at once.
+    """Return series in a range of time for a number of pixels; they are read all at once.
 
-    Args:
-        reading: The job's tables.
-        chosen: Which series.
-        start_ns: Begin, ns since the epoch.
-        end_ns: End, excluded.
-        pixels: How many pixels the range is wide.
-
-    Raises:
-        ValueError: The range is empty, or `pixels` is not positive.
+    An empty range or fewer than one pixel raises `ValueError`.
     """
     if start_ns >= end_ns or pixels < 1:
         raise ValueError(f"the range from {start_ns} to {end_ns} on {pixels} pixels is empty")

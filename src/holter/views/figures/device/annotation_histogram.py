@@ -26,10 +26,7 @@ def draw(
 ) -> Figure | None:
     """Draw durations of the ranges of one name, by default that which took longest.
 
-    With `where="gpu"` it is not the time on the host but that of what they launched.
-
-    Raises:
-        ValueError: `where` is neither host nor gpu.
+    With `where="gpu"` the durations are those of the work that the ranges launched.
     """
     if where not in (None, "", "host", "gpu"):
         raise ValueError(f"where is {where!r}; valid: host, gpu")

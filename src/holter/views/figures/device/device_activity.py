@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holter.analysis.device.kernel_statistics import activity
-from holter.views.figure import Axis
-from holter.views.figures.device._shares import NOTHING, profiled, shares
+from holter.views.figure import Axis, Figure, shares
+from holter.views.figures.device._shares import NOTHING, profiled
 
 if TYPE_CHECKING:
-    from holter.views.figure import Figure
     from holter.views.reading import Reading
 
 MISSING = NOTHING
@@ -29,8 +28,7 @@ def draw(reading: Reading, *, rank: int | None = None, device: int | None = None
     found = activity(profiled(reading, rank, device))
     return shares(
         "GPU activity",
-        [_NAMES[name] for name in found],
-        list(found.values()),
+        {_NAMES[name]: share for name, share in found.items()},
         Axis("summed durations", "%"),
         note="Durations are added up, also of what ran at the same time.",
     )

@@ -23,10 +23,9 @@ _MOST = 8
 def draw(reading: Reading, *, rank: int | None = None) -> Figure | None:
     """Draw the highest value of each stretch; of more than eight counters those that reach highest."""
     where = None if rank is None else f"rank = {int(rank)}"
-    start, end = reading.bounds.get("start_ns"), reading.bounds.get("end_ns")
-    counters = reading.trial.table("counters", where=where, start_ns=start, end_ns=end)
+    counters = reading.trial.table("counters", where=where, **reading.bounds)
     every = memory_timelines({"counters": counters})
-    # Some traces tell by how much it changed beside, or instead of, what is in use.
+    # Some traces have counters of changes in addition to, or instead of, the memory in use.
     found = [one for one in every if not one.name.endswith("/change")]
     if not found:
         return None

@@ -10,7 +10,7 @@ import numpy as np
 from holter.analysis.device.busy import LEAST_BIN_NS, busy_pct
 from holter.views.figure import Axis, Figure, Series
 from holter.views.figures.device._shares import profiled
-from holter.views.figures.machine._busy import NO_GPU, by_node
+from holter.views.figures.machine._samples import NO_GPU, by_node
 
 if TYPE_CHECKING:
     from holter.views.reading import Reading
@@ -22,7 +22,7 @@ def draw(reading: Reading, *, rank: int | None = None, device: int | None = None
     """Draw the mean over each node's GPUs: of kernels and copies where there are any, else of samples."""
     if not reading.profiled.ran:
         of_device = "true" if device is None else f"device = 'gpu{int(device)}'"
-        return by_node(reading, "GPU utilization", ("gpu.util",), of_device)
+        return by_node(reading, "GPU utilization", "gpu.util", of_device)
     found = reading.profiled.activity(profiled(reading, rank, device))
     if not found:
         return None

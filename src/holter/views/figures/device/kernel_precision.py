@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holter.analysis.device.kernel_statistics import kernel_precision
-from holter.views.figure import Axis
-from holter.views.figures.device._shares import NOTHING, profiled, shares
+from holter.views.figure import Axis, Figure, shares
+from holter.views.figures.device._shares import NOTHING, profiled
 
 if TYPE_CHECKING:
-    from holter.views.figure import Figure
     from holter.views.reading import Reading
 
 MISSING = NOTHING
@@ -22,8 +21,7 @@ def draw(reading: Reading, *, rank: int | None = None, device: int | None = None
         return None
     return shares(
         "Precision of kernels",
-        list(found),
-        list(found.values()),
+        found,
         Axis("time of compute kernels", "%"),
         note="As their names tell; other: the name does not say.",
     )

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 from holter.analysis.device.kernel_statistics import memory_table
 from holter.analysis.device.work import COPIES
 from holter.views.document.profiled import HOW
-from holter.views.figure import Axis
-from holter.views.figures.device._shares import profiled, shares
+from holter.views.figure import Axis, Figure, shares
+from holter.views.figures.device._shares import profiled
 
 if TYPE_CHECKING:
-    from holter.views.figure import Figure
     from holter.views.reading import Reading
 
 MISSING = f"No copy or fill of an accelerator's memory was recorded. {HOW}"
@@ -24,7 +23,9 @@ def draw(reading: Reading, *, rank: int | None = None, device: int | None = None
         return None
     return shares(
         "GPU memory operations",
-        [f"{COPIES.get(row['kind'], row['kind'])} {row['memory']}".strip() for row in rows],
-        [row["total_ns"] / 1e9 for row in rows],
+        {
+            f"{COPIES.get(row['kind'], row['kind'])} {row['memory']}".strip(): row["total_ns"] / 1e9
+            for row in rows
+        },
         Axis("time", "s"),
     )

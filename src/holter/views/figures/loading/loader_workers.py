@@ -20,12 +20,9 @@ _WAIT = "next batch"
 
 
 def draw(reading: Reading, *, rank: int | None = None) -> Figure | None:
-    """Draw a row for each worker, and one for the waits of the training thread, for one rank or the lowest.
+    """Draw a row for each worker of a rank, and one for the waits of the training thread.
 
-    Of the whole job a few batches in its middle.
-
-    Raises:
-        ValueError: There is no such rank.
+    Without a window, the chart shows a few batches in the middle of the job.
     """
     loading = reading.loading
     if not loading.ranks:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from holter.views.figures.machine._busy import NO_CPU, readings
+from holter.views.figures.machine._samples import NO_CPU, readings
 
 if TYPE_CHECKING:
     from holter.views.figure import Figure
@@ -15,6 +16,5 @@ MISSING = NO_CPU
 
 def draw(reading: Reading) -> Figure | None:
     """Draw readings of single cores above 0 % and at it; of the whole node where there are no others."""
-    return readings(reading, "CPU active time", ("cpu.core.util",)) or readings(
-        reading, "CPU active time", ("cpu.util",)
-    )
+    titled = partial(readings, reading, "CPU active time")
+    return titled("cpu.core.util") or titled("cpu.util")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
-from itertools import groupby
 from typing import TYPE_CHECKING
 
-from holter.views.figure import Axis, Figure, Series
-from holter.views.figures._buckets import over_time, seconds, spread
+from holter.views.figure import Axis, Figure
+from holter.views.figures._buckets import line, over_time, seconds
+from holter.views.wording import natural
 
 if TYPE_CHECKING:
     from holter.views.reading import Reading
@@ -18,16 +17,12 @@ _MOST = 512
 
 def draw(reading: Reading) -> Figure | None:
     """Draw a row for each device, GPUs first."""
-    nodes = len(reading.trial.nodes)
-    by = "device" if nodes < 2 else "node || ' ' || device"
-    rows = over_time(reading, ("cpu.core.util", "gpu.util"), by)
-    if not rows:
+    by = "device" if len(reading.trial.nodes) < 2 else "node || ' ' || device"
+    found = over_time(reading, ["cpu.core.util", "gpu.util"], by)
+    if not found:
         return None
-    series = [
-        Series(name, spread(list(mine), "mean", reading))
-        for name, mine in groupby(rows, lambda row: str(row["series"]))
-    ]
-    series.sort(key=lambda one: _place(one.name))
+    series = [line(reading, *device, banded=False) for device in found.items()]
+    series.sort(key=lambda one: ("gpu" not in one.name, natural(one.name)))
     left_out = len(series) - _MOST
     return Figure(
         title="Cores and GPUs",
@@ -38,8 +33,3 @@ def draw(reading: Reading) -> Figure | None:
         series=series[:_MOST],
         note=f"{left_out:,} more devices are not drawn." if left_out > 0 else "",
     )
-
-
-def _place(name: str) -> tuple[object, ...]:
-    parts = [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
-    return ("gpu" not in name, [str(part).zfill(8) for part in parts])

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holter.store.parquet.queries import literals
 from holter.views.figure import Axis, Figure, Series
+from holter.views.figures.machine._samples import NO_GPU_SEEN
 
 if TYPE_CHECKING:
     from holter.views.reading import Reading
 
-MISSING = "No GPU was seen. `holter doctor` says what can be measured on this machine, and why not the rest."
+MISSING = NO_GPU_SEEN
 _NAMES = {"gpu.util": "busy", "gpu.mem.used_pct": "memory"}
 
 
 def draw(reading: Reading) -> Figure | None:
     """Draw least, quartiles and greatest reading of every GPU."""
-    asked = ", ".join(f"'{metric}'" for metric in _NAMES)
-    inside = "" if reading.window is None else f"AND time >= {reading.since} AND time < {reading.until} "
     table = reading.trial.sql(
         "SELECT node, device, metric, min(value) AS least, quantile_cont(value, 0.25) AS lower, "  # noqa: S608
         "quantile_cont(value, 0.5) AS middle, quantile_cont(value, 0.75) AS upper, max(value) AS greatest "
-        f"FROM samples WHERE metric IN ({asked}) AND NOT isnan(value) {inside}"
+        f"FROM samples WHERE metric IN ({literals(_NAMES)}) AND NOT isnan(value) AND {reading.inside} "
         "GROUP BY ALL ORDER BY metric DESC, node, device",
         **reading.bounds,
     )

@@ -1,18 +1,6 @@
-"""GPU memory use over time."""
+"""GPU memory use over time: the mean of all GPUs, and the chosen GPUs."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from holter.views.figures.machine._devices import of_devices
-
-if TYPE_CHECKING:
-    from holter.views.figure import Figure
-    from holter.views.reading import Reading
+from holter.views.figures.machine._samples import devices_chart
 
 MISSING = "No GPU was seen, or it does not tell how full its memory is."
-
-
-def draw(reading: Reading) -> Figure | None:
-    """Draw the mean of all GPUs, and the GPUs that were asked for."""
-    return of_devices(reading, "GPU memory", "gpu.mem.used_pct", all_of="all GPUs", label="in use")
+draw = devices_chart("GPU memory", "gpu.mem.used_pct", all_of="all GPUs", label="in use")

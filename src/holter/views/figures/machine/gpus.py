@@ -1,18 +1,6 @@
-"""Utilization of the GPUs over time."""
+"""Utilization of the GPUs over time: the mean of all, and the chosen GPUs."""
 
-from __future__ import annotations
+from holter.views.figures.machine._samples import NO_GPU_SEEN, devices_chart
 
-from typing import TYPE_CHECKING
-
-from holter.views.figures.machine._devices import of_devices
-
-if TYPE_CHECKING:
-    from holter.views.figure import Figure
-    from holter.views.reading import Reading
-
-MISSING = "No GPU was seen. `holter doctor` says what can be measured on this machine, and why not the rest."
-
-
-def draw(reading: Reading) -> Figure | None:
-    """Draw the mean of all GPUs, and the GPUs that were asked for."""
-    return of_devices(reading, "GPU", "gpu.util", all_of="all GPUs")
+MISSING = NO_GPU_SEEN
+draw = devices_chart("GPU", "gpu.util", all_of="all GPUs")

@@ -6,16 +6,13 @@ from typing import TYPE_CHECKING
 
 from holter.schema.phases import BREAKDOWN
 from holter.views.figure import Axis, Figure, Series
-from holter.views.figures._buckets import buckets, mean, middles
+from holter.views.figures._buckets import NO_PHASES, buckets, mean, middles
 from holter.views.wording import words
 
 if TYPE_CHECKING:
     from holter.views.reading import Reading
 
-MISSING = (
-    "No phases of steps were seen. Loops that no adapter knows are marked with `with holter.step():`; "
-    "imported traces have none."
-)
+MISSING = NO_PHASES
 
 
 def draw(reading: Reading) -> Figure | None:

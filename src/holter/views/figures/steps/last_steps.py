@@ -17,7 +17,7 @@ _MOST = 30
 
 
 def draw(reading: Reading) -> Figure | None:
-    """Draw the parts of the last 30 steps of what is shown, stacked: of several ranks the lowest one's."""
+    """Draw the parts of the last 30 steps in the window, stacked, for the lowest rank."""
     steps = reading.drawn_steps
     if not steps.rows or "trace" in reading.description:
         return None

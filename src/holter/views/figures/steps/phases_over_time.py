@@ -8,7 +8,7 @@ import numpy as np
 
 from holter.schema.phases import BREAKDOWN
 from holter.views.figure import Axis, Figure, Series
-from holter.views.figures._buckets import over_time, seconds, spread
+from holter.views.figures._buckets import NO_PHASES, line, over_time, seconds
 from holter.views.wording import words
 
 if TYPE_CHECKING:
@@ -17,27 +17,27 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
     from holter.views.reading import Reading
 
-MISSING = (
-    "No phases of steps were seen. Loops that no adapter knows are marked with `with holter.step():`; "
-    "imported traces have none."
-)
+MISSING = NO_PHASES
 
 
 def draw(reading: Reading) -> Figure | None:
-    """Draw the share of time in each part of a step, stacked; what is above them is no step at all."""
+    """Draw the share of time in each part of a step, stacked; the rest is time outside of steps."""
     steps = reading.steps
     if not steps.rows or "trace" in reading.description:
         return None
     edges = np.linspace(reading.since, reading.until, reading.width + 1)
     parts, inside = [part for part in BREAKDOWN if steps[part].any()], reading.drawn_steps
     shares = _shares(inside, parts, edges)
-    sampled = spread(over_time(reading, ("cpu.util",), "metric"), "mean", reading)
+    sampled = line(reading, "", over_time(reading, ["cpu.util"], "metric").get("cpu.util", ())).values
     stepping = sum(shares.values(), np.zeros(reading.width)) > 0
     if any(value is not None for value in sampled):
         known = stepping | np.array([value is not None for value in sampled])
     else:
         known = np.ones(reading.width, dtype=bool)
-    series = [Series(words(part), _gaps(share, known), key=part) for part, share in shares.items()]
+    series = []
+    for part, share in shares.items():
+        values = [float(value) if here else None for value, here in zip(share, known, strict=True)]
+        series.append(Series(words(part), values, key=part))
     return Figure(
         title="What the time went into",
         kind="stacked",
@@ -68,7 +68,3 @@ def _shares(steps: Table, parts: list[str], edges: NDArray[Any]) -> dict[str, ND
     whole = np.diff(edges) * max(len(ranks), 1)
     whole = np.where(whole > 0, whole, np.inf)  # where times are damaged, stretches may have no length
     return {part: np.minimum(100.0 * total / whole, 100.0) for part, total in totals.items()}
-
-
-def _gaps(share: NDArray[Any], known: NDArray[Any]) -> list[float | None]:
-    return [float(value) if here else None for value, here in zip(share, known, strict=True)]

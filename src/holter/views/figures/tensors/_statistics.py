@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holter.analysis.verdict.evidence import counted
-from holter.store.parquet.queries import literal
-from holter.views.figures.machine._busy import inside
-from holter.views.tensors import about_ranks, asked, natural, values
+from holter.store.parquet.queries import literals
+from holter.views.tensors import about_ranks, asked, values
+from holter.views.wording import natural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,17 +29,13 @@ IN_PARTS = (
 
 def named(names: Sequence[str]) -> str:
     """Return the SQL that selects some tensors."""
-    return f"name IN ({', '.join(literal(name) for name in names)})" if names else "true"
+    return f"name IN ({literals(names)})" if names else "true"
 
 
 def chosen_names(reading: Reading, tensor: str | None, most: int, kind: str = "") -> list[str]:
-    """Return the names that a text holds, one a line, `most` at most; where it is empty, the first there are.
+    """Return the first `most` names of a text, one a line; of an empty text, the first saved tensors.
 
-    Args:
-        reading: The job.
-        tensor: The text.
-        most: How many names are wanted.
-        kind: Only tensors of which `tensor_values` has this.
+    With `kind` only tensors count of which `tensor_values` has that kind.
     """
     names = [name for name in (tensor or "").replace("\r", "").split("\n") if name]
     if not names or kind:
@@ -63,16 +59,13 @@ def over_steps(
 ) -> tuple[list[float], dict[tuple[str, str], list[float | None]], str]:
     """Return steps, for each tensor (and mode, else "") its mean in the stretch around each, and a note.
 
-    Values of several ranks are averaged, or joined where ranks hold parts of a tensor, as the note says;
-    those that are not finite are left out, and a stretch without any is None.
-
-    Raises:
-        ValueError: There is no such mode.
+    Values of several ranks are averaged, or joined if ranks hold parts of a tensor. Values that are not
+    finite are left out; a stretch without values is None.
     """
     if mode and mode not in MODES:
         raise ValueError(f"no mode {mode!r}; valid: {', '.join(MODES)}")
     each, more = values(reading.trial, of, where=where, rank=rank, mode=mode)
-    query = f"SELECT * FROM ({each}) WHERE (isfinite(value) OR lacks) {inside(reading)}"  # noqa: S608
+    query = f"SELECT * FROM ({each}) WHERE (isfinite(value) OR lacks) AND {reading.inside}"  # noqa: S608
     ends = reading.trial.sql(
         "SELECT min(step) AS low, max(step) AS high, count(value) AS number, "  # noqa: S608
         f"count(DISTINCT step) FILTER (lacks) AS lacking FROM ({query})",

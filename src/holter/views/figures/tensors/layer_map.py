@@ -31,11 +31,7 @@ def draw(
     rank: int | None = None,
     mode: str | None = None,
 ) -> Figure | None:
-    """Draw a row for each tensor, in the model's order, and a column for each saved step.
-
-    Raises:
-        ValueError: There is no such statistic or mode.
-    """
+    """Draw a row for each tensor, in the model's order, and a column for each saved step."""
     of = statistic_of(statistic or "l2")
     role = role if role is not None else _ROLES.get(statistic or "l2", "")
     where = "".join(f" AND contains(lower(name), {literal(word.lower())})" for word in (search or "").split())

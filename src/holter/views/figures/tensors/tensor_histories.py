@@ -23,11 +23,7 @@ def draw(
     rank: int | None = None,
     mode: str | None = None,
 ) -> Figure | None:
-    """Draw a line for each tensor and mode; `tensor` holds names, one a line.
-
-    Raises:
-        ValueError: There is no such statistic or mode.
-    """
+    """Draw a line for each tensor and mode; `tensor` holds names, one a line."""
     of = statistic_of(statistic or "abs_mean")
     names = chosen_names(reading, tensor, MOST)
     if not names:

@@ -13,6 +13,8 @@ from holter.views.figure import Axis, Figure, Series
 from holter.views.figures._buckets import buckets, mean, middles, quantiles
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holter.schema.table import Table
     from holter.views.reading import Reading
 
@@ -20,13 +22,15 @@ _MOST = 8
 _MOST_BROKEN = 300
 
 
-def curves(
-    reading: Reading, title: str, where: str, label: str, *, log: bool = False, note: str = ""
-) -> Figure | None:
-    """Draw scalars that a condition selects against the step, each name and mode a line.
+def curves(title: str, where: str, label: str, *, log: bool = False) -> Callable[[Reading], Figure | None]:
+    """Return a chart of the scalars that a condition selects against the step, each name and mode a line.
 
     Values that are not finite are left out of the means; where they are is marked.
     """
+    return lambda reading: _draw(reading, title, where, label, log=log)
+
+
+def _draw(reading: Reading, title: str, where: str, label: str, *, log: bool) -> Figure | None:
     rows = reading.trial.table("scalars", where=f"({where}) AND step >= 0", **reading.bounds)
     whole = reading.whole or reading
     table = joined(told_apart(rows, begins(whole.steps)))
@@ -42,11 +46,11 @@ def curves(
         one = Series(name, mean(bucket, values, count), joined=bool(np.isfinite(values).all()))
         series.append(one if low == high else replace(one, low=low, high=high))
     broken = table["step"][~np.isfinite(table["value"])]
-    said = f"{len(broken):,} values that are not finite are marked ✕, not drawn." if len(broken) else ""
+    notes = []
     if any(one.low for one in series):
-        note = (
-            f"{note} The line is the mean of the values behind a point, the band holds all of them.".strip()
-        )
+        notes.append("The line is the mean of the values behind a point, the band holds all of them.")
+    if len(broken):
+        notes.append(f"{len(broken):,} values that are not finite are marked ✕, not drawn.")
     return Figure(
         title=title,
         kind="lines",
@@ -54,7 +58,7 @@ def curves(
         x_axis=Axis("step"),
         y_axis=Axis(label, log=log),
         series=series,
-        note=" ".join(filter(None, (note, said.strip()))),
+        note=" ".join(notes),
         broken=np.unique(broken)[:_MOST_BROKEN].tolist() or None,
     )
 

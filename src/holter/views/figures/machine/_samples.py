@@ -1,0 +1,85 @@
+"""Draws samples of the machine over time: a line of means for each series, in a band of all readings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holter.store.parquet.queries import literals
+from holter.views.figure import Axis, Figure, shares
+from holter.views.figures._buckets import line, over_seconds, over_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from holter.views.reading import Reading
+
+BUSY = Axis("busy", "%", top=100.0)
+NO_CPU = "No CPU was sampled: traces of other profilers have no such samples, `holter run` records them."
+NO_GPU = (
+    "No work of a GPU was recorded. `holter doctor` says what can be measured on this machine, and why "
+    "not the rest."
+)
+NO_GPU_SEEN = (
+    "No GPU was seen. `holter doctor` says what can be measured on this machine, and why not the rest."
+)
+
+
+def readings(reading: Reading, title: str, metric: str, where: str = "true") -> Figure | None:
+    """Draw how many readings of a metric were above 0, and how many were not."""
+    table = reading.trial.sql(
+        "SELECT count(*) FILTER (value > 0) AS active, count(*) AS readings FROM samples "  # noqa: S608
+        f"WHERE metric = '{metric}' AND NOT isnan(value) AND {where} AND {reading.inside}",
+        **reading.bounds,
+    )
+    count, active = int(table["readings"][0]), int(table["active"][0])
+    if not count:
+        return None
+    return shares(
+        title,
+        {"active": active, "idle": count - active},
+        Axis("readings"),
+        note="Active: readings above 0 %. A sample tells that anything ran, not how much.",
+    )
+
+
+def by_node(reading: Reading, title: str, metric: str, where: str = "true") -> Figure | None:
+    """Draw the mean of a metric over the devices of each node, and the range of single readings."""
+    series = [line(reading, *found) for found in over_time(reading, [metric], "node", where=where).items()]
+    note = "Mean of each node; the band holds every single reading."
+    return over_seconds(reading, title, BUSY, series, note) if series else None
+
+
+def metrics_chart(
+    title: str, names: Mapping[str, str], axis: Axis, *, scale: float = 1.0, note: str = ""
+) -> Callable[[Reading], Figure | None]:
+    """Return a chart of named metrics over time: the mean of all nodes, with the range of all readings.
+
+    `scale` is the factor from readings to the unit of the axis.
+    """
+
+    def draw(reading: Reading) -> Figure | None:
+        found = over_time(reading, names, "metric", scale=scale)
+        series = [line(reading, name, found[metric]) for metric, name in names.items() if metric in found]
+        return over_seconds(reading, title, axis, series, note) if series else None
+
+    return draw
+
+
+def devices_chart(
+    title: str, metric: str, *, all_of: str, label: str = "busy"
+) -> Callable[[Reading], Figure | None]:
+    """Return a chart of the mean of a percentage over all devices, and of the reading's `devices`."""
+
+    def draw(reading: Reading) -> Figure | None:
+        found = over_time(reading, [metric], "metric")
+        if not found:
+            return None
+        series = [line(reading, f"mean of {all_of}", found[metric])]
+        if reading.devices:
+            where = f"device IN ({literals(reading.devices)})"
+            mine = over_time(reading, [metric], "device", where=where)
+            series += [line(reading, *device, banded=False) for device in mine.items()]
+        note = "The band holds every single reading." if len(series) == 1 else ""
+        return over_seconds(reading, title, Axis(label, "%", top=100.0), series, note)
+
+    return draw
