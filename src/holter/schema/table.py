@@ -5,14 +5,15 @@ Imports numpy, so nothing of the recorder may import this module.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from holter.schema.tables import TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -24,6 +25,24 @@ _DTYPES: dict[str, Any] = {
     "DOUBLE": np.float64,
     "VARCHAR": object,
 }
+
+T = TypeVar("T", bound=Hashable)
+
+
+class Codes(dict[T, int]):
+    """Numbers distinct values in the order in which they are first asked for."""
+
+    def __missing__(self, value: T) -> int:
+        number = self[value] = len(self)
+        return number
+
+    def codes(self, values: Iterable[T] | NDArray[Any], dtype: Any = np.int64) -> NDArray[Any]:
+        """Return the number of each value."""
+        plain = values.tolist() if isinstance(values, np.ndarray) else values
+        return np.fromiter(map(self.__getitem__, plain), dtype)
+
+
+NameCodes = Codes[str]
 
 
 class Table:

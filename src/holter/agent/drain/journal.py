@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from holter.schema.masking import masked_in
+from holter.schema.table import NameCodes
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -176,7 +177,7 @@ class SpoolFacts:
         self._clock = clock
         self.texts: list[str] = [""]
         """Every name once: the workers of one loader name the same stacks."""
-        self._codes: dict[str, int] = {"": 0}
+        self._codes = NameCodes({"": 0})
         self.framework: dict[str, Any] | None = None
         self.faults: list[dict[str, Any]] = []
         """Faults of the recorder, in all processes."""
@@ -202,7 +203,7 @@ class SpoolFacts:
         return events
 
     def _code(self, text: str) -> int:
-        code = self._codes.setdefault(text, len(self.texts))
+        code = self._codes[text]
         if code == len(self.texts):
             self.texts.append(text)
         return code

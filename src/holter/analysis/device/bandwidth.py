@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.analysis.device.work import NameCodes
-from holter.schema.table import Table
+from holter.schema.table import NameCodes, Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.analysis.device.work import COPIES, NameCodes, check_definition, device_work, hta_rounded
-from holter.schema.table import Table
+from holter.analysis.device.work import COPIES, check_definition, device_work, hta_rounded
+from holter.schema.table import NameCodes, Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.device.kernel_names import product
-from holter.analysis.device.work import KINDS, NameCodes, device_work
-from holter.schema.table import Table
+from holter.analysis.device.work import KINDS, device_work
+from holter.schema.table import NameCodes, Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

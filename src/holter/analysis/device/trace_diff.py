@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.analysis.device.work import NameCodes
 from holter.analysis.host.operator_tree import DEVICE_SIDE
-from holter.schema.table import Table
+from holter.schema.table import NameCodes, Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

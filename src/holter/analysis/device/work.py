@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from holter.schema.table import Table
+from holter.schema.table import NameCodes, Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -49,23 +49,10 @@ _HTA_MEMORY = re.compile(r"(hip)?Mem(cpy|set)|dma")
 _TRACELENS_COMMUNICATION = re.compile(r"rccl|nccl|cross_device_reduce", re.IGNORECASE)
 
 
-class NameCodes(dict[str, int]):
-    """Numbers names in order of first appearance."""
-
-    def __missing__(self, name: str) -> int:
-        self[name] = number = len(self)
-        return number
-
-    def codes(self, names: Iterable[str]) -> Ints:
-        """Return the number of each name."""
-        listed = names.tolist() if isinstance(names, np.ndarray) else list(names)
-        return np.fromiter(map(self.__getitem__, listed), dtype=np.int64, count=len(listed))
-
-
 def matching(names: Iterable[str], test: Callable[[str], object]) -> NDArray[np.bool_]:
     """Return for each name whether it passes a test; each distinct name is tested once."""
     known = NameCodes()
-    codes = known.codes(names)
+    codes: Ints = known.codes(names)
     passed = np.fromiter((bool(test(name)) for name in known), dtype=bool, count=len(known))
     return passed[codes]
 

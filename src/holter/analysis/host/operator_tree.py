@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from holter.analysis.device.work import NameCodes, device_work, launch_of, matching
-from holter.schema.table import Table
+from holter.analysis.device.work import device_work, launch_of, matching
+from holter.schema.table import NameCodes, Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

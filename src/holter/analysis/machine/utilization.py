@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.schema.metrics import METRICS
+from holter.schema.table import Codes, Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from holter.schema.table import Table
 
 _PERCENTS = (50, 90, 95, 99)
 _NO_STATISTICS = frozenset({"gpu.throttle_reasons"})
@@ -78,18 +78,10 @@ def series(samples: Table, *, by_device: bool = False) -> dict[tuple[str, str, s
     """Split table `samples` into (node, metric, device) → readings, in the order of the table."""
     if not samples.rows:
         return {}
-    keys: dict[tuple[str, str, str], int] = {}
-    nodes, metrics, devices = (samples[name].tolist() for name in ("node", "metric", "device"))
-    codes = np.empty(samples.rows, dtype=np.int64)
-    # Most rows repeat one of a few hundred triples: look each up by the triple, name it once.
-    seen: dict[tuple[str, str, str], int] = {}
-    for i, triple in enumerate(zip(nodes, metrics, devices, strict=True)):
-        code = seen.get(triple)
-        if code is None:
-            node, metric, device = triple
-            key = node, metric, told_device(metric, device, by_device=by_device)
-            code = seen[triple] = keys.setdefault(key, len(keys))
-        codes[i] = code
+    triples, keys = Codes[tuple[str, str, str]](), Codes[tuple[str, str, str]]()
+    # Most rows repeat one of a few hundred triples, so each triple gets its key once.
+    each = triples.codes(zip(*(samples[name].tolist() for name in ("node", "metric", "device")), strict=True))
+    codes = keys.codes((n, m, told_device(m, device, by_device=by_device)) for n, m, device in triples)[each]
     order = np.argsort(codes, kind="stable")
     values = samples["value"][order]
     starts = np.searchsorted(codes[order], np.arange(1, len(keys)))

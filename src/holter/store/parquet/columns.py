@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from holter.schema.table import Table
+from holter.schema.table import NameCodes, Table
 from holter.schema.tables import TABLES
 
 Given = Any
@@ -36,11 +36,8 @@ class Batch:
     def __init__(self, table: str) -> None:
         self.schema = TABLES[table]
         self.rows = 0
-        self.dropped = 0
         self._chunks: dict[str, list[NDArray[Any]]] = {c.name: [] for c in self.schema.columns}
-        self._codes: dict[str, dict[str, int]] = {
-            c.name: {} for c in self.schema.columns if c.type == "VARCHAR"
-        }
+        self._codes = {c.name: NameCodes() for c in self.schema.columns if c.type == "VARCHAR"}
 
     def append(self, columns: Mapping[str, Given], node: str) -> int:
         """Take rows in; returns how many.
@@ -70,7 +67,7 @@ class Batch:
     def _taken(self, name: str, column: Given, rows: int) -> NDArray[Any]:
         default = _NEUTRAL[self.schema.name][name]
         if name in self._codes:
-            return self._coded(name, [""] * rows if column is None else column, rows)
+            return self._coded(name, [""] * rows if column is None else column)
         if column is None:
             return np.full(rows, default[0], dtype=default.dtype)
         array = np.asarray(column)
@@ -84,7 +81,7 @@ class Batch:
             )
         return converted
 
-    def _coded(self, name: str, column: Given, rows: int) -> NDArray[Any]:
+    def _coded(self, name: str, column: Given) -> NDArray[Any]:
         known = self._codes[name]
         if _is_pair(column):
             codes, values = np.asarray(column[0]), column[1]
@@ -96,12 +93,10 @@ class Batch:
             used[codes] = True
             own = np.zeros(len(values), dtype=np.int32)
             for code in np.flatnonzero(used).tolist():
-                own[code] = known.setdefault(_text(values[code]), len(known))
+                own[code] = known[_text(values[code])]
             mapped: NDArray[Any] = own[codes]
             return mapped
-        return np.fromiter(
-            (known.setdefault(_text(v), len(known)) for v in column), dtype=np.int32, count=rows
-        )
+        return known.codes(map(_text, column), np.int32)
 
     def forget(self, rows: int) -> None:
         """Drop the first rows: they are stored."""

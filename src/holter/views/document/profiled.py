@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.device.busy import activity
-from holter.analysis.device.work import NameCodes, device_work
+from holter.analysis.device.work import device_work
 from holter.analysis.intervals import union
+from holter.schema.table import NameCodes, Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holter.analysis.device.busy import Activity
     from holter.analysis.intervals import Intervals
-    from holter.schema.table import Table
     from holter.store.trial import Trial
 
 _COLUMNS = {
