@@ -72,11 +72,10 @@ class Follow:
         self._keep(table, files)
         return rows
 
-    def distinct(self, table: str, *combinations: Sequence[str]) -> list[set[tuple[Any, ...]]]:
-        """Return which values, or combinations of them, the rows have that came since the last call.
+    def distinct(self, table: str, columns: Sequence[str]) -> set[tuple[Any, ...]]:
+        """Return the combinations of values in the rows that came since the last call.
 
-        Of a compacted file that holds old and new rows, the old ones count too. For each list of columns
-        given there is one set of rows; so large tables can be followed without reading all of them.
+        Of a compacted file that holds old and new rows, the old ones count too.
 
         Raises:
             KeyError: There is no such table or column.
@@ -84,9 +83,9 @@ class Follow:
         schema = table_schema(table)
         self._asked.add(table)
 
-        def read() -> tuple[list[set[tuple[Any, ...]]], list[DataFile]]:
+        def read() -> tuple[set[tuple[Any, ...]], list[DataFile]]:
             files = self._unseen(table)
-            return [self._reader.distinct(files, schema, columns) for columns in combinations], files
+            return self._reader.distinct(files, schema, columns), files
 
         found, files = retried(read)
         self._keep(table, files)

@@ -53,7 +53,7 @@ class SavedTensors:
         self.refresh_names()
         grown = bool(self._raw_unseen)
         for table in ("tensors", "tensor_values"):
-            for step, mode, rank in self._moments.distinct(table, ("step", "mode", "rank"))[0]:
+            for step, mode, rank in self._moments.distinct(table, ("step", "mode", "rank")):
                 self.ranks[(step, mode)].add(rank)
                 self._newest[table] = max(self._newest.get(table, step), step)
                 grown = True
@@ -65,8 +65,8 @@ class SavedTensors:
 
     def refresh_names(self) -> None:
         """Take in the names only, which is much quicker after many steps."""
-        rows = self._named_rows.distinct("tensors", ("name", "role"))[0]
-        values = self._named_rows.distinct("tensor_values", ("name",))[0]
+        rows = self._named_rows.distinct("tensors", ("name", "role"))
+        values = self._named_rows.distinct("tensor_values", ("name",))
         for name, role in rows:
             self.roles[name].update([role] if role else [])
         for (name,) in values:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from holter.store.documents import Document
     from holter.store.job import JobFolder
 
 
@@ -37,17 +38,17 @@ class Trial:
         return self.folder.place.reads_from
 
     @property
-    def manifest(self) -> dict[str, Any]:
+    def manifest(self) -> Document:
         """The job's manifest as it is now."""
         return self.folder.manifest()
 
     @property
-    def imported(self) -> dict[str, Any]:
+    def imported(self) -> Document:
         """The facts of imported files: `files`, `ranks` and `facts`; empty for other jobs."""
         return self.folder.manifest().get("imported") or {}
 
     @property
-    def nodes(self) -> dict[str, dict[str, Any]]:
+    def nodes(self) -> dict[str, Document]:
         """The facts of the job's nodes as they are now."""
         return self.folder.nodes()
 
@@ -125,7 +126,7 @@ class Trial:
             cursor = self._reader.connection.cursor()
             # Listing is expensive in an object store, so only tables that the query names are listed.
             named = [name for name in TABLES if name in query.lower()]
-            views = {name: self._view(name, start_ns, end_ns) for name in named}
+            views = {name: self.source(name, start_ns=start_ns, end_ns=end_ns) for name in named}
             started = False
             try:
                 for name, view in views.items():
@@ -135,11 +136,12 @@ class Trial:
                 started = True
                 arrays = cursor.execute(query).fetchnumpy()
             except duckdb.Error as error:
-                if not (started and isinstance(error, _mistakes())):
+                mistakes = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)
+                if not (started and isinstance(error, mistakes)):
                     # Reading all finds the files that are damaged inside, or gone.
                     for name in named:
                         self._reader.read(self._reader.files(name), TABLES[name])
-                    if views != {name: self._view(name, start_ns, end_ns) for name in named}:
+                    if views != {name: self.source(name, start_ns=start_ns, end_ns=end_ns) for name in named}:
                         raise Vanished(str(error)) from error
                 raise ValueError(f"query failed: {error}") from error
             return Table({name: _plain(column) for name, column in arrays.items()})
@@ -164,10 +166,7 @@ class Trial:
         return retried(lambda: row_groups(self._reader.connection, self._reader.files(name)))
 
     def source(self, name: str, *, start_ns: int | None = None, end_ns: int | None = None) -> str:
-        """Return the SQL that reads a table's present files on another connection."""
-        return self._view(name, start_ns, end_ns)
-
-    def _view(self, name: str, start_ns: int | None, end_ns: int | None) -> str:
+        """Return the SQL that reads a table's present files on any connection."""
         groups: dict[Any, list[DataFile]] = defaultdict(list)
         for file in self._reader.files(name):
             if (start_ns is not None and file.newest < start_ns) or (
@@ -188,12 +187,6 @@ def empty_source(name: str) -> str:
     """Return the SQL that reads a table without rows."""
     columns = ", ".join(f"NULL::{c.type} AS {parquet.name(c.name)}" for c in TABLES[name].columns)
     return f"SELECT {columns}, NULL::VARCHAR AS node WHERE false"
-
-
-def _mistakes() -> tuple[type[Exception], ...]:
-    import duckdb
-
-    return (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)
 
 
 def _plain(column: NDArray[Any]) -> NDArray[Any]:

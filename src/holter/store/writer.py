@@ -58,7 +58,6 @@ class Writer:
         self.folder = folder
         self.node = node
         self.bytes_written = 0
-        self.rows_written = 0
         self.files_written: dict[str, int] = dict.fromkeys(TABLES, 0)
         self.dropped: dict[str, int] = {}
         """Rows of each table that were given up because the store could not take them."""
@@ -198,7 +197,6 @@ class Writer:
                 draft.unlink(missing_ok=True)
             raise
         self.bytes_written += size
-        self.rows_written += batch.rows
         self.files_written[table] += 1
 
     def _arrived(self, table: str) -> bool:

@@ -245,7 +245,7 @@ def test_ranks_that_begin_to_hang_one_after_the_other_are_told_together(start, t
         return [rank for step in (40, 100) for event in hangs(run, step) for rank in event["detail"]["ranks"]]
 
     until(lambda: {0, 1} <= set(told()))
-    run.folder.write_control({"stop": {"grace_s": 2}})
+    run.folder.order(stop={"grace_s": 2})
     run.wait()
     assert sorted(told()) == [0, 1], "each once"
     assert {event["rank"] for event in run.events("stacks") if "in stuck" in event["detail"]["text"]} == {

@@ -63,7 +63,10 @@ class Drain:
         self.ranks = Ranks(self.processes, clock, spool)
         self._proc = proc
         self._now = now
-        self._spent: list[tuple[Path, int]] = []
+        self.read_files: list[tuple[Path, int]] = []
+        """Completely read files with the time; the pipeline removes them once their rows are stored."""
+        self.listing = Listing(spool)
+        """The files of the spool at the last poll."""
         self._journals: dict[str, JournalReader] = {}
         self._threads: dict[tuple[str, int], Segments] = {}
         self._buried: set[str] = set()
@@ -81,7 +84,7 @@ class Drain:
         """Take what is new; `final` takes every finished record of every process and waits for nothing."""
         now = self._now() if now is None else now
         batch = PolledRows()
-        listing = Listing.of(self.spool, without=self._buried)
+        listing = self.listing = Listing.of(self.spool, without=self._buried)
         for key in listing.journals:
             if key not in self.processes:
                 self._meet(key, now)
@@ -102,16 +105,13 @@ class Drain:
         self._convert(parts, batch)
         self._read_heads(listing.heads, set(self.processes) if final else gone)
         for key in gone & finished:
-            batch.events.extend(self._bury(self.processes[key], listing))
+            batch.events.extend(self._bury(self.processes[key]))
         return batch
 
     def spent(self) -> list[tuple[Path, int]]:
-        """Return the files of which all was taken since the last call, and since when each was read."""
-        found = self._spent
-        for reader in self._threads.values():
-            found += reader.spent
-            reader.spent = []
-        self._spent = []
+        """Return the files that were read completely since the last call, each with the time."""
+        found = list(self.read_files)
+        self.read_files.clear()
         return found
 
     def alive(self) -> list[Process]:
@@ -165,7 +165,9 @@ class Drain:
             if process is None:
                 continue
             settled = self._settle(process, batch, final=final or key in gone, now=now)
-            reader = self._threads.setdefault((key, thread), Segments(self.spool, key, thread))
+            reader = self._threads.setdefault(
+                (key, thread), Segments(self.spool, key, thread, self.read_files)
+            )
             limit = min(left, _FAIR)
             if not settled or limit <= 0:
                 unfinished.add(key)
@@ -274,11 +276,11 @@ class Drain:
             for span in head.open
         ]
 
-    def _bury(self, process: Process, listing: Listing) -> list[RecordedEvent]:
+    def _bury(self, process: Process) -> list[RecordedEvent]:
         """Return events about the end of a dead process, and release its files."""
         self.damaged += self._journals[process.key].damaged
         self._buried.add(process.key)
-        self._spent += [(path, process.first_seen) for path in listing.paths(process.key)]
+        self.read_files += [(path, process.first_seen) for path in self.listing.paths(process.key)]
         events = [self._exit(process)]
         if process.dropped:
             detail = {"process": process.key, "records": process.dropped}
@@ -292,7 +294,7 @@ class Drain:
             self._cost_of_buried += process.cost_ns
             del self.processes[process.key], self._journals[process.key]
             for at in [at for at in self._threads if at[0] == process.key]:
-                self._spent += self._threads.pop(at).spent
+                del self._threads[at]
         return events
 
     def _exit(self, process: Process) -> RecordedEvent:

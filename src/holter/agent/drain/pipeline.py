@@ -142,8 +142,7 @@ class Pipeline:
         lost = sum(self.writer.dropped.values())
         if lost > self._lost[0]:
             self._lost = (lost, time.monotonic_ns())
-        sources = [one for one in (self.drain, self.profiling, self.tensors) if one is not None]
-        spent = [pair for source in sources for pair in source.spent()]
+        spent = [] if self.drain is None else self.drain.spent()
         whole = [path for path, since in spent if since > self._lost[1]]
         self._complete = self._complete and len(whole) == len(spent)
         if whole:

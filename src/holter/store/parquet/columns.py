@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from holter.schema.table import NameCodes, Table
 from holter.schema.tables import TABLES
 
-Given = Any
-"""An input column: an array, a sequence, or for text a pair `(codes, values)`."""
-
+Column = Sequence[Any] | NDArray[Any] | tuple[NDArray[Any], Sequence[str]]
+"""A column to write: an array or a sequence, or for text a pair `(codes, values)`."""
+Columns = Mapping[str, Column]
 
 SERIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "samples": (600 * 10**9, ("metric", "device")),
@@ -39,7 +39,7 @@ class Batch:
         self._chunks: dict[str, list[NDArray[Any]]] = {c.name: [] for c in self.schema.columns}
         self._codes = {c.name: NameCodes() for c in self.schema.columns if c.type == "VARCHAR"}
 
-    def append(self, columns: Mapping[str, Given], node: str) -> int:
+    def append(self, columns: Columns, node: str) -> int:
         """Take rows in; returns how many.
 
         Raises:
@@ -64,7 +64,7 @@ class Batch:
         self.rows += rows
         return rows
 
-    def _taken(self, name: str, column: Given, rows: int) -> NDArray[Any]:
+    def _taken(self, name: str, column: Column | None, rows: int) -> NDArray[Any]:
         default = _NEUTRAL[self.schema.name][name]
         if name in self._codes:
             return self._coded(name, [""] * rows if column is None else column)
@@ -81,7 +81,7 @@ class Batch:
             )
         return converted
 
-    def _coded(self, name: str, column: Given) -> NDArray[Any]:
+    def _coded(self, name: str, column: Column) -> NDArray[Any]:
         known = self._codes[name]
         if _is_pair(column):
             codes, values = np.asarray(column[0]), column[1]
@@ -133,11 +133,11 @@ def _text(value: Any) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _is_pair(column: Given) -> bool:
+def _is_pair(column: Column) -> TypeGuard[tuple[NDArray[Any], Sequence[str]]]:
     return isinstance(column, tuple) and len(column) == 2 and not isinstance(column[0], str)
 
 
-def _length(column: Given) -> int:
+def _length(column: Column) -> int:
     return len(column[0] if _is_pair(column) else column)
 
 
@@ -147,6 +147,3 @@ def _neutral(table: str) -> dict[str, NDArray[Any]]:
 
 _NEUTRAL: dict[str, dict[str, NDArray[Any]]] = {table: _neutral(table) for table in TABLES}
 """For each column its default, as an array of one, which has the column's dtype."""
-
-Columns = Mapping[str, Sequence[Any] | NDArray[Any] | tuple[NDArray[Any], Sequence[str]]]
-"""What `Writer.append` takes: any column as array or sequence, text also as `(codes, values)`."""

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from holter.agent.drain.clock import Clock
-    from holter.agent.drain.windows import Columns, Fact
+    from holter.agent.drain.windows import Fact
+    from holter.store.parquet.columns import Columns
 
     Ints = NDArray[np.int64]
 
@@ -55,7 +56,7 @@ def rows(path: Path, fact: Fact, clock: Clock) -> dict[str, Columns]:
     end = np.where(host, np.minimum(end, bounds[-1]), end)
     ours = np.array([is_ours(one) for one in names] or [False])[arrays["name"]]
     # A device was waited for when the window ended; what it did from then on is of steps that came later.
-    waited = bounds[-1] + int(fact.more.get("stop_ns", 1 << 62))
+    waited = bounds[-1] + fact.stop_ns
     within = np.where(host, (start < bounds[-1]) & (end > bounds[0]) & ~ours, start < waited)
     begin = np.where(host, np.maximum(start, bounds[0]), start)
     steps = _steps(begin, kinds, arrays, fact)

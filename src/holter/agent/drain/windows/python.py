@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from holter.agent.drain.clock import Clock
-    from holter.agent.drain.windows import Columns, Fact
+    from holter.agent.drain.windows import Fact
+    from holter.store.parquet.columns import Column, Columns
 
 RUNNING = "(running when the profiler began)"
 """Stands for functions that a part of a step found running, such as the script's own loop: their own time."""
@@ -144,11 +145,11 @@ class _Blocks:
         begin = clock.to_wall(part.begin)
         self._parts.append((begin, part.end - part.begin, part.step, mode, phase, timer))
 
-    def columns(self) -> Columns:
+    def columns(self) -> dict[str, Column]:
         """Return what the rows of a part have in common."""
         lengths = [len(block) for block in self._blocks]
         told = list(zip(*self._parts, strict=True)) or [()] * 6
-        found: Columns = {
+        found: dict[str, Column] = {
             name: np.repeat(np.array(told[at], np.int64), lengths)
             for at, name in enumerate(("time", "duration", "step"))
         }
