@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holter.agent.machine.procfs import PROC, file_text
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -75,9 +77,7 @@ def refused() -> str:
     except OSError as error:
         return f"whether a process may read the memory of another cannot be tried: {error}"
     why = "no process may read the memory of another here (ptrace is refused)"
-    try:
-        scope = Path("/proc/sys/kernel/yama/ptrace_scope").read_text().strip()
-    except OSError:
+    if not (scope := file_text(PROC / "sys/kernel/yama/ptrace_scope")):
         return f"{why}; in a container, --cap-add SYS_PTRACE may help"
     return f"{why}; kernel.yama.ptrace_scope is {scope}, 0 or the capability SYS_PTRACE would allow it"
 

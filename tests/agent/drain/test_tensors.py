@@ -109,7 +109,9 @@ def test_rows_values_and_whole_tensors_arrive(tmp_path, killed):
     assert document["collections"]["/^b/@5"]["tensors"] == ["b.weight"]
     assert document["collections"]["weights"]["schedule"]["train"]["interval"] == 2
     assert document["collections"]["weights"]["raw"] is True
-    assert {path for path, _ in spool.drain.spent() if path.suffix == ".tensors"} == set(spool.path.glob("*.tensors"))
+    assert {path for path, _ in spool.drain.spent() if path.suffix == ".tensors"} == set(
+        spool.path.glob("*.tensors")
+    )
     assert spool.tensors.damaged == 0
 
 

@@ -9,6 +9,7 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 from holter.agent.collectors import Collector, Machine, collectors
+from holter.agent.machine.procfs import file_text
 
 if TYPE_CHECKING:
     from holter.agent.drain.clock import Clock
@@ -70,17 +71,10 @@ def capabilities(machine: Machine | None = None) -> list[dict[str, Any]]:
 
 
 def _memory(machine: Machine) -> int | None:
-    match = re.search(r"^MemTotal:\s*(\d+) kB", _text(machine, "meminfo"), re.MULTILINE)
+    match = re.search(r"^MemTotal:\s*(\d+) kB", file_text(machine.proc / "meminfo"), re.MULTILINE)
     return int(match[1]) * 1024 if match else None
 
 
 def _cpu_model(machine: Machine) -> str | None:
-    match = re.search(r"^(?:model name|Model)\s*:\s*(.*)$", _text(machine, "cpuinfo"), re.MULTILINE)
+    match = re.search(r"^(?:model name|Model)\s*:\s*(.*)$", file_text(machine.proc / "cpuinfo"), re.MULTILINE)
     return match[1].strip() if match else None
-
-
-def _text(machine: Machine, name: str) -> str:
-    try:
-        return (machine.proc / name).read_text(errors="replace")
-    except OSError:
-        return ""

@@ -15,9 +15,23 @@ TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
+def file_text(path: Path) -> str:
+    """Return the text of a small file of the kernel; empty when it cannot be read."""
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def counters(path: Path) -> dict[str, int]:
+    """Read a file with lines `word number`."""
+    pairs = (line.split() for line in file_text(path).splitlines())
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].lstrip("-").isdigit()}
+
+
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """What `/proc/PID/stat` says that we need."""
+    """The fields of `/proc/PID/stat` that the agent uses."""
 
     pid: int
     ppid: int

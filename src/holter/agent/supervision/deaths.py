@@ -7,7 +7,7 @@ import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from holter.agent.machine.procfs import PROC
+from holter.agent.machine.procfs import PROC, counters
 from holter.schema.phases import ENDED
 from holter.schema.signals import signal_name
 
@@ -70,15 +70,8 @@ class OomCounters:
 
     @classmethod
     def read(cls, cgroup: ControlGroup, proc: Path = PROC) -> OomCounters:
-        """Read both counters; what is not there is None."""
-        try:
-            lines = (proc / "vmstat").read_text().splitlines()
-        except OSError:
-            lines = []
-        node = [
-            int(value) for name, _, value in (line.partition(" ") for line in lines) if name == "oom_kill"
-        ]
-        return cls(cgroup.oom_kills(), node[0] if node else None)
+        """Read both counters; None where the kernel has no counter."""
+        return cls(cgroup.oom_kills(), counters(proc / "vmstat").get("oom_kill"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,10 +74,7 @@ class SpoolBusy(Exception):  # noqa: N818
 
 def boot_id() -> str:
     """Return the id of this boot of this machine; empty where the kernel does not say."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
+    return procfs.file_text(procfs.PROC / "sys/kernel/random/boot_id")
 
 
 def make(parent: Path | None) -> Path:
