@@ -76,6 +76,7 @@ class _StoppedByEntry(TypedDict, total=False):
 class GpuEntry(TypedDict, total=False):
     """A GPU of a node."""
 
+    device: str
     name: _Text
     memory_bytes: _Number
 

@@ -15,6 +15,8 @@ from holter.agent.machine.procfs import PROC
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from holter.store.document_types import GpuEntry
+
 Reading = tuple[str, str, float]
 """Device, metric, value. An unavailable value is left out, never 0."""
 
@@ -63,6 +65,10 @@ class Collector(ABC):
         self.machine = machine
         self.missing: list[tuple[str, str]] = []
         """What of it cannot be measured here, and why."""
+
+    def facts(self) -> list[GpuEntry]:
+        """Return the GPUs that it reads, for the facts of the node."""
+        return []
 
     @abstractmethod
     def read(self, now: int) -> Iterable[Reading]:

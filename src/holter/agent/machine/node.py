@@ -36,7 +36,7 @@ def node_facts(
         "memory_bytes": limited,
         "memory_total_bytes": total,
         "memory_limit_bytes": limit,
-        "gpus": [fact for collector in made if hasattr(collector, "facts") for fact in collector.facts()],
+        "gpus": [fact for collector in made for fact in collector.facts()],
         "host": socket.gethostname(),
         "os": f"{platform.system()} {platform.release()}",
         "machine": platform.machine(),
