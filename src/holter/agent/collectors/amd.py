@@ -40,13 +40,11 @@ class Amd(Collector):
         found: list[GpuEntry] = []
         for device, handle in self._gpus:
             asic = self._ask(device, "name", self._smi.amdsmi_get_gpu_asic_info, handle)
-            total = _number(
-                self._ask(device, "gpu.mem.used", self._smi.amdsmi_get_gpu_vram_usage, handle), "vram_total"
-            )
+            memory = self._ask(device, "gpu.mem.used", self._smi.amdsmi_get_gpu_vram_usage, handle)
+            total = _number(memory, "vram_total")
             size = None if total is None else int(total * _MIB)
-            found.append(
-                {"device": device, "name": str(asic.get("market_name", "AMD GPU")), "memory_bytes": size}
-            )
+            name = str(asic.get("market_name", "AMD GPU"))
+            found.append({"device": device, "name": name, "memory_bytes": size})
         return found
 
     def read(self, now: int) -> Iterator[Reading]:
@@ -58,9 +56,7 @@ class Amd(Collector):
             activity = self._ask(device, "gpu.util", smi.amdsmi_get_gpu_activity, handle)
             memory = self._ask(device, "gpu.mem.used", smi.amdsmi_get_gpu_vram_usage, handle)
             power = self._ask(device, "gpu.power", smi.amdsmi_get_power_info, handle)
-            clock = self._ask(
-                device, "gpu.clock_sm", smi.amdsmi_get_clock_info, handle, smi.AmdSmiClkType.GFX
-            )
+            clock = self._ask(device, "gpu.clock_sm", smi.amdsmi_get_clock_info, handle, gfx)
             temperature = self._ask(device, "gpu.temp", smi.amdsmi_get_temp_metric, handle, *edge)
             used, total = _number(memory, "vram_used"), _number(memory, "vram_total")
             limit = _number(power, "power_limit")
@@ -93,7 +89,5 @@ class Amd(Collector):
 def _number(facts: Mapping[str, object], *names: str) -> float | None:
     """Return the first of `names` that is a number; amdsmi writes "N/A" for an unknown value."""
     values = (facts.get(name) for name in names)
-    numbers = (
-        float(value) for value in values if isinstance(value, int | float) and not isinstance(value, bool)
-    )
-    return next(numbers, None)
+    numbers = (value for value in values if isinstance(value, int | float) and not isinstance(value, bool))
+    return next(map(float, numbers), None)
