@@ -33,6 +33,8 @@ class FailureEntry(TypedDict, total=False):
     rank: _Whole
     node: _Text
     signal: _Whole | str
+    certainty: _Text
+    evidence: _Text
 
 
 class _FrameworkEntry(TypedDict, total=False):

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from holter.agent.drain.event_log import EventLog
     from holter.agent.drain.pipeline import Pipeline
     from holter.agent.supervision.process_monitor import ProcessMonitor
+    from holter.store.documents import Document
     from holter.store.job import JobFolder
 
 VIEWER_S = 15.0
@@ -48,13 +49,13 @@ class Control:
             leads: Whether this node writes the manifest.
             on_stop: Called once, when the job is to stop.
         """
-        self.stop: dict[str, Any] | None = None
+        self.stop: Document | None = None
         """The order to stop; None until it is given."""
         self._folder = folder
         self._event_log = event_log
         self._leads = leads
         self._on_stop = on_stop
-        self._stacks: dict[str, Any] | None = None
+        self._stacks: Document | None = None
         self._viewers = Viewers()
 
     def obey(self, pipeline: Pipeline | None, monitor: ProcessMonitor | None) -> None:
@@ -79,7 +80,7 @@ class Control:
             if self._leads:
                 self._folder.update(status="Stopping", **({"stopped_by": by} if by else {}))
 
-    def _sample(self, control: dict[str, Any], pipeline: Pipeline) -> None:
+    def _sample(self, control: Document, pipeline: Pipeline) -> None:
         changed = pipeline.sampler.obey(control)
         for order, value in changed.items():
             self._event_log.note("control", order.removesuffix("_ms"), {order: value})

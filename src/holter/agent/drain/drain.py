@@ -265,7 +265,7 @@ class Drain:
         """Read the head page of a thread now."""
         return read_head(self.spool / record.head_name(process.key, thread))
 
-    def open_spans(self, process: Process, head: HeadPage) -> list[dict[str, Any]]:
+    def open_spans(self, process: Process, head: HeadPage) -> list[dict[str, str | int]]:
         """Return the open spans of a head as plain values, outermost first."""
         return [
             {

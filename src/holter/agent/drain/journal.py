@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from holter.schema.masking import masked_in
 from holter.schema.table import NameCodes
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from holter.agent.drain.clock import Clock
     from holter.agent.drain.heads import HeadPage
+    from holter.store.documents import Document
 
 MAX_LINE = 1 << 20
 """A longer line is damaged."""
@@ -43,7 +44,27 @@ class RecordedEvent:
     rank: int
     kind: str
     name: str
-    detail: dict[str, Any]
+    detail: Document
+
+
+class FaultCount(TypedDict):
+    """A fault of the agent or the recorder, and how often it occurred."""
+
+    where: str
+    error: str
+    count: int
+
+
+def count_fault(faults: list[FaultCount], where: str, error: str) -> bool:
+    """Count a fault; return whether it is a new one that the list has room for."""
+    for known in faults:
+        if (known["where"], known["error"]) == (where, error):
+            known["count"] += 1
+            return False
+    if len(faults) >= MAX_FAULTS:
+        return False
+    faults.append({"where": where, "error": error, "count": 1})
+    return True
 
 
 @dataclass(slots=True)
@@ -66,11 +87,11 @@ class Process:
     world_size: int | None = None
     stacks_signal: int | None = None
     argv: list[str] = field(default_factory=list)
-    framework: dict[str, Any] | None = None
+    framework: Document | None = None
     names: dict[int, int] = field(default_factory=dict)
     """Ids of names, and where the text is in `Facts.texts`."""
-    exception: dict[str, Any] | None = None
-    end: dict[str, Any] | None = None
+    exception: Document | None = None
+    end: Document | None = None
     faults: int = 0
     ticks: int | None = None
     """Start in clock ticks, to know a reused pid; None until it was found in /proc."""
@@ -91,7 +112,7 @@ class Process:
     records: int = 0
     dropped: int = 0
     cost_ns: int = 0
-    last_open: list[dict[str, Any]] = field(default_factory=list)
+    last_open: list[dict[str, str | int]] = field(default_factory=list)
     """Spans open in the loop's thread when it was last looked at, outermost first."""
     last_phase: str | None = None
     last_head_step: int = -1
@@ -115,20 +136,6 @@ class Process:
         """Whether it said that it ends, and nothing of an exception."""
         return self.end is not None and self.exception is None
 
-    def summary(self) -> dict[str, Any]:
-        """Return its entry in the outcome."""
-        return {
-            "process": self.key,
-            "pid": self.pid,
-            "role": self.role,
-            "rank": self.rank if self.rank is not None else self.assigned,
-            "worker": self.worker,
-            "records": self.records,
-            "dropped": self.dropped,
-            "steps": self.steps,
-            "clean": self.end is not None,
-        }
-
 
 class JournalReader:
     """The journal of one process, read as far as it is complete."""
@@ -139,7 +146,7 @@ class JournalReader:
         self._offset = 0
         self._rest = b""
 
-    def lines(self, *, final: bool = False) -> list[dict[str, Any]]:
+    def lines(self, *, final: bool = False) -> list[Document]:
         """Return the new lines; an incomplete line waits for its end, and is dropped in the last call."""
         found = []
         try:
@@ -178,11 +185,11 @@ class SpoolFacts:
         self.texts: list[str] = [""]
         """Every name once: the workers of one loader name the same stacks."""
         self._codes = NameCodes({"": 0})
-        self.framework: dict[str, Any] | None = None
-        self.faults: list[dict[str, Any]] = []
+        self.framework: Document | None = None
+        self.faults: list[FaultCount] = []
         """Faults of the recorder, in all processes."""
 
-    def take(self, process: Process, line: dict[str, Any], now: int) -> list[RecordedEvent]:
+    def take(self, process: Process, line: Document, now: int) -> list[RecordedEvent]:
         """Take one line; unknown kinds become events as they are, so that a newer recorder loses nothing."""
         events = []
         for kind, value in line.items():
@@ -208,17 +215,7 @@ class SpoolFacts:
             self.texts.append(text)
         return code
 
-    def _note_fault(self, detail: dict[str, Any]) -> None:
-        """Keep each fault of the recorder once, with how often it was said."""
-        where, error = str(detail.get("where", "")), str(detail.get("error", ""))
-        for known in self.faults:
-            if known["where"] == where and known["error"] == error:
-                known["count"] += 1
-                return
-        if len(self.faults) < MAX_FAULTS:
-            self.faults.append({"where": where, "error": error, "count": 1})
-
-    def _learn(self, process: Process, kind: str, detail: dict[str, Any]) -> str:
+    def _learn(self, process: Process, kind: str, detail: Document) -> str:
         """Keep what concerns the process itself; return the name of the event."""
         if kind in ("process", "rank"):
             _identify(process, detail)
@@ -233,8 +230,9 @@ class SpoolFacts:
             return str(detail.get("type", ""))
         if kind == "fault":
             process.faults += 1
-            self._note_fault(detail)
-            return str(detail.get("where", ""))
+            where = str(detail.get("where", ""))
+            count_fault(self.faults, where, str(detail.get("error", "")))
+            return where
         if kind == "end":
             process.end = dict(detail)
             process.cost_ns = max(process.cost_ns, int(detail.get("cost_ns") or 0))
@@ -246,7 +244,7 @@ class SpoolFacts:
         return ""
 
 
-def _identify(process: Process, detail: dict[str, Any]) -> None:
+def _identify(process: Process, detail: Document) -> None:
     """Take what a process says it is; raises `ValueError` or `TypeError` for what no process can be."""
     for name, most in _NUMBERS.items():
         if detail.get(name) is not None:

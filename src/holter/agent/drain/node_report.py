@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.agent.collectors import collectors
 from holter.agent.machine.node import node_facts
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from holter.agent.collectors import Collector, Machine
     from holter.agent.drain.clock import Clock
     from holter.agent.drain.drain import Drain
+    from holter.store.documents import Document
     from holter.store.job import JobFolder
 
 
@@ -32,14 +33,14 @@ class NodeReport:
         self._clock = clock
         self._leads = leads
         self._missing: list[tuple[str, str]] = []
-        self._facts: dict[str, Any] = {}
-        self._framework: dict[str, Any] | None = None
+        self._facts: Document = {}
+        self._framework: Document | None = None
 
-    def begin(self, facts: dict[str, Any]) -> None:
+    def begin(self, facts: Document) -> None:
         """Write the facts that are known before the machine is examined. Raises `OSError`."""
         self._folder.update_node(self._node, **facts)
 
-    def examine(self, machine: Machine, facts: dict[str, Any]) -> None:
+    def examine(self, machine: Machine, facts: Document) -> None:
         """Open the collectors and gather the facts of the machine; `facts` take precedence."""
         self.collectors, self._missing = collectors(machine)
         self._facts = {**node_facts(machine, self.collectors, self._missing, self._clock), **facts}

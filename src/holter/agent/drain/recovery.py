@@ -20,7 +20,7 @@ from holter.agent.drain.pipeline import Pipeline
 from holter.agent.drain.segments import RECORD
 from holter.agent.supervision.deaths import Ended, failure
 from holter.agent.supervision.members import Member
-from holter.agent.supervision.outcome import Outcome
+from holter.agent.supervision.outcome import Outcome, with_records
 from holter.agent.supervision.ownership import held
 from holter.store.trial import Trial
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holter.agent.supervision.ownership import Owner
+    from holter.store.document_types import FailureEntry
     from holter.store.job import JobFolder
 
 _JUDGES_S = 20.0
@@ -139,7 +140,6 @@ def _loss(folder: JobFolder, owner: Owner) -> str:
 
 
 def _outcome(drain: Drain, owner: Owner, end: int) -> Outcome:
-    trainers = drain.trainers()
     found = failure(
         Ended(None),
         [one for one in drain.processes.values() if not one.is_worker],
@@ -148,14 +148,10 @@ def _outcome(drain: Drain, owner: Owner, end: int) -> Outcome:
         clock_offset=owner.clock.offset,
         rank_of=drain.ranks.of,
     )
-    if found is None and not trainers:
-        found = {"step": None, "phase": None, "exception": None, "rank": None, "signal": None, "kind": "lost"}
-    if found is not None and found["kind"] == "lost":
+    if (found is None and not drain.trainers()) or (found is not None and found["kind"] == "lost"):
         text = f"the agent (process {owner.pid}) was killed, and the end of the training was not recorded"
-        found |= {"kind": "agent killed", "certainty": "certain", "evidence": text}
-    known: dict[str, Any] = {}
-    if owner.ended is not None:
-        known = {name: owner.ended.get(name) for name in ("status", "exit_code", "signal", "failure")}
+        unknown: FailureEntry = {"step": None, "phase": None, "exception": None, "rank": None, "signal": None}
+        found = unknown | (found or {}) | {"kind": "agent killed", "certainty": "certain", "evidence": text}
     made = Outcome(
         exit_code=0 if found is None else 1,
         signal=None,
@@ -163,35 +159,29 @@ def _outcome(drain: Drain, owner: Owner, end: int) -> Outcome:
         status="Completed" if found is None else "Failed",
         started=owner.start,
         ended=end,
-        faults=drain.facts.faults,
-        dropped=drain.dropped,
-        records=drain.records,
-        processes=[one.summary() for one in trainers],
-        workers_seen=drain.workers_seen,
-        recorder_cost_ns=drain.cost_ns,
     )
-    return replace(made, **known)
+    if (known := owner.ended) is not None:
+        made = replace(
+            made,
+            status=known["status"],
+            exit_code=known["exit_code"],
+            signal=known["signal"],
+            failure=known["failure"],
+        )
+    return with_records(made, drain)
 
 
 def _close(folder: JobFolder, owner: Owner, outcome: Outcome) -> bool:
     """Write how the job ended, as far as it is known; return whether it is over."""
-    killed: dict[str, Any] = {}
-    if owner.ended is None:
-        killed = {"agent_killed": {"node": owner.node, "host": owner.host, "pid": owner.pid}}
-    ended: dict[str, Any] = {
-        "status": outcome.status,
-        "start": outcome.started,
-        "end": outcome.ended,
-        "exit_code": None,  # only the agent could have learned it
-        "signal": None,
-        "failure": outcome.failure,
-        **(owner.ended or {}),
-    }
+    ended = owner.ended
+    if ended is None:
+        killed = {"node": owner.node, "host": owner.host, "pid": owner.pid}
+        # Only the agent could have learned the exit code.
+        ended = {**outcome.ending, "exit_code": None, "agent_killed": killed}
     if not owner.several:
-        folder.update(**ended, **killed)
+        folder.update(**ended)
         return True
-    trained = any(process["steps"] for process in outcome.processes)
-    folder.update_node(owner.node, **ended, **killed, trained=trained, cost=outcome.cost)
+    folder.update_node(owner.node, **ended, trained=outcome.trained, cost=outcome.cost)
     return not Member(folder, owner.node, creator=False).close()
 
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from holter.agent.python_samples import PythonSamples
     from holter.agent.supervision.hangs import HangLimits
     from holter.agent.supervision.process_monitor import ProcessMonitor
+    from holter.store.document_types import FailureEntry
+    from holter.store.documents import Document
     from holter.store.job import JobFolder
 
 POLL_S = 0.5
@@ -52,7 +54,7 @@ class WriterPlan:
     told: bytes = b""  # standard input of the companions
     environment: dict[str, str] = field(default_factory=dict)
     attached: bool = False
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: Document = field(default_factory=dict)
     """Facts of the node beside those of the machine."""
     leads: bool = True  # whether this node writes the job's manifest
     tell: Callable[[str], None] | None = None  # prints a line for the user
@@ -65,7 +67,7 @@ class WriterThread(threading.Thread):
         super().__init__(name="holter-writer", daemon=True)
         self.plan = plan
         self.event_log = EventLog(plan.clock)
-        self.failure: dict[str, Any] | None = None
+        self.failure: FailureEntry | None = None
         self.pipeline: Pipeline | None = None
         self.monitor: ProcessMonitor | None = None
         self._control = Control(plan.folder, self.event_log, leads=plan.leads, on_stop=wake)
@@ -86,7 +88,7 @@ class WriterThread(threading.Thread):
         self._oom_before = OomCounters(None, None)
 
     @property
-    def stop_wanted(self) -> dict[str, Any] | None:
+    def stop_wanted(self) -> Document | None:
         """The order to stop the job; None without one."""
         return self._control.stop
 
@@ -260,4 +262,4 @@ class WriterThread(threading.Thread):
         )
         if self.failure is not None and self.failure["kind"] == "oom":
             rank = -1 if self.failure["rank"] is None else self.failure["rank"]
-            self.event_log.note("oom", self.failure["certainty"], self.failure, rank=rank)
+            self.event_log.note("oom", str(self.failure["certainty"]), {**self.failure}, rank=rank)

@@ -7,12 +7,14 @@ import os
 import re
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.schema.masking import masked_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from holter.store.documents import Document
 
 SETTINGS = re.compile(
     r"(CUDA|CUDNN|GLOO|HIP|HSA|JAX|KMP|MALLOC|MKL|NCCL|NUMEXPR|OMP|OPENBLAS|PYTORCH|RCCL|ROCR|"
@@ -30,7 +32,7 @@ _MOST_PACKAGES = 3000
 _MOST_TEXT = 500
 
 
-def surroundings(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> dict[str, Any]:
+def surroundings(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Document:
     """Return what can be read without running anything; what cannot be found is left out.
 
     Args:
@@ -41,7 +43,7 @@ def surroundings(command: Sequence[str], folder: Path, environment: Mapping[str,
     Returns:
         `code` (revision, branch), `packages` (name → version) and `settings` (variable → value).
     """
-    found: dict[str, Any] = {}
+    found: Document = {}
     with contextlib.suppress(OSError, ValueError):
         found["code"] = _code(folder)
     with contextlib.suppress(OSError, ValueError):

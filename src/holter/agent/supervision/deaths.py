@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.agent.machine.procfs import PROC, counters
 from holter.schema.phases import ENDED
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from holter.agent.drain.journal import Process
     from holter.agent.machine.cgroups import ControlGroup
+    from holter.store.document_types import FailureEntry
 
 NEAR_LIMIT = 0.95
 """From this share of the memory limit on, a SIGKILL is probably the kernel's."""
@@ -118,7 +119,7 @@ def failure(
     hanging: bool,
     clock_offset: int,
     rank_of: Callable[[Process], int],
-) -> dict[str, Any] | None:
+) -> FailureEntry | None:
     """Say what made a job fail; None when it did not.
 
     Args:
@@ -160,7 +161,7 @@ def failure(
     }
 
 
-def _vanished(process: Process, ended: Ended, *, alone: bool, oom: Oom | None) -> dict[str, Any]:
+def _vanished(process: Process, ended: Ended, *, alone: bool, oom: Oom | None) -> FailureEntry:
     """Describe a rank that died without a word."""
     number = ended.code - 128 if ended.code in _KILLED else None
     if oom is not None and oom.certainty != "possible":
@@ -169,7 +170,7 @@ def _vanished(process: Process, ended: Ended, *, alone: bool, oom: Oom | None) -
     return {"kind": "signal" if alone else "lost", "signal": number, "evidence": text}
 
 
-def _launched(launcher: Process, trainers: Sequence[Process]) -> tuple[Process, dict[str, Any]] | None:
+def _launched(launcher: Process, trainers: Sequence[Process]) -> tuple[Process, FailureEntry] | None:
     """Describe the end of a silent rank by its launcher's message; None without such a message."""
     told = None if launcher.is_trainer else _ROOT_CAUSE.search(str((launcher.exception or {}).get("message")))
     rank = next((one for one in trainers if told is not None and one.pid == int(told[2])), None)
@@ -186,16 +187,19 @@ def _launched(launcher: Process, trainers: Sequence[Process]) -> tuple[Process, 
     }
 
 
-def _raised(process: Process) -> dict[str, Any]:
+def _raised(process: Process) -> FailureEntry:
     """Describe an exception, with the step and the phase it came from."""
     facts = process.exception or {}
     text = f"{facts.get('type', '')}: {facts.get('message', '')}"[:2000].rstrip(": ")
-    known = ("step", "phase") if process.is_trainer else ()
-    place = {name: facts[name] for name in known if facts.get(name) is not None}
-    return {"kind": "oom" if facts.get("oom") else "exception", "exception": text, **place}
+    found: FailureEntry = {"kind": "oom" if facts.get("oom") else "exception", "exception": text}
+    if process.is_trainer and facts.get("step") is not None:
+        found["step"] = facts["step"]
+    if process.is_trainer and facts.get("phase") is not None:
+        found["phase"] = facts["phase"]
+    return found
 
 
-def _exited(ended: Ended, *, oom: Oom | None, hanging: bool) -> dict[str, Any]:
+def _exited(ended: Ended, *, oom: Oom | None, hanging: bool) -> FailureEntry:
     """Describe an end of which only the exit status is known."""
     if ended.signal == signal.SIGKILL and oom is not None:
         return {"kind": "oom", "certainty": oom.certainty, "evidence": oom.evidence}

@@ -7,9 +7,10 @@ import os
 import shutil
 import signal
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.agent.drain.clock import Clock
+from holter.agent.drain.journal import count_fault
 from holter.agent.drain.writer_thread import WriterPlan, WriterThread
 from holter.agent.machine import procfs
 from holter.agent.supervision import ownership
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from holter.agent.supervision.deaths import Ended
     from holter.agent.supervision.members import Member
+    from holter.store.documents import Document
     from holter.store.job import JobFolder
 
 __all__ = ["Agent", "CommandNotFound", "Outcome"]
@@ -167,10 +169,13 @@ class Agent:
         self._release()
         return outcome
 
-    def _node_facts(self) -> dict[str, Any]:
-        member, spool, owner = self._member, self._spool, self._owner
-        facts: dict[str, Any] = {"status": "InProgress", "creator": member.creator} if member else {}
-        return {**facts, **(owner.facts(spool) if spool is not None and owner is not None else {})}
+    def _node_facts(self) -> Document:
+        facts: Document = {}
+        if self._member is not None:
+            facts = {"status": "InProgress", "creator": self._member.creator}
+        if self._spool is not None and self._owner is not None:
+            facts |= self._owner.facts(self._spool)
+        return facts
 
     def _supervise(self, pid: int, signals: Signals, thread: WriterThread, others: set[int]) -> Ended:
         """Wait for the end of the command; pass signals on and obey a stop meanwhile."""
@@ -263,19 +268,10 @@ class Agent:
             if self._member is not None:
                 self._member.end(outcome)
                 return outcome
-            self.folder.update(
-                status=outcome.status,
-                start=started,
-                end=at,
-                exit_code=outcome.exit_code,
-                signal=outcome.signal,
-                failure=outcome.failure,
-            )
+            self.folder.update(**outcome.ending)
         except Exception as error:
             # The manifest still says InProgress, so the outcome must carry this fault.
-            thread.event_log.fault("manifest", error)
-            untold = {"where": "manifest", "error": f"{type(error).__name__}: {error}", "count": 1}
-            outcome.faults.append(untold)
+            count_fault(outcome.faults, "manifest", f"{type(error).__name__}: {error}")
         return outcome
 
     def _make_spool(self, clock: Clock) -> None:
