@@ -124,7 +124,7 @@ def test_a_new_interval_holds_at_once(make):
     thread = threading.Thread(target=sampler.run)
     thread.start()
     until(lambda: counting.reads)
-    sampler.interval_ms = 100
+    sampler.obey({"interval_ms": 100})
     until(lambda: len(counting.reads) >= 5, timeout=120)  # four minutes later otherwise
     sampler.stop()
     thread.join(60)

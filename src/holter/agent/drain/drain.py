@@ -52,7 +52,6 @@ class Drain:
         self.clock = clock
         self.processes: dict[str, Process] = {}
         """Trainers, living or dead, and living workers."""
-        self.workers_seen = 0
         self.records = 0
         self.dropped = 0
         self.damaged = 0
@@ -290,7 +289,6 @@ class Drain:
         process.names.clear()
         self._rows.forget(process)
         if process.is_worker:
-            self.workers_seen += 1
             self._cost_of_buried += process.cost_ns
             del self.processes[process.key], self._journals[process.key]
             for at in [at for at in self._threads if at[0] == process.key]:

@@ -23,11 +23,8 @@ _CHUNK = 4 << 20
 RECENT_STEPS = 200
 MAX_FAULTS = 100
 MAX_NAME = 65_535
-
-
 _NUMBERS = {
     "rank": 2**31 - 1,
-    "local_rank": 2**31 - 1,
     "world_size": 2**31 - 1,
     "worker": 2**15 - 1,
     "stacks_signal": 64,
@@ -83,16 +80,12 @@ class Process:
     rank: int | None = None
     assigned: int | None = None
     """The rank the agent gave it, as long as it does not know its own."""
-    local_rank: int | None = None
     world_size: int | None = None
     stacks_signal: int | None = None
-    argv: list[str] = field(default_factory=list)
-    framework: Document | None = None
     names: dict[int, int] = field(default_factory=dict)
     """Ids of names, and where the text is in `Facts.texts`."""
     exception: Document | None = None
     end: Document | None = None
-    faults: int = 0
     ticks: int | None = None
     """Start in clock ticks, to know a reused pid; None until it was found in /proc."""
     died: int | None = None
@@ -221,7 +214,6 @@ class SpoolFacts:
             _identify(process, detail)
             return process.key if kind == "process" else str(process.rank)
         if kind == "framework":
-            process.framework = detail
             self.framework = self.framework or dict(detail)
             return str(detail.get("name", ""))
         if kind == "exception":
@@ -229,7 +221,6 @@ class SpoolFacts:
                 process.exception = dict(detail)
             return str(detail.get("type", ""))
         if kind == "fault":
-            process.faults += 1
             where = str(detail.get("where", ""))
             count_fault(self.faults, where, str(detail.get("error", "")))
             return where
@@ -254,7 +245,7 @@ def _identify(process: Process, detail: Document) -> None:
     process.role = str(detail.get("role") or process.role)
     process.parent = str(detail["parent"]) if detail.get("parent") else process.parent
     if detail.get("argv"):
-        process.argv = detail["argv"] = [str(word) for word in detail["argv"]]
+        detail["argv"] = [str(word) for word in detail["argv"]]
 
 
 def _rank(process: Process) -> int:

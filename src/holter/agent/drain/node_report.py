@@ -19,14 +19,7 @@ class NodeReport:
     """The facts of one node."""
 
     def __init__(self, folder: JobFolder, node: str, clock: Clock, *, leads: bool) -> None:
-        """Report to a job.
-
-        Args:
-            folder: The job.
-            node: Name of this machine in the store.
-            clock: The clock of the heartbeat.
-            leads: Whether this node writes the manifest.
-        """
+        """Report to a job: `leads` says whether this node writes the manifest."""
         self.collectors: list[Collector] = []
         self._folder = folder
         self._node = node
@@ -34,11 +27,7 @@ class NodeReport:
         self._leads = leads
         self._missing: list[tuple[str, str]] = []
         self._facts: Document = {}
-        self._framework: Document | None = None
-
-    def begin(self, facts: Document) -> None:
-        """Write the facts that are known before the machine is examined. Raises `OSError`."""
-        self._folder.update_node(self._node, **facts)
+        self._told_framework = False
 
     def examine(self, machine: Machine, facts: Document) -> None:
         """Open the collectors and gather the facts of the machine; `facts` take precedence."""
@@ -57,6 +46,6 @@ class NodeReport:
         self._facts["missing"] = [{"what": what, "why": why} for what, why in dict(missing).items()]
         self._facts["heartbeat"] = self._clock.time_ns()
         self._folder.write_node(self._node, self._facts)
-        if self._leads and drain is not None and drain.facts.framework and self._framework is None:
-            self._framework = drain.facts.framework
-            self._folder.update(framework=self._framework)
+        if self._leads and drain is not None and drain.facts.framework and not self._told_framework:
+            self._told_framework = True
+            self._folder.update(framework=drain.facts.framework)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import queue
 import threading
 import time
@@ -16,7 +18,6 @@ from holter.agent.drain.node_report import NodeReport
 from holter.agent.machine.cgroups import ControlGroup
 from holter.agent.supervision.companions import START_AFTER_S, Companions
 from holter.agent.supervision.deaths import Ending, OomCounters, failure, oom_kill
-from holter.agent.supervision.priority import give_memory_back, lower
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from holter.store.documents import Document
     from holter.store.job import JobFolder
 
+NICE = 10
+_M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3
 POLL_S = 0.5
 LOOK_S = 1.0
 CONTROL_S = 0.4
@@ -124,8 +127,8 @@ class WriterThread(threading.Thread):
 
     def run(self) -> None:
         """Work until `finish`; a failing duty affects neither the command nor the other duties."""
-        self._duty("priority", lower)
-        self._duty("memory", give_memory_back)
+        self._duty("priority", _lower_priority)
+        self._duty("memory", _give_memory_back)
         self._duty("open", self._open)
         due: dict[str, float] = {}
         duties = (
@@ -164,7 +167,7 @@ class WriterThread(threading.Thread):
     def _open(self) -> None:
         """Record where the spool is, then create everything; slow imports run beside the command."""
         plan = self.plan
-        self._duty("node", lambda: self._report.begin(plan.facts))
+        self._duty("node", lambda: plan.folder.update_node(plan.node, **plan.facts))
         self._cgroup = ControlGroup.of()
         self._oom_before = OomCounters.read(self._cgroup)
         local = getattr(plan.folder.place, "path", None)
@@ -263,3 +266,16 @@ class WriterThread(threading.Thread):
         if self.failure is not None and self.failure["kind"] == "oom":
             rank = -1 if self.failure["rank"] is None else self.failure["rank"]
             self.event_log.note("oom", str(self.failure["certainty"]), {**self.failure}, rank=rank)
+
+
+def _lower_priority() -> None:
+    """Lower the priority; on Linux this holds for the calling thread, and for what it starts."""
+    os.setpriority(os.PRIO_PROCESS, 0, max(os.getpriority(os.PRIO_PROCESS, 0), NICE))
+
+
+def _give_memory_back() -> None:
+    """Return freed memory to the system at once, where the C library supports it (glibc)."""
+    library = ctypes.CDLL(None)
+    if hasattr(library, "mallopt"):
+        library.mallopt(_M_ARENA_MAX, 1)
+        library.mallopt(_M_MMAP_THRESHOLD, 65_536)

@@ -85,7 +85,7 @@ class ProcessMonitor:
         kept = self.hangs.hanging
         if well:
             kept = {key: one for key, one in kept.items() if not self._drain.processes[key].ended_well}
-        return told + self._recovered(self.hangs.update(kept, now)[1], now)
+        return told + self._recovered(self.hangs.update(kept)[1], now)
 
     def ask(self, now: int) -> None:
         """Ask every process that records for its stacks; the events follow when it has had time to write."""
@@ -133,7 +133,7 @@ class ProcessMonitor:
             # A process that is ended leaves what it hung in too; only one that goes on begins something new.
             if self._drain.processes[key].begun <= self._noticed[key]:
                 silences.setdefault(key, silence)
-        begun, ended = self.hangs.update(silences, now)
+        begun, ended = self.hangs.update(silences)
         if begun:
             self._noticed |= dict.fromkeys(begun, now)
             self._asked = now if self._asked is None else self._asked
@@ -166,22 +166,15 @@ class ProcessMonitor:
     def _silence(self, process: Process, stat: procfs.Stat | None, now: int) -> Silence | None:
         phase = process.last_phase if process.end is None else ENDED
         took = self._drain.slow.get(phase or "")
-        silence = self.hangs.look(
-            process.key,
-            rank=self._drain.ranks.of(process),
-            last_progress=process.last_progress,
-            now=now,
-            durations=list(process.durations),
-            phase=phase,
-            step=max(process.last_head_step, process.last_step),
-            median_s=median(took) / 1e9 if took else None,
-        )
+        silent_s = (now - process.last_progress) / 1e9
+        limit_s = self.hangs.limits.limit_s(process.durations, phase, median(took) / 1e9 if took else None)
         used = self._used(process, stat)
         # Code outside of all phases may take the longest time.
-        outside = silence is not None and phase in (None, ENDED) and used is not None and used > _BUSY_PCT
-        return (
-            None if silence is None or (outside and silence.silent_s <= self.hangs.limits.max_s) else silence
-        )
+        busy_outside = phase in (None, ENDED) and used is not None and used > _BUSY_PCT
+        if silent_s <= (self.hangs.limits.max_s if busy_outside else limit_s):
+            return None
+        step = max(process.last_head_step, process.last_step)
+        return Silence(self._drain.ranks.of(process), silent_s, limit_s, phase, step)
 
     def _used(self, process: Process, stat: procfs.Stat | None) -> float | None:
         """Return CPU used since the last progress, in percent of a core."""
