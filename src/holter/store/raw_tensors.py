@@ -12,7 +12,7 @@ import struct
 import sys
 import zlib
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 import numpy as np
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+T = TypeVar("T", dict[str, object], list[object])
 RAW = "tensors-raw"
 """The folder of a job that holds them."""
 
@@ -72,8 +73,7 @@ class DamagedRaw(ValueError):
         super().__init__(f"{file}: {why} (at byte {offset})")
 
 
-@dataclass(frozen=True, slots=True)
-class RawKey:
+class RawKey(NamedTuple):
     """A file of raw tensors, as its name tells it."""
 
     node: str
@@ -181,32 +181,22 @@ def read_header(path: Path, key: str = "") -> tuple[dict[str, RawTensor], dict[s
         raise DamagedRaw(file, 8, "its __metadata__ is not a JSON object")
     begin = 8 + length
     tensors = {name: _tensor(path, file, name, entry, begin, size) for name, entry in told.items()}
-    for name, crc32 in _checksums(says).items():
-        if name in tensors:
+    for name, crc32 in _metadata(says, _CHECKSUMS, dict).items():
+        if name in tensors and type(crc32) is int:
             tensors[name] = replace(tensors[name], crc32=crc32)
-    for name in _named_texts(says):
-        if name in tensors:
-            tensors[name] = _text(tensors[name])
+    for text in _metadata(says, _TEXTS, list):
+        if isinstance(text, str) and text in tensors:
+            tensors[text] = _text(tensors[text])
     return tensors, {str(name): str(value) for name, value in says.items()}
 
 
-def _checksums(says: Mapping[str, Any]) -> dict[str, int]:
-    """Return the valid checksums in a file's metadata, by tensor."""
+def _metadata(says: Mapping[str, str], key: str, kind: type[T]) -> T:
+    """Return JSON of this kind from a file's metadata; empty where it is missing or damaged."""
     try:
-        told = json.loads(says.get(_CHECKSUMS, "{}"))
-    except (TypeError, ValueError, RecursionError):
-        return {}
-    pairs = told.items() if isinstance(told, dict) else ()
-    return {name: crc32 for name, crc32 in pairs if type(crc32) is int}
-
-
-def _named_texts(says: Mapping[str, Any]) -> list[str]:
-    """Return the names of the tensors that a file says are texts."""
-    try:
-        told = json.loads(says.get(_TEXTS, "[]"))
-    except (TypeError, ValueError, RecursionError):
-        return []
-    return [name for name in told if isinstance(name, str)] if isinstance(told, list) else []
+        value = json.loads(says[key])
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return kind()
+    return value if isinstance(value, kind) else kind()
 
 
 def _text(tensor: RawTensor) -> RawTensor:
@@ -225,7 +215,7 @@ def pack(arrays: Mapping[str, NDArray[Any]], says: Mapping[str, str]) -> bytes:
         }
         arrays, says = {**arrays, **points}, {**says, _TEXTS: json.dumps(list(texts))}
     names = {np.dtype(bits): name for name, (_, bits) in DTYPES.items() if name not in _NARROW}
-    header: dict[str, Any] = {"__metadata__": dict(says)}
+    header: dict[str, object] = {"__metadata__": dict(says)}
     begin = 0
     # The widest elements first, so that each lies where its type may lie in memory.
     ordered = sorted(arrays.items(), key=lambda item: -item[1].dtype.itemsize)

@@ -85,13 +85,9 @@ class Oom:
 
 
 def oom_kill(before: OomCounters, after: OomCounters, *, peak: float | None, limit: int | None) -> Oom | None:
-    """Judge whether the kernel killed one of the job's processes, which something sent SIGKILL.
+    """Judge whether the kernel killed a process of the job, from counters before and after it.
 
-    Args:
-        before: Counters at the start of the job.
-        after: Counters at its end.
-        peak: The most memory that was in use while it ran, in bytes.
-        limit: The memory there is, in bytes.
+    `peak` is the largest use of memory while the job ran, in bytes; `limit` is the available memory.
     """
     near = peak is not None and limit is not None and limit > 0 and peak >= NEAR_LIMIT * limit
     share = f"memory in use reached {100 * peak / limit:.0f}% of the limit" if near and peak and limit else ""

@@ -30,7 +30,6 @@ _FROM_KERNEL = 0x80
 """`si_code` of a signal from the terminal, which the whole foreground group gets."""
 _INFO = struct.Struct("=Iii")
 _INFO_SIZE = 128
-_SET_BYTES = 128
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -120,13 +119,8 @@ def _signalfd(numbers: Iterable[int]) -> int:
     library = ctypes.CDLL(None, use_errno=True)
     if not hasattr(library, "signalfd"):
         return -1
-    chosen = bytearray(_SET_BYTES)
-    for number in numbers:
-        chosen[(number - 1) // 8] |= 1 << (number - 1) % 8
-    if struct.pack("=H", 1) == b"\x00\x01":  # big-endian: the words of the set are turned round
-        chosen = bytearray(b"".join(bytes(chosen[i : i + 8][::-1]) for i in range(0, _SET_BYTES, 8)))
-    buffer = (ctypes.c_char * _SET_BYTES).from_buffer(chosen)
-    return int(library.signalfd(-1, buffer, os.O_NONBLOCK | os.O_CLOEXEC))
+    chosen = (ctypes.c_uint64 * 16)(sum(1 << number - 1 for number in numbers))  # all are below 65
+    return int(library.signalfd(-1, chosen, os.O_NONBLOCK | os.O_CLOEXEC))
 
 
 def _in_foreground() -> bool:

@@ -14,7 +14,7 @@ from holter.agent.drain.journal import count_fault
 from holter.agent.drain.writer_thread import WriterPlan, WriterThread
 from holter.agent.machine import procfs
 from holter.agent.supervision import ownership
-from holter.agent.supervision.children import children, kill_trees, reap, send, wait_for
+from holter.agent.supervision.children import children, end_descriptor, kill_trees, reap, send, wait_for
 from holter.agent.supervision.command import CommandNotFound, environment, find_command, spawn
 from holter.agent.supervision.deaths import Ending
 from holter.agent.supervision.hangs import HangLimits
@@ -67,16 +67,16 @@ class Agent:
 
         Args:
             folder: The job in the store.
-            command: What to run, and its arguments.
+            command: The program to run, and its arguments.
             node: Name of this machine in the store.
             interval_ms: Sampling interval; one of 100, 200, 500, 1000, 5000, 60000.
-            spool_parent: Local folder in which the spool is made; the system's temporary folder by default.
-            companions: Commands of holter that run beside the job after 5 s.
+            spool_parent: Local folder for the spool; the system's temporary folder by default.
+            companions: Commands of holter that run next to the job after 5 s.
             told: Standard input of each companion.
-            hang: When a silent rank counts as hanging.
+            hang: Limits of the silence of a rank.
             variables: Environment of the command; the agent's own by default.
             member: This node among several that record the job; None for a single node.
-            tell: Called with a line for the user when the job hangs and when it continues; it must not block.
+            tell: Prints a line for the user when the job hangs and when it continues; it must not block.
 
         Raises:
             CommandNotFound: There is no such command, or it cannot be executed.
@@ -181,7 +181,7 @@ class Agent:
         """Wait for the end of the command; pass signals on and obey a stop meanwhile."""
         ended: Ended | None = None
         # SIGCHLD alone is not enough: a library's thread that does not block it may be given it, and drop it.
-        end_of_command = _pidfd(pid)
+        end_of_command = end_descriptor(pid)
         while True:
             watched = (end_of_command,) if ended is None else ()
             for message in signals.wait(self._patience(), *watched):
@@ -226,9 +226,7 @@ class Agent:
 
     def _stop(self, pid: int, thread: WriterThread) -> None:
         """Ask the command to end; what is left of the job after the grace is killed."""
-        wanted = (thread.stop_wanted or {}).get("grace_s")
-        grace = float(wanted) if isinstance(wanted, int | float) and wanted >= 0 else STOP_GRACE_S
-        self._stop_at = time.monotonic() + grace
+        self._stop_at = time.monotonic() + grace_s(thread.stop_wanted or {})
         send(pid, signal.SIGTERM)
 
     def _remaining(self, pid: int) -> set[int]:
@@ -300,9 +298,7 @@ class Agent:
             self._lock = None
 
 
-def _pidfd(pid: int) -> int:
-    """Open a descriptor that becomes readable when the process ends; -1 on old kernels."""
-    try:
-        return os.pidfd_open(pid)
-    except (OSError, AttributeError):
-        return -1
+def grace_s(order: Document) -> float:
+    """Return the time that an order to stop gives the job between SIGTERM and SIGKILL."""
+    wanted = order.get("grace_s")
+    return float(wanted) if isinstance(wanted, int | float) and wanted >= 0 else STOP_GRACE_S
