@@ -13,7 +13,7 @@ import sysconfig
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.agent.machine.procfs import PROC, file_text
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from holter.agent.drain.journal import Process
     from holter.agent.drain.pipeline import Pipeline
     from holter.agent.supervision.companions import Companions
+    from holter.store.parquet.columns import Columns
     from holter.store.writer import Writer
 
 VARIABLE = "HOLTER_PYTHON_HZ"
@@ -145,7 +146,7 @@ class PythonSamples:
         self._companions.add([spy, *words, "--format", "raw", "--output", str(path)])
         self._part = _Part(process, path, time.monotonic_ns(), max(process.last_head_step, process.last_step))
 
-    def _read(self, part: _Part) -> dict[str, Any] | None:
+    def _read(self, part: _Part) -> Columns | None:
         """Return the rows of a part; None when it found nothing. Other lines are left out."""
         try:
             with part.path.open("rb") as file:

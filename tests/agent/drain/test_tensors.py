@@ -68,11 +68,11 @@ class Spool:
         self.clock = Clock.now()
         self.drain = Drain(self.path, self.clock)
         self.writer = Writer(self.folder, "n 1")
-        self.tensors = TensorDrain(self.folder, "n 1", self.path, self.clock, raw_limit=limit)
+        self.tensors = TensorDrain(self.drain, self.writer, raw_limit=limit)
 
     def poll(self) -> list:
         self.drain.poll(final=True)
-        events = self.tensors.poll(self.drain, self.writer, final=True)
+        events = self.tensors.poll(final=True)
         self.writer.flush()
         return events
 

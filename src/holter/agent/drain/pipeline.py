@@ -8,22 +8,20 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from holter.agent.drain.drain import Drain
 from holter.agent.drain.profiling import Profiling
 from holter.agent.drain.tensors import TensorDrain
-from holter.agent.sampling import Sampler
 from holter.store.place import LocalPlace
-from holter.store.writer import UNWRITTEN, Writer
+from holter.store.writer import UNWRITTEN
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
-    from holter.agent.collectors import Collector, Watched
-    from holter.agent.drain.clock import Clock
+    from holter.agent.collectors import Watched
+    from holter.agent.drain.drain import Drain
     from holter.agent.drain.event_log import EventLog
     from holter.agent.drain.horovod import HorovodTimeline
-    from holter.store.job import JobFolder
+    from holter.agent.sampling import Sampler
+    from holter.store.writer import Writer
 
 RELIEF_ROWS = 16_384
 """This number of waiting rows is written at once, which keeps the agent below 100 MB …"""
@@ -41,24 +39,18 @@ class Pipeline:
 
     def __init__(
         self,
-        folder: JobFolder,
-        node: str,
-        *,
-        spool: Path | None,
-        clock: Clock,
-        collectors: Sequence[Collector],
-        interval_ms: int,
-        watched: Watched,
+        writer: Writer,
+        drain: Drain | None,
+        sampler: Sampler,
         event_log: EventLog,
+        watched: Watched,
         timeline: HorovodTimeline | None = None,
-        writer: Writer | None = None,
-        drain: Drain | None = None,
     ) -> None:
-        self.writer = writer or Writer(folder, node)
-        self.drain = drain or (None if spool is None else Drain(spool, clock))
-        self.profiling = None if self.drain is None else Profiling(self.drain)
-        self.tensors = None if spool is None else TensorDrain(folder, node, spool, clock)
-        self.sampler = Sampler(collectors, clock, interval_ms, on_fault=event_log.fault)
+        self.writer = writer
+        self.drain = drain
+        self.profiling = None if drain is None else Profiling(drain)
+        self.tensors = None if drain is None else TensorDrain(drain, writer)
+        self.sampler = sampler
         self._timeline = timeline
         self._watched = watched
         self._event_log = event_log
@@ -88,7 +80,7 @@ class Pipeline:
         self._event_log.add(*batch.events)
         if self.tensors is not None:
             try:
-                self._event_log.add(*self.tensors.poll(self.drain, self.writer, final=final))
+                self._event_log.add(*self.tensors.poll(final=final))
             except OSError as error:  # the rest must not wait for it
                 self._event_log.fault("tensors", error)
         self._watched.roles = {one.pid: one.role for one in self.drain.alive()}

@@ -18,6 +18,7 @@ from holter.agent.drain.event_log import EventLog
 from holter.agent.drain.missing_rows import MissingRowsWriter
 from holter.agent.drain.pipeline import Pipeline
 from holter.agent.drain.segments import RECORD
+from holter.agent.sampling import Sampler
 from holter.agent.supervision.deaths import Ended, failure
 from holter.agent.supervision.members import Member
 from holter.agent.supervision.outcome import Outcome, with_records
@@ -72,18 +73,8 @@ def recover(
         writer = MissingRowsWriter(folder, owner.node)
         event_log = EventLog(owner.clock)
         drain = Drain(spool, owner.clock, proc=_NO_PROC, now=lambda: end - owner.clock.offset)
-        pipeline = Pipeline(
-            folder,
-            owner.node,
-            spool=spool,
-            clock=owner.clock,
-            collectors=(),
-            interval_ms=1000,
-            watched=Watched(roots=[]),
-            event_log=event_log,
-            writer=writer,
-            drain=drain,
-        )
+        sampler = Sampler((), owner.clock, 1000, on_fault=event_log.fault)
+        pipeline = Pipeline(writer, drain, sampler, event_log, Watched())
         pipeline.finish(attached=False, limit_s=float("inf"))
         closes = folder.manifest().get("end") is None
         if closes and owner.ended is None:

@@ -21,10 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from holter.agent.drain.clock import Clock
     from holter.agent.drain.drain import Drain
     from holter.store.documents import Document
-    from holter.store.job import JobFolder
     from holter.store.parquet.columns import Column
     from holter.store.writer import Writer
 
@@ -38,22 +36,12 @@ _KINDS = {int(kind): kind.name.lower() for kind in spool.Values}
 class TensorDrain:
     """Takes the tensor files of all processes of one spool."""
 
-    def __init__(
-        self,
-        folder: JobFolder,
-        node: str,
-        spool_folder: Path,
-        clock: Clock,
-        *,
-        raw_limit: int = spool.RAW_LIMIT,
-    ) -> None:
+    def __init__(self, drain: Drain, writer: Writer, *, raw_limit: int = spool.RAW_LIMIT) -> None:
         self.raw_bytes = 0
         self.dropped = {"files": 0, "bytes": 0}
         self.damaged = 0
-        self._folder = folder
-        self._node = node
-        self._spool = spool_folder
-        self._clock = clock
+        self._drain = drain
+        self._writer = writer
         self._raw_limit = raw_limit
         self._frames: dict[str, Frames] = {}
         self._told_dropped = 0
@@ -64,9 +52,9 @@ class TensorDrain:
         self._changed = False
         self._written = 0.0
 
-    def poll(self, drain: Drain, writer: Writer, *, final: bool = False) -> list[RecordedEvent]:
-        """Take what is new; returns events. Raises `OSError` when the store cannot take it now."""
-        listing = drain.listing
+    def poll(self, *, final: bool = False) -> list[RecordedEvent]:
+        """Take new rows and files; return events. Raises `OSError` when the store cannot take them now."""
+        drain, listing = self._drain, self._drain.listing
         for key in sorted({*listing.frames, *listing.tensors}):
             process = drain.processes.get(key)
             if process is None:
@@ -75,10 +63,10 @@ class TensorDrain:
             settled, _ = drain.ranks.settle(process, time.monotonic_ns(), final=ended)
             if settled:
                 self._expect(process.world_size or 0)
-                frames = self._frames.setdefault(key, Frames(self._spool, key, drain.read_files))
-                self._take(frames, listing.frames.get(key, []), drain.ranks.of(process), writer, final=ended)
+                frames = self._frames.setdefault(key, Frames(drain.spool, key, drain.read_files))
+                self._take(frames, listing.frames.get(key, []), drain.ranks.of(process), final=ended)
                 for name in listing.tensors.get(key, ()):
-                    self._move(self._spool / name, name.split(".")[1], drain.ranks.of(process))
+                    self._move(drain.spool / name, name.split(".")[1], drain.ranks.of(process))
         if self._changed and (final or time.monotonic() - self._written >= _DOCUMENT_S):
             self._write_document()
         return self._dropped_event()
@@ -89,40 +77,40 @@ class TensorDrain:
             self._ranks.update(range(world))
             self._changed = True
 
-    def _take(self, frames: Frames, numbers: list[int], rank: int, writer: Writer, *, final: bool) -> None:
+    def _take(self, frames: Frames, numbers: list[int], rank: int, *, final: bool) -> None:
         damaged = frames.damaged
         rows, values = frames.take(numbers, final=final)
         self.damaged += frames.damaged - damaged
         if rows:
-            self._append_rows(rows, rank, writer)
+            self._append_rows(rows, rank)
         if values:
-            self._append_values(values, rank, writer)
+            self._append_values(values, rank)
         for name, settings in frames.collections.items():
             if self._collections.get(name) != settings:
                 self._collections[name] = settings
                 self._changed = True
 
-    def _append_rows(self, rows: Rows, rank: int, writer: Writer) -> None:
+    def _append_rows(self, rows: Rows, rank: int) -> None:
         tensors, payloads = zip(*rows, strict=True)
         array = np.frombuffer(b"".join(payloads), ROW)
         columns: dict[str, Column] = {name: array[name] for name in (*spool.COUNTS, "step", "fingerprint")}
         with np.errstate(over="ignore"):
             for name in (*spool.STATISTICS, *spool.DELTAS):
                 columns[name] = array[name].astype(np.float32)
-        columns["time"] = array["time"] + self._clock.offset
+        columns["time"] = array["time"] + self._drain.clock.offset
         columns["rank"] = np.full(len(rows), rank, np.int32)
         columns["mode"] = (np.minimum(array["mode"], len(_MODES) - 1), _MODES)
         columns["state"] = (np.minimum(array["state"], len(spool.STATES) - 1), spool.STATES)
         for name in ("name", "role", "part", "parts"):
             columns[name] = [getattr(tensor, name) for tensor in tensors]
-        writer.append("tensors", columns)
+        self._writer.append("tensors", columns)
         self._note(tensors, array["mode"].tolist(), rank)
 
-    def _append_values(self, values: list[TensorValues], rank: int, writer: Writer) -> None:
+    def _append_values(self, values: list[TensorValues], rank: int) -> None:
         sizes = [len(one.elements) for one in values]
         place = np.repeat(np.arange(len(values)), sizes)
-        times = np.array([one.time + self._clock.offset for one in values], np.int64)
-        writer.append(
+        times = np.array([one.time + self._drain.clock.offset for one in values], np.int64)
+        self._writer.append(
             "tensor_values",
             {
                 "time": times[place],
@@ -154,8 +142,8 @@ class TensorDrain:
             size = path.stat().st_size
         except OSError:
             return
-        key = f"{RAW}/node={quote(self._node, safe='')}/rank={rank}/{when}.safetensors"
-        draft = self._folder.place.draft(key)
+        key = f"{RAW}/node={quote(self._writer.node, safe='')}/rank={rank}/{when}.safetensors"
+        draft = self._writer.folder.place.draft(key)
         if self.raw_bytes + size > self._raw_limit or size + spool.RAW_RESERVE > spool.free_bytes(
             draft.parent
         ):
@@ -166,11 +154,11 @@ class TensorDrain:
             return
         try:
             shutil.copyfile(path, draft)
-            self._folder.place.add(key, draft)
+            self._writer.folder.place.add(key, draft)
         except FileExistsError:
             # Another process of this rank saved the step before, as after a restart; or it was stored
             # already by an agent that was killed before it removed it here.
-            if self._folder.place.read(key) != path.read_bytes():
+            if self._writer.folder.place.read(key) != path.read_bytes():
                 self.dropped["files"] += 1
                 self.dropped["bytes"] += size
         except OSError:
@@ -185,11 +173,11 @@ class TensorDrain:
             return []
         self._told_dropped = self.dropped["files"]
         detail = {"what": "whole tensors", **self.dropped, "limit": self._raw_limit}
-        return [RecordedEvent(self._clock.time_ns(), -1, "dropped", "tensors", detail)]
+        return [RecordedEvent(self._drain.clock.time_ns(), -1, "dropped", "tensors", detail)]
 
     def _write_document(self) -> None:
         """Write `tensors.json`, joined with what other nodes wrote."""
-        place = self._folder.place
+        place = self._writer.folder.place
         with place.lock(""):
             try:
                 there = json.loads(place.read(TENSORS))

@@ -178,21 +178,21 @@ class WriterThread(threading.Thread):
             cgroup=self._cgroup,
         )
         self._report.examine(machine, plan.facts)
+        from holter.agent.drain.drain import Drain
         from holter.agent.drain.horovod import timeline
         from holter.agent.drain.pipeline import Pipeline
         from holter.agent.python_samples import samples
+        from holter.agent.sampling import Sampler
         from holter.agent.supervision.process_monitor import ProcessMonitor
+        from holter.store.writer import Writer
 
         self.pipeline = Pipeline(
-            plan.folder,
-            plan.node,
-            spool=plan.spool,
-            clock=plan.clock,
-            collectors=self._report.collectors,
-            interval_ms=plan.interval_ms,
-            watched=self._watched,
-            event_log=self.event_log,
-            timeline=timeline(plan.environment, plan.clock),
+            Writer(plan.folder, plan.node),
+            None if plan.spool is None else Drain(plan.spool, plan.clock),
+            Sampler(self._report.collectors, plan.clock, plan.interval_ms, on_fault=self.event_log.fault),
+            self.event_log,
+            self._watched,
+            timeline(plan.environment, plan.clock),
         )
         self._python, why = samples(plan.environment, self.pipeline, self._companions)
         if why:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.schema.phases import ENDED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
+
+    from holter.store.documents import Document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,8 +108,8 @@ def diagnosis(
     return "unknown", f"{text}; busy, but no step ends" if cpu_pct is not None else text
 
 
-def line(detail: Mapping[str, Any]) -> str:
-    """Say in one line, while the job runs, what an event `hang` tells."""
+def line(detail: Document) -> str:
+    """Return an event `hang` as one line for the user."""
     step = "" if detail.get("step") is None or detail["step"] < 0 else f" in step {detail['step']}"
     if detail["recovered"]:
         return f"rank {detail['rank']} moves again, after {detail['silent_s']:.0f} s without progress{step}"

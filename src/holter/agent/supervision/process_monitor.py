@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.agent.drain.journal import Process, RecordedEvent
 from holter.agent.machine import procfs
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from holter.agent.drain.drain import Drain
     from holter.agent.supervision.stacks import StackFrame
+    from holter.store.documents import Document
 
 STACKS_WAIT_NS = 1_500_000_000
 """Time limit for stacks; a process writes them at once unless it is stuck in the kernel."""
@@ -112,10 +113,9 @@ class ProcessMonitor:
                 "exception": process.exception,
                 "living": sorted(living),
             }
-            wall = self._drain.clock.to_wall(process.died)
             rank = self._drain.ranks.of(process)
             text = "raised an exception" if process.exception else "vanished"
-            events.append(RecordedEvent(wall, rank, "lost", f"rank {rank} {text}", detail))
+            events.append(self._event(process.died, rank, "lost", f"rank {rank} {text}", detail))
         return events
 
     def _look_for_hangs(self, now: int) -> list[RecordedEvent]:
@@ -158,9 +158,7 @@ class ProcessMonitor:
                 "step": silence.step,
                 "silent_s": round(silence.silent_s, 1),
             }
-            events.append(
-                RecordedEvent(self._drain.clock.to_wall(now), silence.rank, "hang", "recovered", detail)
-            )
+            events.append(self._event(now, silence.rank, "hang", "recovered", detail))
         return events
 
     def _silence(self, process: Process, stat: procfs.Stat | None, now: int) -> Silence | None:
@@ -193,19 +191,14 @@ class ProcessMonitor:
         process = request.process
         frames = _stack(process, text)
         own = own_frame(frames)
-        detail = {
-            "process": process.key,
-            "role": process.role,
-            "text": text,
-            "own": str(own) if own else None,
-        }
+        shown = str(own) if own else None
+        detail = {"process": process.key, "role": process.role, "text": text, "own": shown}
         top = str(frames[0]) if frames else ""
-        wall = self._drain.clock.to_wall(now)
-        return RecordedEvent(wall, self._drain.ranks.of(process), "stacks", top, detail)
+        return self._event(now, self._drain.ranks.of(process), "stacks", top, detail)
 
     def _tell_hang(self, now: int) -> list[RecordedEvent]:
         """Write down the stacks that came, and what they and the processes' state say."""
-        clock, self._asked = self._drain.clock, None
+        self._asked = None
         silences, self._begun = list(self._begun.values()), {}
         requests, self._requests = self._requests, []
         events, stacks, states, used = [], [], [], []
@@ -229,7 +222,7 @@ class ProcessMonitor:
             text += f"; stands in {frame[0]}" + (
                 f", called from {own}" if own and str(own) != frame[0] else ""
             )
-        found: dict[str, Any] = {
+        found: Document = {
             "ranks": sorted(silence.rank for silence in silences),
             "phase": silences[0].phase,
             "step": silences[0].step if silences[0].step >= 0 else None,
@@ -244,8 +237,11 @@ class ProcessMonitor:
             "recovered": False,
         }
         rank = silences[0].rank if len(silences) == 1 else -1
-        events.append(RecordedEvent(clock.to_wall(now), rank, "hang", kind, found))
+        events.append(self._event(now, rank, "hang", kind, found))
         return events
+
+    def _event(self, when: int, rank: int, kind: str, name: str, detail: Document) -> RecordedEvent:
+        return RecordedEvent(self._drain.clock.to_wall(when), rank, kind, name, detail)
 
 
 def _stack(process: Process, text: str) -> list[StackFrame]:

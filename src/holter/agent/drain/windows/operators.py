@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from holter.store.parquet.columns import Columns
 
     Ints = NDArray[np.int64]
+    Arrays = dict[str, NDArray[Any]]
 
 MAX_HEAD = 256 << 20
 """Bytes of names and details; more is damage."""
@@ -132,7 +133,7 @@ def copy_kind(name: str) -> tuple[str, str]:
     return kind, memory
 
 
-def _read(path: Path) -> tuple[list[str], list[str], list[str], dict[str, Any]]:
+def _read(path: Path) -> tuple[list[str], list[str], list[str], Arrays]:
     """Return names, kinds of activity, details and arrays of one length."""
     with open(path, "rb") as file:
         line = file.readline(MAX_HEAD)
@@ -140,7 +141,7 @@ def _read(path: Path) -> tuple[list[str], list[str], list[str], dict[str, Any]]:
         count = int(head["count"])
         if not 0 <= count <= path.stat().st_size:
             raise ValueError(f"{path.name}: {count} events are more than the file can hold")
-        arrays: dict[str, Any] = {}
+        arrays: Arrays = {}
         for name, code in head["columns"]:
             if code not in ("b", "i", "q"):
                 raise ValueError(f"{path.name}: column {name} has the unknown type {code!r}")
@@ -166,7 +167,7 @@ def _points_within(codes: NDArray[Any], texts: list[str]) -> bool:
     return bool(codes.min() >= 0 and codes.max() < len(texts))
 
 
-def _kinds(arrays: dict[str, Any], names: list[str], activities: list[str]) -> NDArray[np.int8]:
+def _kinds(arrays: Arrays, names: list[str], activities: list[str]) -> NDArray[np.int8]:
     """Return for each event what it is, as its place in `_KINDS`."""
     pairs = arrays["name"].astype(np.int64) * len(activities) + arrays["kind"]
     # Few names, many events: each pair of name and activity is looked at once.
@@ -215,7 +216,7 @@ def _kind(activity: str, name: str) -> str:
     return "operator" if activity in ("cpu_op", "") else "other" if activity.startswith("gpu_") else "runtime"
 
 
-def _steps(begin: Ints, kinds: NDArray[np.int8], arrays: dict[str, Any], fact: Fact) -> NDArray[np.int32]:
+def _steps(begin: Ints, kinds: NDArray[np.int8], arrays: Arrays, fact: Fact) -> NDArray[np.int32]:
     """Return the step of each event; what a device does belongs to the step that launched it."""
     steps = fact.steps(begin)
     launches, work = np.flatnonzero(_among(kinds, ("launch", "sync"))), np.flatnonzero(_among(kinds, _WORK))
