@@ -42,13 +42,8 @@ def root() -> Path:
 def entry(folder: JobFolder, *, make: bool = False, most_bytes: int = MOST_BYTES) -> LocalPlace | None:
     """Return the place for results computed from a job with its present data files.
 
-    Args:
-        folder: The job.
-        make: Create the entry when it does not exist, and remove the job's earlier one.
-        most_bytes: Size of the cache after the least recently used entries are removed.
-
-    Returns:
-        None when the entry does not exist, or when the cache folder cannot be used.
+    `make` creates a missing entry, and removes the job's earlier one and the least recently used ones.
+    Without an entry, or a usable cache folder, there is no place.
     """
     try:
         found = root() / _name(folder)

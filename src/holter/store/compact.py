@@ -28,17 +28,10 @@ TIERS = (100_000, 800_000)
 
 
 def compact(folder: JobFolder, *, min_files: int = MIN_FILES) -> int:
-    """Merge small files; safe at any time, at any crash, and in several processes at once.
+    """Merge runs of at least `min_files` small files; return the number of merged files.
 
-    A merged file appears in one piece under a name that covers its sources. From then on readers use it
-    instead of its sources, and only then are these deleted.
-
-    Args:
-        folder: The job.
-        min_files: Leave shorter runs of files unchanged.
-
-    Returns:
-        How many files were merged.
+    This is safe at any time, at any crash, and in several processes at once: a merged file appears in one
+    piece under a name that covers its sources. From then on readers use it, and only then are these deleted.
 
     Raises:
         OSError: The store cannot be written; nothing is lost.

@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
 
 class Follow:
-    """Hands out the rows of files that it has not handed out before.
+    """Returns each row once.
 
-    It remembers the numbers of the files. A compacted file tells for each row from which file it came, so
-    that of one that holds known and unknown files only the unknown rows are handed out.
+    It keeps the numbers of the files that were read. A compacted file holds for each row the number of the
+    file that the row came from, so only the rows of new files are returned.
     """
 
     def __init__(self, folder: JobFolder, *, reader: Reader | None = None) -> None:
-        """Follow a job; `reader`, when several follow it in one process: it remembers the files' footers."""
+        """Follow a job; several followers in one process share a `reader`, which keeps the files' footers."""
         self.folder = folder
         # The reader of a running job shares the machine with it.
         self._reader = reader or Reader(folder.place, threads=1)

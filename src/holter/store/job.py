@@ -18,6 +18,7 @@ from holter.store.layout import CONTROL, EVALUATIONS, JOB_NAME, MANIFEST, node_k
 from holter.store.urls import place
 
 if TYPE_CHECKING:
+    from holter.store.document_types import LaunchEntry
     from holter.store.place import Place
 
 DEFAULT_STORE = "./holter-jobs"
@@ -172,23 +173,23 @@ def create(
     interval_ms: int,
     rules: list[Document],
     now_ns: int,
-    launch: Document | None = None,
+    launch: LaunchEntry | None = None,
 ) -> JobFolder:
-    """Create a job: its folder and its manifest, with status InProgress.
+    """Create a job: its folder and its manifest, which has status InProgress and no secrets in the command.
 
     Args:
-        store_url: The store; made when it is not there.
-        name: What to call the job.
-        command: What the job runs; secrets in it are masked.
+        store_url: The store; created when it does not exist.
+        name: The job's name.
+        command: The command that the job runs.
         interval_ms: Sampling interval in milliseconds.
-        rules: The rules that run beside it, each with name and parameters.
-        now_ns: Now, nanoseconds since the epoch.
-        launch: The launch of several nodes that record it: its `id` and its number of `nodes`.
+        rules: The rules of the job, each with name and parameters.
+        now_ns: The time, nanoseconds since the epoch.
+        launch: The launch over several nodes that records the job.
 
     Raises:
-        BadJobName: No job may be called so.
-        JobExists: The name is taken; the text names one that is free.
-        StoreNotWritable: Nothing can be created there.
+        BadJobName: The name is not valid.
+        JobExists: The name is taken; the text names a free one.
+        StoreNotWritable: The store cannot be written.
     """
     check_name(name)
     try:

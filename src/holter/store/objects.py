@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import obstore.exceptions
 import obstore.store
 
-from holter.store.place import Entry, user_cache
+from holter.store.place import Entry, Place, user_cache
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -65,7 +65,7 @@ _MEMORY: dict[str, Any] = {}
 """Stores in memory by URL: within one process the same URL is the same store."""
 
 
-class ObjectPlace:
+class ObjectPlace(Place):
     """A prefix in an object store. Files are fetched whole, once, into a cache on this machine."""
 
     lists_at_once = 1000
@@ -129,10 +129,6 @@ class ObjectPlace:
         with _as_os_errors(self.url):
             listed: list[Any] = self._store.list(f"{self._prefix}{folder}".rstrip("/") or None).collect()
         return listed
-
-    def stamp(self, key: str) -> str | None:
-        """Return None: asking is a request, as reading is."""
-        return None
 
     def read(self, key: str) -> bytes:
         """Return a whole file."""

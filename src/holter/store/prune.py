@@ -38,13 +38,10 @@ def prune(
     Args:
         store_url: The store.
         older_than_ns: Delete jobs that ended longer ago than this.
-        keep: Keep so many jobs, the newest.
+        keep: Number of the newest jobs to keep.
         max_bytes: Delete the oldest until the store takes no more than this; running jobs count too.
-        dry_run: Delete nothing, only say what would be.
-        now_ns: Now, nanoseconds since the epoch; by default the clock's.
-
-    Returns:
-        The jobs deleted, each with why.
+        dry_run: Delete nothing, and return the jobs that would be deleted.
+        now_ns: The time, nanoseconds since the epoch; by default that of the clock.
 
     Raises:
         ValueError: No limit is given, or one is negative.

@@ -58,16 +58,9 @@ class Reader:
         where: str | None = None,
         unseen: Mapping[str, Collection[int]] | None = None,
     ) -> Table:
-        """Read the rows of files into one table, in the order of time.
+        """Read the rows of good files into one table, in the order of time; see `Trial.table`.
 
-        Args:
-            files: Good files, as `files` lists them.
-            table: What they hold.
-            columns: Columns to return, `node` among them; all by default.
-            start_ns: Only rows with `time` at or after it.
-            end_ns: Only rows with `time` before it.
-            where: An SQL condition on the table's columns.
-            unseen: For keys of compacted files: only rows that came from these numbers.
+        `unseen` limits compacted files, by key, to the rows that came from files of these numbers.
 
         Raises:
             ValueError: The condition cannot be understood.
@@ -227,7 +220,7 @@ class Reader:
         table: TableSchema,
         columns: Sequence[str],
         source: str,
-        given: dict[str, Any],
+        given: dict[str, list[str]],
     ) -> dict[str, list[str]]:
         """Return the distinct texts of each column that may have few, all in one pass over the files."""
         asked = [

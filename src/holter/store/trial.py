@@ -67,13 +67,13 @@ class Trial:
         end_ns: int | None = None,
         where: str | None = None,
     ) -> Table:
-        """Read a table, in the order of time; one that has no rows yet has its columns all the same.
+        """Read a table in the order of time; a table without rows has all its columns.
 
         Args:
             name: Name of the table.
             columns: Columns to return, `node` among them; all by default.
-            start_ns: Only rows whose `time` is at or after it, nanoseconds since the epoch.
-            end_ns: Only rows whose `time` is before it.
+            start_ns: Only rows with `time` at or after it, nanoseconds since the epoch.
+            end_ns: Only rows with `time` before it.
             where: An SQL condition on the table's columns, as in `"phase = 'forward' AND rank = 0"`.
 
         Raises:
@@ -102,13 +102,10 @@ class Trial:
         end_ns: int | None = None,
         more: Mapping[str, Table] | None = None,
     ) -> Table:
-        """Run one SQL query over the job's tables, which go by their names. Absent numbers are NaN.
+        """Run one SELECT over the job's tables, and over `more` tables by name. Absent numbers are NaN.
 
-        Args:
-            query: One SELECT.
-            start_ns: Files whose rows all lie before it need not be opened; the query says so by itself.
-            end_ns: Nor files whose rows all lie at or after it.
-            more: Further tables that it reads, by name.
+        Files that only hold rows outside of `start_ns` to `end_ns` are not opened; the query itself must
+        limit the time too.
 
         Raises:
             ValueError: The query is invalid, or it is not a single SELECT.

@@ -52,15 +52,9 @@ class Recovered:
 def recover(
     spool: Path, owner: Owner, folder: JobFolder, judge: Callable[[Outcome], object] | None = None
 ) -> Recovered:
-    """Store the records of a spool, close its job, have it judged, and remove the spool.
+    """Store the records of a spool, close its job, `judge` a job that is over, and remove the spool.
 
-    Whatever stops it halfway, the spool is there until all is done, and the next try goes on.
-
-    Args:
-        spool: The spool.
-        owner: The agent that made it.
-        folder: Its job.
-        judge: Called once the job is over; the verdict is its work.
+    The spool exists until all is done, so the next attempt continues after any failure.
 
     Raises:
         SpoolBusy: Its agent or its training still runs, or another command recovers it now.

@@ -14,7 +14,7 @@ from holter.schema.masking import masked_in
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from holter.store.documents import Document
+    from holter.store.document_types import SurroundingsEntry
 
 SETTINGS = re.compile(
     r"(CUDA|CUDNN|GLOO|HIP|HSA|JAX|KMP|MALLOC|MKL|NCCL|NUMEXPR|OMP|OPENBLAS|PYTORCH|RCCL|ROCR|"
@@ -32,28 +32,22 @@ _MOST_PACKAGES = 3000
 _MOST_TEXT = 500
 
 
-def surroundings(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Document:
-    """Return what can be read without running anything; what cannot be found is left out.
+def surroundings(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> SurroundingsEntry:
+    """Return the code revision, packages and settings of a command without running it.
 
-    Args:
-        command: What will run; the environment of its Python says which packages there are.
-        folder: Where it runs, which may lie in a git repository.
-        environment: Its environment variables.
-
-    Returns:
-        `code` (revision, branch), `packages` (name → version) and `settings` (variable → value).
+    The packages are those of its Python; the revision is that of the git repository of the folder.
     """
-    found: Document = {}
+    found: SurroundingsEntry = {}
     with contextlib.suppress(OSError, ValueError):
-        found["code"] = _code(folder)
+        if code := _code(folder):
+            found["code"] = code
     with contextlib.suppress(OSError, ValueError):
-        found["packages"] = _packages(_interpreter(command[0], environment))
-    settings = {
-        name: masked_in(value, name)[:_MOST_TEXT]
-        for name, value in sorted(environment.items())
-        if SETTINGS.fullmatch(name) and not _SECRET.search(name)
-    }
-    return {name: fact for name, fact in {**found, "settings": settings}.items() if fact}
+        if packages := _packages(_interpreter(command[0], environment)):
+            found["packages"] = packages
+    wanted = (name for name in sorted(environment) if SETTINGS.fullmatch(name) and not _SECRET.search(name))
+    if settings := {name: masked_in(environment[name], name)[:_MOST_TEXT] for name in wanted}:
+        found["settings"] = settings
+    return found
 
 
 def _code(folder: Path) -> dict[str, str]:

@@ -29,14 +29,10 @@ class Launch:
 
 
 def launch(command: Sequence[str], variables: Mapping[str, str]) -> Launch | None:
-    """Return the launch over several nodes that a command belongs to; None when it is of one node.
+    """Return the launch over several nodes that a command belongs to; None for a launch on one node.
 
-    Known are srun (Slurm), torchrun and `accelerate launch` by their options, mpirun, and plain scripts
+    It recognizes srun (Slurm), torchrun and `accelerate launch` by their options, mpirun, and plain scripts
     by the variables of `torch.distributed`.
-
-    Args:
-        command: What is run, and its arguments.
-        variables: The environment it is run in.
     """
     names = [os.path.basename(word) for word in command]
     if (nodes := _number(variables.get("SLURM_STEP_NUM_NODES"))) > 1 and "SLURM_JOB_ID" in variables:

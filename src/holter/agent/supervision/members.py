@@ -69,9 +69,7 @@ class Member:
     def wait(self, status: str, on_wait: Callable[[list[str]], None]) -> bool:
         """Wait until the job is over; return whether this node judges it.
 
-        Args:
-            status: How the command ended here.
-            on_wait: Called once, with the nodes that still run, when it takes more than a moment.
+        `on_wait` is called once with the nodes that still run, when waiting takes more than a moment.
         """
         begin, told = time.monotonic(), False
         running = self.close()
@@ -102,15 +100,9 @@ class Member:
 
 
 def join(store_url: str, name: str, launch: Launch, node: str, *, named: bool, now_ns: int) -> Member:
-    """Join a job that another node of the same launch made.
+    """Join a job that another node of the same launch created.
 
-    Args:
-        store_url: The store.
-        name: The job's name.
-        launch: What this node is a part of.
-        node: What to call this node.
-        named: Whether the user chose that; a made-up name gets a number when it is taken.
-        now_ns: Now, nanoseconds since the epoch.
+    `named` says whether the user chose the node's name; another name gets a number when it is taken.
 
     Raises:
         CannotJoin: The job belongs to another launch, is over or abandoned, or has a node of this name.

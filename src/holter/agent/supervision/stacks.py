@@ -84,12 +84,9 @@ class StackRequest:
 
 
 def loop_stack(text: str, ident: int = 0) -> list[StackFrame]:
-    """Return the stack of the thread that trains, innermost first.
+    """Return the stack of the thread that trains, innermost first, from the text that a process wrote.
 
-    Args:
-        text: What the process wrote.
-        ident: The thread as Python names it. Without one that the text names, it is the thread that took the
-            signal, which is the main one.
+    Without a thread `ident` in the text this is the thread that took the signal, which is the main thread.
     """
     stacks: list[tuple[bool, int, list[StackFrame]]] = []
     for line in text.splitlines():
