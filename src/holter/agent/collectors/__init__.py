@@ -13,7 +13,7 @@ from holter.agent.machine.cgroups import SYS, ControlGroup
 from holter.agent.machine.procfs import PROC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from holter.store.document_types import GpuEntry
 
@@ -64,7 +64,21 @@ class Collector(ABC):
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.missing: list[tuple[str, str]] = []
-        """What of it cannot be measured here, and why."""
+        """Metrics that cannot be measured here, and why."""
+        self._totals: dict[tuple[str, str], tuple[int, float]] = {}
+
+    def rate(self, now: int, metric: str, total: float, device: str = "") -> float | None:
+        """Return the change of a counter per second; None at its first reading, and when it was set back."""
+        before, self._totals[device, metric] = self._totals.get((device, metric)), (now, total)
+        if before is None or now <= before[0] or total < before[1]:
+            return None
+        return (total - before[1]) * 1e9 / (now - before[0])
+
+    def rates(self, now: int, totals: Mapping[str, float | None]) -> Iterator[Reading]:
+        """Yield the rates of counters without a device; None stands for a counter that does not exist."""
+        for metric, total in totals.items():
+            if total is not None and (speed := self.rate(now, metric, total)) is not None:
+                yield "", metric, speed
 
     def facts(self) -> list[GpuEntry]:
         """Return the GPUs that it reads, for the facts of the node."""
@@ -75,33 +89,16 @@ class Collector(ABC):
         """Read all metrics; `now` is monotonic ns. What needs two readings is left out of the first."""
 
 
-class Rate:
-    """Change of a counter per second, between one reading and the next."""
-
-    def __init__(self) -> None:
-        self._before: tuple[int, float] | None = None
-
-    def per_second(self, now: int, value: float) -> float | None:
-        """Return the rate since the last reading; None at the first, and when the counter was set back."""
-        before, self._before = self._before, (now, value)
-        if before is None or now <= before[0] or value < before[1]:
-            return None
-        return (value - before[1]) * 1e9 / (now - before[0])
-
-
 def collectors(machine: Machine) -> tuple[list[Collector], list[tuple[str, str]]]:
     """Make every collector that works here; return them, and (what, why) for those that do not."""
     made: list[Collector] = []
     missing: list[tuple[str, str]] = []
     classes: dict[str, type[Collector]] = {}
     for name, module in plugins.modules(__name__).items():
-        for value in vars(module).values():
-            if (
-                isinstance(value, type)
-                and issubclass(value, Collector)
-                and value.__module__ == module.__name__
-            ):
-                classes[name] = value
+        types = (value for value in vars(module).values() if isinstance(value, type))
+        own = (kind for kind in types if issubclass(kind, Collector) and kind.__module__ == module.__name__)
+        for kind in own:
+            classes[name] = kind
     try:
         classes |= plugins.external("holter.collectors")
     except ImportError as error:

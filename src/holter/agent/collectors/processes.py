@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from holter.agent.collectors import Collector, Machine, Reading
@@ -43,11 +43,8 @@ class Processes(Collector):
             return
         self._read_at = now
         before, self._cpu = self._cpu, {}
-        rss: dict[str, int] = defaultdict(int)
-        private: dict[str, int] = defaultdict(int)
-        count: dict[str, int] = defaultdict(int)
+        rss, private, count, known = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
         used: dict[str, float] = defaultdict(float)
-        known: dict[str, int] = defaultdict(int)
         for pid, started in self._pids.items():
             stat = procfs.stat(pid, self.machine.proc)
             if stat is None or not stat.alive or stat.started != started:

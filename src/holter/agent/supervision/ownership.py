@@ -51,7 +51,7 @@ class Owner:
     several: bool = False
     """Whether other nodes record the job too."""
     command: int | None = None
-    """Pid of the command."""
+    """Pid of the command, which may outlive its agent."""
     ended: Document | None = None
     """How the job ended, of an agent that saw the end but could not store all; None of a killed one."""
 
@@ -79,11 +79,6 @@ def boot_id() -> str:
     return procfs.file_text(procfs.PROC / "sys/kernel/random/boot_id")
 
 
-def make(parent: Path | None) -> Path:
-    """Make an empty spool. Raises `OSError`."""
-    return Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
-
-
 def own(spool: Path, job: str, node: str, clock: Clock, *, several: bool = False) -> tuple[Owner, int]:
     """Write down whose spool this is; returns that, and the lock that says that we live. Raises `OSError`."""
     lock = _locked(spool)
@@ -102,11 +97,6 @@ def write(spool: Path, owner: Owner) -> None:
     draft = spool / f".{DOCUMENT}"
     draft.write_text(json.dumps(asdict(owner)))
     draft.replace(spool / DOCUMENT)
-
-
-def starts(spool: Path, owner: Owner, command: int) -> None:
-    """Write down the pid of the command, which may outlive its agent. Raises `OSError`."""
-    write(spool, replace(owner, command=command))
 
 
 def ends(spool: Path, outcome: Outcome) -> None:

@@ -6,7 +6,10 @@ import contextlib
 import os
 import shutil
 import signal
+import tempfile
 import time
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holter.agent.drain.clock import Clock
@@ -25,7 +28,6 @@ from holter.schema.signals import signal_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     from holter.agent.supervision.deaths import Ended
     from holter.agent.supervision.members import Member
@@ -130,7 +132,7 @@ class Agent:
                 raise CommandNotFound(f"cannot run {self.command[0]!r}: {error.strerror}") from error
             if self._spool is not None and self._owner is not None:
                 with contextlib.suppress(OSError):
-                    ownership.starts(self._spool, self._owner, pid)
+                    ownership.write(self._spool, replace(self._owner, command=pid))
             plan = WriterPlan(
                 folder=self.folder,
                 node=self.node,
@@ -275,7 +277,7 @@ class Agent:
     def _make_spool(self, clock: Clock) -> None:
         """Make the spool; without one the command runs all the same, and only the machine is recorded."""
         try:
-            self._spool = ownership.make(self._spool_parent)
+            self._spool = Path(tempfile.mkdtemp(prefix=ownership.PREFIX, dir=self._spool_parent))
             several = self._member is not None
             self._owner, self._lock = ownership.own(
                 self._spool, self.folder.url, self.node, clock, several=several
