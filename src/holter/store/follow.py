@@ -33,7 +33,7 @@ class Follow:
     @property
     def skipped(self) -> list[dict[str, str]]:
         """Files that could not be read so far, each with `file` and `why`."""
-        return self._reader.skipped
+        return self._reader.catalog.skipped
 
     def new(
         self,

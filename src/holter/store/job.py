@@ -267,12 +267,8 @@ def jobs(store_url: str) -> list[JobFolder]:
     store = place(store_url)
     found = [JobFolder(store.below(name), name) for name in store.folders() if JOB_NAME.fullmatch(name)]
     created = {folder.name: folder.manifest().get("created") for folder in found}
-
-    def age(folder: JobFolder) -> tuple[float, str]:
-        at = created[folder.name]
-        return (-float(at) if isinstance(at, int | float) else float("inf"), folder.name)
-
-    return sorted(found, key=age)
+    infinite = float("inf")
+    return sorted(found, key=lambda folder: (-(created[folder.name] or -infinite), folder.name))
 
 
 def _free(name: str, taken: set[str]) -> str:

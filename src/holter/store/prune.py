@@ -11,7 +11,8 @@ from holter.store.job import jobs
 if TYPE_CHECKING:
     from holter.store.job import JobFolder
 
-ABANDONED_NS = 24 * 3600 * 10**9
+DAY_NS = 24 * 3600 * 10**9
+ABANDONED_NS = DAY_NS
 """A job without an end whose folder is unchanged for this long is dead."""
 
 
@@ -64,7 +65,7 @@ def prune(
         if ended is None:
             continue
         if older_than_ns is not None and now - ended > older_than_ns:
-            why = f"ended {_days(now - ended)} days ago"
+            why = f"ended {(now - ended) / DAY_NS:.1f} days ago"
         elif keep is not None and position >= keep:
             why = f"{keep} newer jobs are kept"
         elif max_bytes is not None and total > max_bytes:
@@ -86,7 +87,3 @@ def _ended(job: JobFolder, now: int) -> int | None:
         return end
     changed = job.place.changed_ns()
     return changed if now - changed > ABANDONED_NS else None
-
-
-def _days(duration_ns: int) -> str:
-    return f"{duration_ns / (24 * 3600 * 1e9):.1f}"

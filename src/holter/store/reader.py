@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -37,11 +39,6 @@ class Reader:
         self.connection = parquet.connect(threads=threads)
         self.catalog = Catalog(place, self.connection)
         parquet.confine(self.connection, place.reads_from)
-
-    @property
-    def skipped(self) -> list[dict[str, str]]:
-        """Files that were left out, and why."""
-        return self.catalog.skipped
 
     def files(self, table: str) -> list[DataFile]:
         """List the good files of a table that count now, in the order of their numbers."""
@@ -110,22 +107,11 @@ class Reader:
         Raises:
             Vanished: A file went away in between; list again.
         """
-        import duckdb
-
         alike: dict[Any, list[DataFile]] = defaultdict(list)
         for file in files:
             alike[(file.part.node, file.columns)].append(file)
-        found: set[tuple[Any, ...]] = set()
-        for members in alike.values():
-            try:
-                found |= self._distinct(members, table, columns, where)
-            except (duckdb.Error, OSError):  # one of them is bad, or gone
-                for file in members:
-                    try:
-                        found |= self._distinct([file], table, columns, where)
-                    except (duckdb.Error, OSError) as error:
-                        self.catalog.bad(file.entry, file.path, f"cannot be read: {first_line(error)}")
-        return found
+        ask = partial(self._distinct, table=table, columns=columns, where=where)
+        return set().union(*(found for members in alike.values() for found in self._each(members, ask)))
 
     def _distinct(
         self, files: Sequence[DataFile], table: TableSchema, columns: Sequence[str], where: str | None
@@ -135,6 +121,20 @@ class Reader:
         given = {"files": [parquet.pattern(file.path) for file in files]}
         return set(self.connection.cursor().execute(query, given).fetchall())
 
+    def _each(self, files: Sequence[DataFile], ask: Callable[[Sequence[DataFile]], T]) -> list[T]:
+        """Ask files of one node with the same columns at once, or one by one when one is damaged or gone."""
+        import duckdb
+
+        with contextlib.suppress(duckdb.Error, OSError):
+            return [ask(files)]
+        found = []
+        for file in files:
+            try:
+                found.append(ask([file]))
+            except (duckdb.Error, OSError) as error:
+                self.catalog.bad(file.entry, file.path, f"cannot be read: {first_line(error)}")
+        return found
+
     def _group(
         self,
         files: Sequence[DataFile],
@@ -143,27 +143,23 @@ class Reader:
         conditions: Sequence[str],
         where: str | None,
     ) -> list[Table]:
-        """Read files of one node with the same columns: at once, or when that fails one by one."""
         import duckdb
 
-        try:
-            return [self._query(files, table, columns, conditions, where)]
-        except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
-            if where is not None:
-                raise ValueError(
-                    f"condition {where!r} on table {table.name!r}: {first_line(error)}"
-                ) from error
-        except (duckdb.Error, OSError):
-            pass  # one of them is bad, or gone
-        found: list[Table] = []
-        for file in files:
+        def ask(files: Sequence[DataFile]) -> Table:
             try:
-                found.append(self._query([file], table, columns, conditions, where))
-            except (duckdb.Error, OSError) as error:
-                if where is not None and self._group([file], table, columns, conditions, None):
-                    raise ValueError(f"condition {where!r} failed: {first_line(error)}") from error
-                self.catalog.bad(file.entry, file.path, f"cannot be read: {first_line(error)}")
-        return found
+                return self._query(files, table, columns, conditions, where)
+            except duckdb.Error as error:
+                mistakes = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)
+                # A condition that fails on a readable file is wrong, too.
+                if where is not None and (
+                    isinstance(error, mistakes)
+                    or (len(files) == 1 and self._group(files, table, columns, conditions, None))
+                ):
+                    text = f"condition {where!r} on table {table.name!r}: {first_line(error)}"
+                    raise ValueError(text) from error
+                raise
+
+        return self._each(files, ask)
 
     def _query(
         self,

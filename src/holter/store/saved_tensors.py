@@ -88,7 +88,7 @@ class SavedTensors:
     def skipped(self) -> list[dict[str, str]]:
         """Files that could not be read so far, each with `file` and `why`."""
         raw = [{"file": file, "why": why} for file, why in sorted(self.faults.items())]
-        return self.reader.skipped + raw
+        return self.reader.catalog.skipped + raw
 
     def awaited(self, name: str | None, step: int) -> bool:
         """Tell whether rows of a tensor may still be on their way to a step: each table is written by itself.

@@ -16,7 +16,6 @@ from holter.store.reader import Reader, retried, row_groups, table_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
@@ -31,11 +30,6 @@ class Trial:
         """Open a job; `threads` limits the reading threads on a machine that also trains."""
         self.folder = folder
         self._reader = Reader(folder.place, threads=threads)
-
-    @property
-    def reads_from(self) -> Path:
-        """The local folder that contains the data files."""
-        return self.folder.place.reads_from
 
     @property
     def manifest(self) -> Document:
@@ -56,7 +50,7 @@ class Trial:
     def skipped(self) -> list[dict[str, str]]:
         """Files and documents that could not be read so far, each with `file` and `why`."""
         damaged = [{"file": f.split(" ", 1)[0], "why": f.split(" ", 1)[1]} for f in self.folder.faults]
-        return damaged + self._reader.skipped
+        return damaged + self._reader.catalog.skipped
 
     def table(
         self,

@@ -230,9 +230,7 @@ class SpoolFacts:
             return process.key
         if kind in ("nonfinite", "dropped"):
             return str(detail.get("name") or detail.get("what") or "")
-        if kind == "loader":
-            return str(detail.get("index", ""))
-        return ""
+        return str(detail.get("index", "")) if kind == "loader" else ""
 
 
 def _identify(process: Process, detail: Document) -> None:

@@ -9,7 +9,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from holter.agent.collectors import Collector, Machine, collectors
-from holter.agent.machine.procfs import file_text
+from holter.agent.machine.procfs import file_text, meminfo
 
 if TYPE_CHECKING:
     from holter.agent.drain.clock import Clock
@@ -29,7 +29,7 @@ def node_facts(
     machine: Machine, made: list[Collector], missing: list[tuple[str, str]], clock: Clock
 ) -> Document:
     """Return what `nodes/<node>.json` holds."""
-    limit, total = machine.cgroup.memory_limit(), _memory(machine)
+    limit, total = machine.cgroup.memory_limit(), meminfo(machine.proc).get("MemTotal")
     limited = min((value for value in (limit, total) if value is not None), default=None)
     return {
         "cpus": len(machine.cores),
@@ -70,11 +70,6 @@ def capabilities(machine: Machine | None = None) -> list[tuple[str, str]]:
         missing.extend(collector.missing[known:])
         works.append((name, ""))
     return works + missing
-
-
-def _memory(machine: Machine) -> int | None:
-    match = re.search(r"^MemTotal:\s*(\d+) kB", file_text(machine.proc / "meminfo"), re.MULTILINE)
-    return int(match[1]) * 1024 if match else None
 
 
 def _cpu_model(machine: Machine) -> str | None:

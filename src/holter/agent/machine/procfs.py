@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,6 +28,16 @@ def counters(path: Path) -> dict[str, int]:
     """Read a file with lines `word number`."""
     pairs = (line.split() for line in file_text(path).splitlines())
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].lstrip("-").isdigit()}
+
+
+def meminfo(proc: Path) -> dict[str, int]:
+    """Read the sizes in `/proc/meminfo`, in bytes."""
+    found = {}
+    for line in file_text(proc / "meminfo").splitlines():
+        name, *words = re.split(r":?\s+", line.strip())
+        if words and words[0].isdigit():
+            found[name] = int(words[0]) * (1024 if words[1:] == ["kB"] else 1)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,9 @@ def _follow(pid: int, started: int, descriptor: int, signals: Signals, thread: W
         stat = procfs.stat(pid)
         if stat is None or not stat.alive or stat.started != started:
             return
-        if _closed(thread, pid):
+        drain = None if thread.pipeline is None else thread.pipeline.drain
+        processes = [] if drain is None else list(drain.processes.values())
+        if any(one.pid == pid and one.end is not None for one in processes):
             return
         if thread.stop_wanted is not None and kill_at is None:
             kill_at = time.monotonic() + grace_s(thread.stop_wanted)
@@ -108,11 +110,3 @@ def _follow(pid: int, started: int, descriptor: int, signals: Signals, thread: W
         if kill_at is not None and time.monotonic() >= kill_at:
             os.kill(pid, signal.SIGKILL)
             kill_at = time.monotonic() + STOP_GRACE_S
-
-
-def _closed(thread: WriterThread, pid: int) -> bool:
-    """Whether the process has written that it records no more."""
-    drain = None if thread.pipeline is None else thread.pipeline.drain
-    if drain is None:
-        return False
-    return any(one.pid == pid and one.end is not None for one in list(drain.processes.values()))

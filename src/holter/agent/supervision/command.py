@@ -11,6 +11,8 @@ import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holter.schema.record import ENV_SPOOL
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -73,8 +75,6 @@ def _names(*folders: str) -> set[str]:
 
 def environment(spool: Path | None, given: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment of the command: the recorder is found first, nothing else changes."""
-    from holter.schema.record import ENV_SPOOL
-
     variables = dict(os.environ if given is None else given)
     if spool is None:
         variables.pop(ENV_SPOOL, None)

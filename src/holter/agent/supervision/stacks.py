@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections import Counter
@@ -46,10 +47,10 @@ class StackRequest:
     def __init__(self, spool: Path, process: Process, *, proc: Path = procfs.PROC) -> None:
         self.process = process
         self._path = spool / stacks_name(process.key)
-        self._before = self._size()
-        self.sent = self._send(proc)
+        self._before = self._path.stat().st_size if self._path.exists() else 0
+        self._send(proc)
 
-    def _send(self, proc: Path) -> bool:
+    def _send(self, proc: Path) -> None:
         """Send the signal that the process declared; never to one that would die of it.
 
         So ends one that declared none, and one whose Python has ended and put all signals back, but that is
@@ -58,20 +59,10 @@ class StackRequest:
         wanted = self.process.stacks_signal
         stat = procfs.stat(self.process.pid, proc)
         if wanted is None or stat is None or not stat.alive or stat.started != self.process.ticks:
-            return False
-        if not procfs.catches(self.process.pid, wanted, proc):
-            return False
-        try:
-            os.kill(self.process.pid, wanted)
-        except OSError:
-            return False
-        return True
-
-    def _size(self) -> int:
-        try:
-            return self._path.stat().st_size
-        except OSError:
-            return 0
+            return
+        if procfs.catches(self.process.pid, wanted, proc):
+            with contextlib.suppress(OSError):
+                os.kill(self.process.pid, wanted)
 
     def text(self) -> str:
         """Return what the process has written since, at most `MAX_TEXT` characters, or nothing yet."""
