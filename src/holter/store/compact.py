@@ -115,8 +115,8 @@ def _merge(folder: JobFolder, reader: Reader, files: list[DataFile]) -> bool:
     try:
         query = f"SELECT * FROM ({' UNION ALL '.join(sources)}) ORDER BY {_order(first.table)}"
         parquet.copy(connection, query, draft, says, {})
-        written = _count(connection, draft)
-        if written != rows:
+        count = f"SELECT count(*) FROM read_parquet({parquet.literal(parquet.pattern(draft))})"
+        if connection.execute(count).fetchone() != (rows,):
             # A damaged source would be deleted with rows that are not in the new file.
             return False
         folder.place.add(key, draft, durable=True)
@@ -141,11 +141,6 @@ def _order(table: str) -> str:
     # Elements of one tensor share their time.
     last = ["position"] if table == "tensor_values" else []
     return ", ".join([f"time // {stretch}", *series, "time", BATCH, *last])
-
-
-def _count(connection: Any, path: Any) -> int:
-    query = f"SELECT count(*) FROM read_parquet({parquet.literal(parquet.pattern(path))})"
-    return int(connection.execute(query).fetchone()[0])
 
 
 def _sweep(folder: JobFolder, reader: Reader, table: str) -> None:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holter.store.reader import Reader, retried, table_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from holter.schema.table import Table
     from holter.store.files import DataFile
     from holter.store.job import JobFolder
+
+T = TypeVar("T")
 
 
 class Follow:
@@ -47,30 +49,22 @@ class Follow:
 
         Args:
             table: Name of the table.
-            max_rows: Stop after the file that reaches so many rows; the next call goes on from there.
+            max_rows: Stop after the file that reaches this number of rows; the next call continues there.
             columns: Columns to return; all by default.
-            where: Only rows for which this SQL condition holds; the others count as handed out too.
+            where: An SQL condition on the rows; later calls do not return the other rows either.
 
         Raises:
             KeyError: There is no such table or column.
             ValueError: The condition cannot be understood.
         """
         schema = table_schema(table)
-        self._asked.add(table)
 
-        def read() -> tuple[Table, list[DataFile]]:
-            files = self._unseen(table)
-            if max_rows is not None:
-                files = _first(files, max_rows)
-            unseen = {
-                file.part.key: self._missing(file) for file in files if file.part.last > file.part.first
-            }
-            rows = self._reader.read(files, schema, columns=columns, where=where, unseen=unseen)
-            return rows, files
+        def read(files: list[DataFile]) -> Table:
+            compacted = (file for file in files if file.part.last > file.part.first)
+            unseen = {file.part.key: self._missing(file) for file in compacted}
+            return self._reader.read(files, schema, columns=columns, where=where, unseen=unseen)
 
-        rows, files = retried(read)
-        self._keep(table, files)
-        return rows
+        return self._take(table, read, max_rows)
 
     def distinct(self, table: str, columns: Sequence[str]) -> set[tuple[Any, ...]]:
         """Return the combinations of values in the rows that came since the last call.
@@ -81,14 +75,20 @@ class Follow:
             KeyError: There is no such table or column.
         """
         schema = table_schema(table)
+        return self._take(table, lambda files: self._reader.distinct(files, schema, columns))
+
+    def _take(self, table: str, read: Callable[[list[DataFile]], T], max_rows: int | None = None) -> T:
+        """Read the files that came since the last call, and keep their numbers."""
         self._asked.add(table)
 
-        def read() -> tuple[set[tuple[Any, ...]], list[DataFile]]:
+        def attempt() -> tuple[T, list[DataFile]]:
             files = self._unseen(table)
-            return self._reader.distinct(files, schema, columns), files
+            files = files if max_rows is None else _first(files, max_rows)
+            return read(files), files
 
-        found, files = retried(read)
-        self._keep(table, files)
+        found, files = retried(attempt)
+        for file in filter(self._reader.catalog.is_good, files):
+            self._seen[(table, file.part.node)].update(file.numbers)
         return found
 
     @property
@@ -98,10 +98,6 @@ class Follow:
         if self.folder.manifest().get("end") is None:
             return False
         return not any(self._unseen(table) for table in self._asked)
-
-    def _keep(self, table: str, files: list[DataFile]) -> None:
-        for file in filter(self._reader.catalog.is_good, files):
-            self._seen[(table, file.part.node)].update(file.numbers)
 
     def _unseen(self, table: str) -> list[DataFile]:
         return [file for file in self._reader.files(table) if self._missing(file)]

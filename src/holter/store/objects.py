@@ -91,9 +91,10 @@ class ObjectPlace(Place):
         if root.startswith("memory:"):
             return cls(_MEMORY.setdefault(root, obstore.store.MemoryStore()), "", root)
         try:
+            limits: Any = {"allow_http": True, "connect_timeout": f"{CONNECT_S}s"}
             quick, patient = (
-                obstore.store.from_url(root, client_options=_limits(longest), retry_config=_RETRIES)
-                for longest in (ANSWER_S, TRANSFER_S)
+                obstore.store.from_url(root, client_options={**limits, "timeout": t}, retry_config=_RETRIES)
+                for t in (f"{ANSWER_S}s", f"{TRANSFER_S}s")
             )
         except (obstore.exceptions.BaseError, ValueError) as error:
             raise ValueError(f"{url!r} is not a store: {_why(error, root)}") from error
@@ -275,10 +276,6 @@ def _why(error: Exception, url: str) -> str:
     if isinstance(error, denied) or _DENIED.search(text):
         return f"{server}denies access{f' ({code})' if code else ''}; check {needed}"
     return f"{server}says {code}" if code else text.strip().splitlines()[0]
-
-
-def _limits(longest_s: int) -> Any:
-    return {"allow_http": True, "connect_timeout": f"{CONNECT_S}s", "timeout": f"{longest_s}s"}
 
 
 def _forget_old(folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections import defaultdict
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -30,6 +30,15 @@ _MANY_TEXTS = 20_000
 
 _ATTEMPTS = 10
 """Attempts to list and read while compaction removes files."""
+
+
+class _Selection(NamedTuple):
+    table: TableSchema
+    columns: Sequence[str]
+    limits: str
+    """SQL of our own."""
+    where: str | None
+    """SQL of the user."""
 
 
 class Reader:
@@ -86,7 +95,8 @@ class Reader:
         found: list[Table] = []
         for (_, _, only), members in groups.items():
             conditions = limits + ([f"{BATCH} IN ({', '.join(map(str, only))})"] if only is not None else [])
-            found += self._group(members, table, fetched, conditions, where)
+            limit = " AND ".join(conditions) or "true"
+            found += self._group(members, _Selection(table, fetched, limit, where))
         whole = found[0] if len(found) == 1 else Table.concat(found or [Table.empty(table.name)])
         time = whole["time"]
         if np.any(time[1:] < time[:-1]):
@@ -135,46 +145,32 @@ class Reader:
                 self.catalog.bad(file.entry, file.path, f"cannot be read: {first_line(error)}")
         return found
 
-    def _group(
-        self,
-        files: Sequence[DataFile],
-        table: TableSchema,
-        columns: Sequence[str],
-        conditions: Sequence[str],
-        where: str | None,
-    ) -> list[Table]:
+    def _group(self, files: Sequence[DataFile], wanted: _Selection) -> list[Table]:
         import duckdb
 
         def ask(files: Sequence[DataFile]) -> Table:
             try:
-                return self._query(files, table, columns, conditions, where)
+                return self._query(files, wanted)
             except duckdb.Error as error:
                 mistakes = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)
+                without = wanted._replace(where=None)
                 # A condition that fails on a readable file is wrong, too.
-                if where is not None and (
-                    isinstance(error, mistakes)
-                    or (len(files) == 1 and self._group(files, table, columns, conditions, None))
+                if wanted.where is not None and (
+                    isinstance(error, mistakes) or (len(files) == 1 and self._group(files, without))
                 ):
-                    text = f"condition {where!r} on table {table.name!r}: {first_line(error)}"
+                    text = f"condition {wanted.where!r} on table {wanted.table.name!r}: {first_line(error)}"
                     raise ValueError(text) from error
                 raise
 
         return self._each(files, ask)
 
-    def _query(
-        self,
-        files: Sequence[DataFile],
-        table: TableSchema,
-        columns: Sequence[str],
-        conditions: Sequence[str],
-        where: str | None,
-    ) -> Table:
+    def _query(self, files: Sequence[DataFile], wanted: _Selection) -> Table:
+        table, columns, limits, where = wanted
         cursor = self.connection.cursor()
         given = {"files": [parquet.pattern(file.path) for file in files]}
         source = select(files[0], table, "$files", extra=[BATCH] if BATCH in files[0].names else [])
-        limits = " AND ".join(conditions) or "true"
         terms: list[str] = []
-        known = self._texts(cursor, files[0], table, columns, f"({source}) WHERE {limits}", given)
+        known = self._texts(cursor, files[0], wanted, f"({source}) WHERE {limits}", given)
         texts: dict[str, list[str]] = {}
         for column in columns:
             quoted, found = parquet.name(column), known.get(column)
@@ -198,10 +194,7 @@ class Reader:
             if column == "node":
                 result[column] = repeated(files[0].part.node, rows)
             elif column not in arrays:
-                text = default.dtype == object
-                result[column] = (
-                    repeated(default[0], rows) if text else np.full(rows, default[0], default.dtype)
-                )
+                result[column] = np.repeat(default, rows)
             elif column in texts:
                 result[column] = _decoded(arrays[column], texts[column])
             else:
@@ -210,21 +203,15 @@ class Reader:
         return Table(result)
 
     def _texts(
-        self,
-        cursor: Any,
-        file: DataFile,
-        table: TableSchema,
-        columns: Sequence[str],
-        source: str,
-        given: dict[str, list[str]],
+        self, cursor: Any, file: DataFile, wanted: _Selection, source: str, given: dict[str, list[str]]
     ) -> dict[str, list[str]]:
         """Return the distinct texts of each column that may have few, all in one pass over the files."""
         asked = [
             column
-            for column in columns
+            for column in wanted.columns
             if column in file.names
             and column not in ("node", "detail")
-            and table.column(column).type == "VARCHAR"
+            and wanted.table.column(column).type == "VARCHAR"
         ]
         if not asked:
             return {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,19 +75,9 @@ class Trial:
             KeyError: There is no such table or column.
             ValueError: The condition cannot be understood.
         """
+        read = partial(self._reader.read, columns=columns, start_ns=start_ns, end_ns=end_ns, where=where)
         schema = table_schema(name)
-
-        def read() -> Table:
-            return self._reader.read(
-                self._reader.files(name),
-                schema,
-                columns=columns,
-                start_ns=start_ns,
-                end_ns=end_ns,
-                where=where,
-            )
-
-        return retried(read)
+        return retried(lambda: read(self._reader.files(name), schema))
 
     def sql(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import deque
 from dataclasses import replace
@@ -54,8 +55,6 @@ class Drain:
         """Trainers, living or dead, and living workers."""
         self.records = 0
         self.dropped = 0
-        self.damaged = 0
-        """Records and journal lines that make no sense."""
         self.slow: dict[str, deque[int]] = {phase.name.lower(): deque(maxlen=100) for phase in _SLOW}
         """What phases that may take long took, ns."""
         self.facts = SpoolFacts(clock)
@@ -95,10 +94,8 @@ class Drain:
         }
         for key, process in self.processes.items():
             for line in self._journals[key].lines(final=final or key in gone):
-                try:
+                with contextlib.suppress(ValueError, TypeError, OverflowError):  # damage costs its own line
                     self._held.setdefault(key, []).extend(self.facts.take(process, line, now))
-                except (ValueError, TypeError, OverflowError):  # damage costs its own line
-                    self.damaged += 1
         parts, finished = self._records(listing.segments, gone, batch, final=final, now=now)
         self._release(gone, batch, final=final, now=now)
         self._convert(parts, batch)
@@ -163,7 +160,7 @@ class Drain:
             process = self.processes.get(key)
             if process is None:
                 continue
-            settled = self._settle(process, batch, final=final or key in gone, now=now)
+            settled = self.ranks.settle(process, now, final=final or key in gone, events=batch.events)
             reader = self._threads.setdefault(
                 (key, thread), Segments(self.spool, key, thread, self.read_files)
             )
@@ -183,16 +180,11 @@ class Drain:
                 batch.more = True
         return parts, set(self.processes) - unfinished
 
-    def _settle(self, process: Process, batch: PolledRows, *, final: bool, now: int) -> bool:
-        settled, events = self.ranks.settle(process, now, final=final)
-        batch.events.extend(events)
-        return settled
-
     def _release(self, gone: set[str], batch: PolledRows, *, final: bool, now: int) -> None:
         """Hand out the events of processes whose rank is known by now."""
         for key in list(self._held):
             process = self.processes[key]
-            if self._settle(process, batch, final=final or key in gone, now=now):
+            if self.ranks.settle(process, now, final=final or key in gone, events=batch.events):
                 rank = self.ranks.of(process)
                 batch.events.extend(replace(event, rank=rank) for event in self._held.pop(key))
 
@@ -215,9 +207,8 @@ class Drain:
                 self._note_steps(process, thread, records)
         ranks = [self.ranks.of(process) for process, _, _ in parts]
         batch.rows = sum(len(records) for _, _, records in parts)
-        batch.spans, batch.scalars, damaged = self._rows.columns(parts, ranks)
+        batch.spans, batch.scalars = self._rows.columns(parts, ranks)
         self.records += batch.rows
-        self.damaged += damaged
 
     def _note_steps(self, process: Process, thread: int, records: NDArray[Any]) -> None:
         training, steps = TRAINING[records["phase"]], records[records["phase"] == Phase.STEP]
@@ -277,7 +268,6 @@ class Drain:
 
     def _bury(self, process: Process) -> list[RecordedEvent]:
         """Return events about the end of a dead process, and release its files."""
-        self.damaged += self._journals[process.key].damaged
         self._buried.add(process.key)
         self.read_files += [(path, process.first_seen) for path in self.listing.paths(process.key)]
         events = [self._exit(process)]

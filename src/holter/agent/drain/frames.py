@@ -66,7 +66,6 @@ class Frames:
         """Read the files of a process; `spent` gets each that is read completely, with the time."""
         self.folder = folder
         self.process = process
-        self.damaged = 0
         self.collections: dict[str, dict[str, object]] = {}
         """The latest settings of the process, by name."""
         self._spent = spent
@@ -90,20 +89,19 @@ class Frames:
                 self._number, self._offset, self._tensors = numbers[0], 0, {}
                 self._began = time.monotonic_ns()
             path = self.folder / spool.frames_name(self.process, self._number)
-            found, left = self._read(path, rows, values)
+            found = self._read(path, rows, values)
             closed = final or self._number < numbers[-1]
             if not closed:
                 break
             if found:
                 continue
-            self.damaged += left > 0  # a frame that will never be whole
             self._spent.append((path, self._began))
             self._done = self._number
             numbers = [number for number in numbers if number > self._done]
         return rows, values
 
-    def _read(self, path: Path, rows: Rows, values: list[TensorValues]) -> tuple[int, int]:
-        """Read on; return how many bytes were taken, and how many are there that are no whole frame."""
+    def _read(self, path: Path, rows: Rows, values: list[TensorValues]) -> int:
+        """Read on; return the number of bytes that were taken."""
         try:
             with open(path, "rb") as file:
                 file.seek(self._offset)
@@ -111,17 +109,16 @@ class Frames:
                 large = path.stat().st_size - self._offset > _CHUNK
                 data = file.read(_CHUNK + spool.MAX_PAYLOAD if large else _CHUNK)
         except OSError:
-            return 0, 0
+            return 0
         at = 0
         try:
             for kind, payload, end in spool.frames(data):
                 at = end
                 self._frame(kind, payload, rows, values)
         except ValueError:
-            self.damaged += 1
             at = len(data)  # nothing after it can be found
         self._offset += at
-        return at, len(data) - at
+        return at
 
     def _frame(self, kind: int, payload: bytes, rows: Rows, values: list[TensorValues]) -> None:
         try:
@@ -136,5 +133,5 @@ class Frames:
                 when, step, number, mode, what = spool.VALUES.unpack_from(payload)
                 elements = np.frombuffer(payload, "<f8", offset=spool.VALUES.size)
                 values.append(TensorValues(self._tensors[number], when, step, mode, what, elements))
-        except KeyError:  # a tensor that is not described
-            self.damaged += 1
+        except KeyError:
+            pass  # damage: the tensor is not described

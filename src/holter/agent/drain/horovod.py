@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
@@ -34,8 +35,6 @@ class HorovodTimeline:
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self.path = path
-        self.damaged = 0
-        """Lines that are no event."""
         self.more = False
         """There is more to read: poll again."""
         self._clock = clock
@@ -59,10 +58,8 @@ class HorovodTimeline:
             return {}
         self._due = now + LOOK_S
         for event in self._events():
-            try:
+            with contextlib.suppress(KeyError, TypeError, ValueError, OverflowError):
                 self._take(event)
-            except (KeyError, TypeError, ValueError, OverflowError):
-                self.damaged += 1
         return self._columns()
 
     def _state(self) -> tuple[int, int, int] | None:
@@ -101,8 +98,6 @@ class HorovodTimeline:
                 event = None
             if isinstance(event, dict):
                 yield event
-            else:
-                self.damaged += 1
 
     def _take(self, event: Document) -> None:
         kind, lane, name = str(event["ph"]), int(event["pid"]), str(event.get("name", ""))

@@ -115,6 +115,12 @@ class Process:
     """The head page of the loop's thread when it was last looked at."""
 
     @property
+    def known_rank(self) -> int:
+        """Its own rank, else the one that the agent gave it; -1 for an unknown rank."""
+        ranks = (self.rank, self.assigned, -1)
+        return next(rank for rank in ranks if rank is not None)
+
+    @property
     def is_trainer(self) -> bool:
         """Whether it trains; a launcher that only says how it failed does not."""
         return self.role == "trainer"
@@ -135,7 +141,6 @@ class JournalReader:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.damaged = 0
         self._offset = 0
         self._rest = b""
 
@@ -155,7 +160,6 @@ class JournalReader:
             self._rest = b""
         if len(self._rest) > MAX_LINE:
             self._rest = b""
-            self.damaged += 1
         for line in complete:
             if not line.strip():
                 continue
@@ -165,8 +169,6 @@ class JournalReader:
                 fact = None
             if isinstance(fact, dict):
                 found.append(fact)
-            else:
-                self.damaged += 1
         return found
 
 
@@ -199,7 +201,7 @@ class SpoolFacts:
             name = self._learn(process, kind, detail)
             detail["process"] = process.key
             if kind != "framework" or process.is_trainer:
-                events.append(RecordedEvent(time, _rank(process), kind, name, detail))
+                events.append(RecordedEvent(time, process.known_rank, kind, name, detail))
         return events
 
     def _code(self, text: str) -> int:
@@ -244,9 +246,3 @@ def _identify(process: Process, detail: Document) -> None:
     process.parent = str(detail["parent"]) if detail.get("parent") else process.parent
     if detail.get("argv"):
         detail["argv"] = [str(word) for word in detail["argv"]]
-
-
-def _rank(process: Process) -> int:
-    if process.rank is not None:
-        return process.rank
-    return -1 if process.assigned is None else process.assigned

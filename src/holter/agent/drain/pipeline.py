@@ -153,7 +153,9 @@ class Pipeline:
         while self.drain is not None:
             self.poll()
             waited = time.monotonic() - begin
-            patience = max((_patience(one.is_worker) for one in self.drain.alive() if one.ticks), default=0.0)
+            living = [one for one in self.drain.alive() if one.ticks]
+            limits = (_LINGER_WORKER_S if one.is_worker else _LINGER_TRAINER_S for one in living)
+            patience = max(limits, default=0.0)
             if waited >= patience or alarm.wait(0.05):
                 return
 
@@ -182,7 +184,3 @@ class Pipeline:
         for table, rows in self.writer.dropped.items():
             text = f"{rows} rows of {table} were lost, {UNWRITTEN}"
             self._event_log.fault("store", text)
-
-
-def _patience(is_worker: bool) -> float:
-    return _LINGER_WORKER_S if is_worker else _LINGER_TRAINER_S

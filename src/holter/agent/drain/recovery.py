@@ -80,7 +80,9 @@ def recover(
         closed = _close(folder, owner, outcome) if closes else True
         if closed and judge is not None:
             _wait_for_rules(folder)
-            _judge_anew(folder)
+            kept = folder.evaluations()
+            if (kept.get("progress") or {}).get("finished"):  # the rules judge again with the last records
+                folder.write_evaluations({**kept, "progress": None})
             judge(outcome)
         shutil.rmtree(spool, ignore_errors=True)
     return Recovered(rows=writer.new, outcome=outcome, closed=closed)
@@ -168,14 +170,6 @@ def _close(folder: JobFolder, owner: Owner, outcome: Outcome) -> bool:
         return True
     folder.update_node(owner.node, **ended, trained=outcome.trained, cost=outcome.cost)
     return not Member(folder, owner.node, creator=False).close()
-
-
-def _judge_anew(folder: JobFolder) -> None:
-    """Have the rules judge the job again with the last records."""
-    kept = folder.evaluations()
-    progress = kept.get("progress")
-    if isinstance(progress, dict) and progress.get("finished"):
-        folder.write_evaluations({**kept, "progress": None})
 
 
 def _wait_for_rules(folder: JobFolder) -> None:

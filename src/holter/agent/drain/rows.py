@@ -56,8 +56,8 @@ class RowEncoder:
         self._facts = facts
         self._codes: dict[str, tuple[int, NDArray[Any]]] = {}
 
-    def columns(self, parts: list[Part], ranks: list[int]) -> tuple[Columns, Columns, int]:
-        """Return the columns of spans, those of scalars (may be empty), and the number of damaged records.
+    def columns(self, parts: list[Part], ranks: list[int]) -> tuple[Columns, Columns]:
+        """Return the columns of spans and those of scalars (may be empty), without damaged records.
 
         `ranks` are those of the parts, of which there is at least one.
         """
@@ -83,7 +83,7 @@ class RowEncoder:
         scalar = records["phase"] == Phase.SCALAR
         sound = _SOUND[records["phase"]] & (records["begin"] > 0) & (records["duration"] >= 0) & (end >= wall)
         scalars = _where({name: columns[name] for name in _SCALARS}, scalar, texts) if scalar.any() else {}
-        return _where(columns, sound & ~scalar, texts), scalars, len(records) - int(sound.sum())
+        return _where(columns, sound & ~scalar, texts), scalars
 
     def forget(self, process: Process) -> None:
         """Give up what is remembered of a process."""

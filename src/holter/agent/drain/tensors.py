@@ -39,7 +39,6 @@ class TensorDrain:
     def __init__(self, drain: Drain, writer: Writer, *, raw_limit: int = spool.RAW_LIMIT) -> None:
         self.raw_bytes = 0
         self.dropped = {"files": 0, "bytes": 0}
-        self.damaged = 0
         self._drain = drain
         self._writer = writer
         self._raw_limit = raw_limit
@@ -60,8 +59,7 @@ class TensorDrain:
             if process is None:
                 continue
             ended = final or process.died is not None
-            settled, _ = drain.ranks.settle(process, time.monotonic_ns(), final=ended)
-            if settled:
+            if drain.ranks.settle(process, time.monotonic_ns(), final=ended):
                 self._expect(process.world_size or 0)
                 frames = self._frames.setdefault(key, Frames(drain.spool, key, drain.read_files))
                 self._take(frames, listing.frames.get(key, []), drain.ranks.of(process), final=ended)
@@ -78,9 +76,7 @@ class TensorDrain:
             self._changed = True
 
     def _take(self, frames: Frames, numbers: list[int], rank: int, *, final: bool) -> None:
-        damaged = frames.damaged
         rows, values = frames.take(numbers, final=final)
-        self.damaged += frames.damaged - damaged
         if rows:
             self._append_rows(rows, rank)
         if values:

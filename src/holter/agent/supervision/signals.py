@@ -115,12 +115,9 @@ def adopt_orphans(on: bool) -> None:
 
 
 def _signalfd(numbers: Iterable[int]) -> int:
-    """Open a descriptor that gives these signals; -1 where there is no such thing."""
-    library = ctypes.CDLL(None, use_errno=True)
-    if not hasattr(library, "signalfd"):
-        return -1
+    """Open a descriptor that gives these signals."""
     chosen = (ctypes.c_uint64 * 16)(sum(1 << number - 1 for number in numbers))  # all are below 65
-    return int(library.signalfd(-1, chosen, os.O_NONBLOCK | os.O_CLOEXEC))
+    return int(ctypes.CDLL(None).signalfd(-1, chosen, os.O_NONBLOCK | os.O_CLOEXEC))
 
 
 def _in_foreground() -> bool:

@@ -153,7 +153,8 @@ def _read(path: Path) -> tuple[list[str], list[str], list[str], Arrays]:
     if missing := {"start", "duration", "thread", "name"} - set(arrays):
         raise ValueError(f"{path.name}: there is no column {', '.join(sorted(missing))}")
     for column, key in (("name", "names"), ("kind", "kinds"), ("detail", "details")):
-        if column in arrays and count and not _points_within(arrays[column], texts[key]):
+        codes = arrays.get(column, np.zeros(0))
+        if len(codes) and not 0 <= codes.min() <= codes.max() < len(texts[key]):
             raise ValueError(f"{path.name}: column {column} points beyond its texts")
     for column in ("device", "correlation", "bytes", "detail"):
         arrays.setdefault(column, np.zeros(count, np.int64))
@@ -161,10 +162,6 @@ def _read(path: Path) -> tuple[list[str], list[str], list[str], Arrays]:
         texts["kinds"] = ["", "kernel"]
         arrays["kind"] = arrays.get("on_device", np.zeros(count, np.int8))
     return texts["names"], texts["kinds"], texts["details"] or [""], arrays
-
-
-def _points_within(codes: NDArray[Any], texts: list[str]) -> bool:
-    return bool(codes.min() >= 0 and codes.max() < len(texts))
 
 
 def _kinds(arrays: Arrays, names: list[str], activities: list[str]) -> NDArray[np.int8]:
