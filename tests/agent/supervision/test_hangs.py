@@ -12,7 +12,7 @@ from tests.agent.spool import Writer
 
 from holter.agent.drain.clock import Clock
 from holter.agent.drain.drain import Drain
-from holter.agent.supervision.hangs import HangLimits, HangWatch, Silence, diagnosis
+from holter.agent.supervision.hangs import HangLimits, Silence, diagnosis
 from holter.agent.supervision.process_monitor import ProcessMonitor
 from holter.agent.supervision.stacks import StackFrame, common_frame, loop_stack, own_frame
 from holter.schema.phases import Phase
@@ -43,15 +43,6 @@ def test_the_limit_comes_from_the_job_s_own_steps(durations_s, phase, median_s, 
 def test_limits_that_make_no_sense_are_refused(wrong):
     with pytest.raises(ValueError, match="hang limits"):
         HangLimits(**wrong)
-
-
-def test_a_hang_is_said_once_and_its_end_too():
-    watch = HangWatch(HangLimits(min_s=1, max_s=10))
-    silence = Silence(0, 5.0, 2.0, "forward", 7)
-    begun, _ = watch.update({"a": silence})
-    assert list(begun) == ["a"]
-    assert watch.update({"a": silence}) == ({}, {})
-    assert watch.update({}) == ({}, {"a": silence})
 
 
 @pytest.mark.parametrize(

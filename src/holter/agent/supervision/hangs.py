@@ -65,22 +65,6 @@ class Silence:
     step: int
 
 
-class HangWatch:
-    """Says when ranks begin to hang and when they move again; each hang is said once."""
-
-    def __init__(self, limits: HangLimits) -> None:
-        self.limits = limits
-        self.hanging: dict[str, Silence] = {}
-        """By process; empty when all is well."""
-
-    def update(self, silences: dict[str, Silence]) -> tuple[dict[str, Silence], dict[str, Silence]]:
-        """Take what was seen of all trainers; return (those that begin to hang, those that hang no more)."""
-        begun = {key: silence for key, silence in silences.items() if key not in self.hanging}
-        ended = {key: silence for key, silence in self.hanging.items() if key not in silences}
-        self.hanging = dict(silences)
-        return begun, ended
-
-
 def diagnosis(
     silences: Sequence[Silence], *, cpu_pct: float | None, states: Sequence[str], trainers: int
 ) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from holter.agent.drain.journal import Process, RecordedEvent
 from holter.agent.machine import procfs
-from holter.agent.supervision.hangs import HangLimits, HangWatch, Silence, diagnosis, line
+from holter.agent.supervision.hangs import HangLimits, Silence, diagnosis, line
 from holter.agent.supervision.stacks import StackRequest, common_frame, loop_stack, own_frame
 from holter.schema.phases import ENDED
 
@@ -39,7 +39,9 @@ class ProcessMonitor:
         tell: Callable[[str], None] | None = None,
     ) -> None:
         """`tell` is given a line for people when ranks hang, and when they move again."""
-        self.hangs = HangWatch(limits)
+        self._limits = limits
+        self._hanging: dict[str, Silence] = {}
+        """The ranks that hang, by process."""
         self._drain = drain
         self._proc = proc
         self._tell = tell
@@ -60,7 +62,7 @@ class ProcessMonitor:
     @property
     def hanging(self) -> bool:
         """Whether any rank hangs, or hung to its end."""
-        return bool(self.hangs.hanging)
+        return bool(self._hanging)
 
     def look(self, now: int, *, ending: bool = False) -> list[RecordedEvent]:
         """Look once, about every second; `ending`: the job is being stopped, so that ranks may vanish."""
@@ -83,10 +85,10 @@ class ProcessMonitor:
     def end(self, now: int, *, well: bool) -> list[RecordedEvent]:
         """Check a last time after the job's end; `well` means that it completed by itself."""
         told = self._tell_hang(now) if self._begun else []
-        kept = self.hangs.hanging
+        kept = dict(self._hanging)
         if well:
             kept = {key: one for key, one in kept.items() if not self._drain.processes[key].ended_well}
-        return told + self._recovered(self.hangs.update(kept)[1], now)
+        return told + self._update(kept, now)
 
     def ask(self, now: int) -> None:
         """Ask every process that records for its stacks; the events follow when it has had time to write."""
@@ -129,11 +131,17 @@ class ProcessMonitor:
             silence = self._silence(process, stat, now)
             if silence is not None:
                 silences[process.key] = silence
-        for key, silence in self.hangs.hanging.items():
+        for key, silence in self._hanging.items():
             # A process that is ended leaves what it hung in too; only one that goes on begins something new.
             if self._drain.processes[key].begun <= self._noticed[key]:
                 silences.setdefault(key, silence)
-        begun, ended = self.hangs.update(silences)
+        return self._update(silences, now)
+
+    def _update(self, silences: dict[str, Silence], now: int) -> list[RecordedEvent]:
+        """Note which ranks hang now; return events for reported hangs that are over."""
+        begun = {key: silence for key, silence in silences.items() if key not in self._hanging}
+        ended = {key: silence for key, silence in self._hanging.items() if key not in silences}
+        self._hanging = silences
         if begun:
             self._noticed |= dict.fromkeys(begun, now)
             self._asked = now if self._asked is None else self._asked
@@ -142,10 +150,6 @@ class ProcessMonitor:
             wanted += [one for one in self._drain.alive() if one.is_worker and one.parent in begun]
             room = _MAX_REQUESTS - len(self._requests)
             self._requests += [StackRequest(self._drain.spool, one, proc=self._proc) for one in wanted[:room]]
-        return self._recovered(ended, now)
-
-    def _recovered(self, ended: dict[str, Silence], now: int) -> list[RecordedEvent]:
-        """Return events for reported hangs that are over."""
         events = []
         for key, silence in ended.items():
             if self._begun.pop(key, None):
@@ -165,11 +169,11 @@ class ProcessMonitor:
         phase = process.last_phase if process.end is None else ENDED
         took = self._drain.slow.get(phase or "")
         silent_s = (now - process.last_progress) / 1e9
-        limit_s = self.hangs.limits.limit_s(process.durations, phase, median(took) / 1e9 if took else None)
+        limit_s = self._limits.limit_s(process.durations, phase, median(took) / 1e9 if took else None)
         used = self._used(process, stat)
         # Code outside of all phases may take the longest time.
         busy_outside = phase in (None, ENDED) and used is not None and used > _BUSY_PCT
-        if silent_s <= (self.hangs.limits.max_s if busy_outside else limit_s):
+        if silent_s <= (self._limits.max_s if busy_outside else limit_s):
             return None
         step = max(process.last_head_step, process.last_step)
         return Silence(self._drain.ranks.of(process), silent_s, limit_s, phase, step)
