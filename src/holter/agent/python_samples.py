@@ -11,9 +11,8 @@ import shutil
 import subprocess
 import sysconfig
 import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from holter.agent.machine.procfs import PROC, file_text
 
@@ -97,8 +96,7 @@ def samples(
     return (None, why) if why else (PythonSamples(pipeline.drain, pipeline.writer, companions, hz), "")
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(NamedTuple):
     """One run of py-spy."""
 
     process: Process

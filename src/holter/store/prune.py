@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from holter.store.job import jobs
 
@@ -16,8 +15,7 @@ ABANDONED_NS = DAY_NS
 """A job without an end whose folder is unchanged for this long is dead."""
 
 
-@dataclass(frozen=True)
-class Pruned:
+class Pruned(NamedTuple):
     """A job that was deleted, or would be in a dry run."""
 
     name: str

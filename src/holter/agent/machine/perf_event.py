@@ -7,7 +7,7 @@ import errno
 import os
 import platform
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from holter.agent.machine.procfs import PROC, file_text
 
@@ -21,8 +21,7 @@ _CLOSE_ON_EXEC = 8
 HARDWARE, CACHE = 0, 3
 
 
-@dataclass(frozen=True, slots=True)
-class HardwareCounter:
+class HardwareCounter(NamedTuple):
     """What is counted, by the kernel's numbers."""
 
     type: int

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from holter.agent.machine.procfs import PROC, counters
 from holter.schema.phases import ENDED
@@ -37,8 +36,7 @@ _ROOT_CAUSE = re.compile(r"Root Cause.*?exitcode\s*:\s*(-?\d{1,10}) \(pid: (\d{1
 """Finds exit code and process of the first failed rank in torchrun's error."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """How a process ended."""
 
     code: int | None
@@ -51,8 +49,7 @@ class Ended:
         return self.code if self.signal is None else 128 + self.signal
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(NamedTuple):
     """What the supervisor knows about the end of the command."""
 
     ended: Ended
@@ -62,8 +59,7 @@ class Ending:
     """Whether the user pressed Ctrl-C shortly before the end."""
 
 
-@dataclass(frozen=True, slots=True)
-class OomCounters:
+class OomCounters(NamedTuple):
     """The kernel's counters of out-of-memory kills at one time."""
 
     cgroup: int | None
@@ -75,8 +71,7 @@ class OomCounters:
         return cls(cgroup.oom_kills(), counters(proc / "vmstat").get("oom_kill"))
 
 
-@dataclass(frozen=True, slots=True)
-class Oom:
+class Oom(NamedTuple):
     """Whether the kernel killed a process because memory ran out."""
 
     certainty: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from holter.schema.phases import ENDED
 
@@ -54,8 +54,7 @@ SLOW = ("checkpoint", "eval", "compile")
 """Phases that can take much longer than a step."""
 
 
-@dataclass(frozen=True, slots=True)
-class Silence:
+class Silence(NamedTuple):
     """A rank that has been silent for too long."""
 
     rank: int

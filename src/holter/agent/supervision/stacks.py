@@ -6,8 +6,7 @@ import contextlib
 import os
 import re
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from holter.agent.machine import procfs
 from holter.schema.record import stacks_name
@@ -24,8 +23,7 @@ _FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function
 _FOREIGN = re.compile(r"/(site-packages|dist-packages)/|/lib/python3|/lib64/python3|^<frozen")
 
 
-@dataclass(frozen=True, slots=True)
-class StackFrame:
+class StackFrame(NamedTuple):
     """One line of a stack."""
 
     file: str
