@@ -267,8 +267,7 @@ def jobs(store_url: str) -> list[JobFolder]:
     store = place(store_url)
     found = [JobFolder(store.below(name), name) for name in store.folders() if JOB_NAME.fullmatch(name)]
     created = {folder.name: folder.manifest().get("created") for folder in found}
-    infinite = float("inf")
-    return sorted(found, key=lambda folder: (-(created[folder.name] or -infinite), folder.name))
+    return sorted(found, key=lambda job: (created[job.name] is None, -(created[job.name] or 0), job.name))
 
 
 def _free(name: str, taken: set[str]) -> str:
