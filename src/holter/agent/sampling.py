@@ -41,13 +41,8 @@ class Sampler:
         max_waiting: int = MAX_WAITING,
     ) -> None:
         self.collectors = list(collectors)
-        self.rounds = 0
-        self.missed = 0
-        """Rounds left out because the one before took too long or the machine was too busy."""
         self.dropped = 0
         """Readings that were dropped because they waited too long."""
-        self.cost_ns = 0
-        """CPU time of this thread."""
         self._clock = clock
         self.interval_ms = check_interval(interval_ms)
         """Time between rounds, in milliseconds."""
@@ -75,19 +70,15 @@ class Sampler:
     def run(self) -> None:
         """Take rounds until `stop`, on a grid of the monotonic clock, so that lateness does not add up."""
         begin, step = time.monotonic_ns(), self.interval_ms
-        number = 0
         while not self._over:
             self.round(time.monotonic_ns())
             if step != self.interval_ms:
-                begin, step, number = time.monotonic_ns(), self.interval_ms, 0
-            due = (time.monotonic_ns() - begin) // (step * 1_000_000) + 1
-            self.missed += max(0, due - number - 1)
-            number = due
-            rest = (begin + number * step * 1_000_000 - time.monotonic_ns()) / 1e9
-            while rest > 0 and not self._over and step == self.interval_ms:
-                self._wake.wait(rest)
+                begin, step = time.monotonic_ns(), self.interval_ms
+            step_ns = step * 1_000_000
+            due = begin + ((time.monotonic_ns() - begin) // step_ns + 1) * step_ns
+            while (rest := due - time.monotonic_ns()) > 0 and not self._over and step == self.interval_ms:
+                self._wake.wait(rest / 1e9)
                 self._wake.clear()
-                rest = (begin + number * step * 1_000_000 - time.monotonic_ns()) / 1e9
 
     def stop(self) -> None:
         """End `run` soon."""
@@ -99,7 +90,6 @@ class Sampler:
         if not self._on:
             self._stale = True
             return
-        before = time.thread_time_ns()
         readings: list[tuple[str, str, float]] = []
         for collector in list(self.collectors):
             try:
@@ -117,8 +107,6 @@ class Sampler:
                 _, lost = self._waiting.popleft()
                 self._count -= len(lost)
                 self.dropped += len(lost)
-        self.rounds += 1
-        self.cost_ns += time.thread_time_ns() - before
 
     def take(self) -> dict[str, list[Any]]:
         """Return the new readings as columns of the table `samples`."""

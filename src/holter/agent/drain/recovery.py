@@ -6,9 +6,9 @@ import contextlib
 import os
 import shutil
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -38,15 +38,12 @@ _NO_PROC = Path("/nonexistent")
 """All processes of the spool are dead; another one may have got the pid of one of them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recovered:
-    """What came of a recovery."""
+class Recovered(NamedTuple):
+    """The result of a recovery."""
 
-    rows: dict[str, int] = field(default_factory=dict)
-    """Rows that the store did not hold before, of each table."""
+    rows: dict[str, int]
+    """New rows in the store, by table."""
     outcome: Outcome
-    closed: bool
-    """Whether the job is over now; other nodes of it may still run."""
 
 
 def recover(
@@ -77,15 +74,14 @@ def recover(
         if failed := next((f["error"] for f in event_log.faults if f["where"] == "tensors"), None):
             raise OSError(failed)
         outcome = _outcome(drain, owner, end)
-        closed = _close(folder, owner, outcome) if closes else True
-        if closed and judge is not None:
+        if (not closes or _close(folder, owner, outcome)) and judge is not None:
             _wait_for_rules(folder)
             kept = folder.evaluations()
             if (kept.get("progress") or {}).get("finished"):  # the rules judge again with the last records
                 folder.write_evaluations({**kept, "progress": None})
             judge(outcome)
         shutil.rmtree(spool, ignore_errors=True)
-    return Recovered(rows=writer.new, outcome=outcome, closed=closed)
+    return Recovered(writer.new, outcome)
 
 
 def waiting(spool: Path) -> int:
