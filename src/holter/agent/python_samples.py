@@ -1,7 +1,4 @@
-"""Sample the Python stack of a training from outside for as long as it runs, by py-spy and at a low rate.
-
-py-spy does not stop the process and runs no code in it. The cost is the cost of reading its memory.
-"""
+"""Samples the Python stack of a training at a low rate with py-spy, which only reads its memory."""
 
 from __future__ import annotations
 
@@ -37,11 +34,7 @@ _SPY = "py-spy"
 
 
 def rate(environment: Mapping[str, str]) -> float:
-    """Return the samples per second, 0 for never.
-
-    Raises:
-        ValueError: The value is not a number from 0 to `MAX_HZ`.
-    """
+    """Return the samples per second, 0 for never; raises `ValueError` beyond `MAX_HZ`."""
     text = environment.get(VARIABLE) or "0"
     try:
         found = float(text)
@@ -66,10 +59,7 @@ def missing() -> str:
 
 
 def refused() -> str:
-    """Return why py-spy may not read a training; empty when it may.
-
-    This is tried: a child reads the memory of this process, as py-spy reads a process that is not its child.
-    """
+    """Return why py-spy may not read a training; empty when a child may read the memory of this process."""
     try:
         reads = subprocess.run(["/bin/sh", "-c", ": < /proc/$PPID/mem"], capture_output=True, check=False)
         if reads.returncode == 0:
@@ -117,11 +107,7 @@ class PythonSamples:
         self._count = 0
 
     def look(self) -> None:
-        """Write rows of `python_stacks` when a part is over, and begin the next; about once a second.
-
-        Raises:
-            OSError: What py-spy wrote cannot be read, or it cannot be started.
-        """
+        """Write the rows of a part that is over, and begin the next part. Raises `OSError`."""
         part = self._part
         if part is not None:
             if self._companions.runs(str(part.path)):

@@ -1,8 +1,7 @@
 """A cache of results that are computed from a job, in a private folder of the user.
 
-A job's folder holds what was recorded. Results that can be computed again lie in the user's cache folder, so
-reading a job never writes into a store, and no reader trusts a result that another user computed. Where the
-folder cannot be used, there is no cache.
+Reading a job never writes into a store, and no reader trusts a result that another user computed. Without a
+usable folder there is no cache.
 """
 
 from __future__ import annotations
@@ -28,11 +27,7 @@ _VERSION = 1
 
 
 def root() -> Path:
-    """Return the folder of all entries.
-
-    Raises:
-        OSError: There is no home folder, or DuckDB would read the path as a pattern.
-    """
+    """Return the folder of all entries; raises `OSError` without a path that DuckDB reads as it is."""
     path = user_cache() / "computed"
     if pattern(path) != str(path):
         raise OSError(f"{path} contains a wildcard")

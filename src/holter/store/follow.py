@@ -54,8 +54,8 @@ class Follow:
             where: An SQL condition on the rows; later calls do not return the other rows either.
 
         Raises:
-            KeyError: There is no such table or column.
-            ValueError: The condition cannot be understood.
+            KeyError: The table or a column does not exist.
+            ValueError: The condition is invalid.
         """
         schema = table_schema(table)
 
@@ -69,10 +69,7 @@ class Follow:
     def distinct(self, table: str, columns: Sequence[str]) -> set[tuple[Any, ...]]:
         """Return the combinations of values in the rows that came since the last call.
 
-        Of a compacted file that holds old and new rows, the old ones count too.
-
-        Raises:
-            KeyError: There is no such table or column.
+        Of a compacted file that holds old and new rows, the old ones count too. Raises `KeyError`.
         """
         schema = table_schema(table)
         return self._take(table, lambda files: self._reader.distinct(files, schema, columns))

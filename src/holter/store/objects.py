@@ -206,10 +206,8 @@ class ObjectPlace(Place):
     def lock(self, folder: str) -> Iterator[None]:
         """Lock the documents of the place (`""`): only one process can create the lock object.
 
-        Folders below are not locked: each node writes its own, and names are created once.
-
-        Raises:
-            TimeoutError: Other processes held the lock all the time.
+        Folders below are not locked: each node writes its own, and names are created once. Raises
+        `TimeoutError` when other processes held the lock all the time.
         """
         if folder:
             yield

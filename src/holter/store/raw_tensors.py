@@ -112,9 +112,10 @@ class RawTensor:
     def stored(self) -> NDArray[Any]:
         """Return the elements as they lie in the file, mapped and read-only; bfloat16 and float8 as bits.
 
+        The checksum of more than 256 MiB is not compared, because that would read all mapped bytes.
+
         Raises:
-            DamagedRaw: The file is cut, its bytes have changed, or the type is unknown. Of more
-                than 256 MiB the checksum is not looked at: that would read all of what is only mapped.
+            DamagedRaw: The file is incomplete, its bytes have changed, or the type is unknown.
         """
         if not self.bits:
             why = f"tensor {self.name!r} has type {self.dtype!r}; known are {', '.join(DTYPES)}"
@@ -145,18 +146,13 @@ class RawTensor:
 
 
 def read_header(path: Path, key: str = "") -> tuple[dict[str, RawTensor], dict[str, str]]:
-    """Read which tensors a file holds.
+    """Return the tensors in a file by name, and its metadata (`step`, `mode`, `rank`, `time`).
 
-    Args:
-        path: The file.
-        key: What to call it in errors.
-
-    Returns:
-        The tensors by name, and what the file says of itself (`step`, `mode`, `rank`, `time`).
+    Errors name the file by its `key`.
 
     Raises:
-        DamagedRaw: It is cut, or no such file, or what it says does not fit its size.
-        FileNotFoundError: It is gone.
+        DamagedRaw: It is incomplete, not a file of tensors, or its header does not fit its size.
+        FileNotFoundError: It does not exist.
     """
     file = key or path
     with path.open("rb") as opened:

@@ -110,12 +110,9 @@ class Reader:
         columns: Sequence[str],
         where: str | None = None,
     ) -> set[tuple[Any, ...]]:
-        """Return the combinations of columns that occur in files, rows that count twice among them.
+        """Return the combinations of values in columns of files, also those of covered rows.
 
-        `where` is an SQL condition of holter, not of a user: its failure counts as a damaged file.
-
-        Raises:
-            Vanished: A file went away in between; list again.
+        `where` is an SQL condition of holter: its failure counts as a damaged file. Raises `Vanished`.
         """
         alike: dict[Any, list[DataFile]] = defaultdict(list)
         for file in files:

@@ -91,21 +91,14 @@ class SavedTensors:
         return self.reader.catalog.skipped + raw
 
     def awaited(self, name: str | None, step: int) -> bool:
-        """Tell whether rows of a tensor may still be on their way to a step: each table is written by itself.
-
-        Whole tensors, and the rows of one table, can be there a while before the rows of the other.
-        """
+        """Return whether rows of a tensor at a step may still come; each table is written by itself."""
         tables = {"tensor_values"} if name in self.valued else set()
         if name is None or name not in self.valued or self.roles.get(name):
             tables.add("tensors")
         return any(self._newest.get(table, step) < step for table in tables)
 
     def raw(self, writing: Writing, name: str) -> RawTensor | None:
-        """Return a raw tensor, if this rank saved it at this step.
-
-        Raises:
-            DamagedRaw: The file that should hold it cannot be read.
-        """
+        """Return a raw tensor, if this rank saved it at this step. Raises `DamagedRaw`."""
         if writing not in self._raw:
             return None
         entry = self._raw[writing]

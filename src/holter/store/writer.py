@@ -42,8 +42,7 @@ UNWRITTEN = "because the store could not be written"
 class Writer:
     """Writes tables of one node. Nothing that the store does raises here; see `fault` and `dropped`.
 
-    `append` only takes rows in, and writes a file when one is due. One writer per node and table at a time
-    is meant; on one machine several are safe too.
+    `append` takes rows in, and writes a file when one is due. Several writers on one machine are safe.
     """
 
     def __init__(

@@ -48,11 +48,7 @@ class HorovodTimeline:
         self._tracks: list[tuple[int, str]] = []
 
     def poll(self, *, final: bool = False) -> dict[str, Columns]:
-        """Return columns of `operators` and `tracks` for what is new, at most every `LOOK_S`.
-
-        Raises:
-            OSError: The file cannot be read.
-        """
+        """Return new columns of `operators` and `tracks`, at most every `LOOK_S`. Raises `OSError`."""
         now = time.monotonic()
         if now < self._due and not (final or self.more):
             return {}

@@ -45,8 +45,8 @@ class Ranks:
     ) -> bool:
         """Give a process a rank when it does not learn its own; return False while it may still learn it.
 
-        A process that does not know its rank gets the lowest one that no living trainer has: a single
-        trainer is rank 0, and so is the next one of a script that trains twice.
+        It gets the lowest rank that no living trainer has: a single trainer is rank 0, and so is the next
+        trainer of a script that trains twice.
         """
         owner = self._owner(process)
         if owner.known_rank >= 0 or not owner.is_trainer:

@@ -25,8 +25,8 @@ _PEEK = 64
 class Segments:
     """The segments of one thread.
 
-    A record counts as complete once its last byte was seen set by an *earlier* read: on any CPU its other
-    bytes have become visible since. A segment that has a successor, known before, is complete as a whole.
+    A record is complete once an *earlier* read saw its last byte set, because on any CPU its other bytes have
+    become visible since. A segment is complete once it had a successor at an earlier look.
     """
 
     def __init__(self, spool: Path, process: str, thread: int, spent: list[tuple[Path, int]]) -> None:

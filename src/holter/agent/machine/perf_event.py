@@ -54,8 +54,7 @@ class Group:
     def read(self) -> list[float] | None:
         """Return the counts so far in the order of `add`; None when they were never counting.
 
-        Where the processor has too few counters for all that is wanted they take turns, and the counts are
-        scaled to the whole time.
+        Counts are scaled to the whole time, because counters take turns where the processor has too few.
         """
         size = 8 * (3 + len(self._descriptors))
         words = struct.unpack(f"={size // 8}Q", os.read(self._descriptors[0], size))

@@ -38,11 +38,7 @@ class NoProcess(LookupError):  # noqa: N818
 def attach(
     folder: JobFolder, pid: int, spool: Path, *, node: str, interval_ms: int, hang: HangLimits | None = None
 ) -> Outcome:
-    """Record a process and its children until it ends, closes its recording, or the agent gets SIGTERM.
-
-    Raises:
-        NoProcess: There is no such process.
-    """
+    """Record a process until it ends, closes its recording, or the agent gets SIGTERM. Raises `NoProcess`."""
     clock = Clock.now()
     stat = procfs.stat(pid)
     if stat is None or not stat.alive:

@@ -25,11 +25,7 @@ class CommandNotFound(ValueError):  # noqa: N818
 
 
 def find_command(command: list[str], *, path: str | None = None) -> str:
-    """Return the file that running `command` executes, looked up as a shell does.
-
-    Raises:
-        CommandNotFound: The command is missing or not executable; the text names similar ones.
-    """
+    """Return the file that a shell would execute for `command`; raises `CommandNotFound`."""
     if not command or not command[0]:
         raise CommandNotFound("no command to run: give one after `--`, as in `holter run -- python train.py`")
     name = command[0]

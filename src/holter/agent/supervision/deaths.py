@@ -111,14 +111,14 @@ def failure(
     clock_offset: int,
     rank_of: Callable[[Process], int],
 ) -> FailureEntry | None:
-    """Say what made a job fail; None when it did not.
+    """Return why a job failed; None when it did not fail.
 
     Args:
-        ended: How the command ended; neither code nor signal for a process that is not our child.
-        processes: All processes of this node that record, but for data-loader workers.
-        oom: What the counters say about an out-of-memory kill.
+        ended: The end of the command; without code and signal for a process that is not our child.
+        processes: All processes of this node that record, without data-loader workers.
+        oom: The out-of-memory kill, as far as the counters show one.
         hanging: Whether ranks were hanging at the end.
-        clock_offset: Wall less monotonic time, ns.
+        clock_offset: Wall time less monotonic time, ns.
         rank_of: Function from a process to its rank.
     """
     if ended.code == 0:

@@ -49,10 +49,9 @@ class StackRequest:
         self._send(proc)
 
     def _send(self, proc: Path) -> None:
-        """Send the signal that the process declared; never to one that would die of it.
+        """Send the signal that the process declared, unless the process would die of it.
 
-        So ends one that declared none, and one whose Python has ended and put all signals back, but that is
-        slow to exit: to us it may look like one that hangs.
+        A process that is slow to exit, and has put all signals back, may look like one that hangs.
         """
         wanted = self.process.stacks_signal
         stat = procfs.stat(self.process.pid, proc)

@@ -115,8 +115,7 @@ class Agent:
     def run(self) -> Outcome:
         """Run the command to its end; faults of the agent never change its exit code.
 
-        Raises:
-            CommandNotFound: It could not be started after all.
+        Raises `CommandNotFound` when it cannot be started after all.
         """
         clock = Clock.now()
         self._make_spool(clock)

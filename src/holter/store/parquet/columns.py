@@ -29,8 +29,7 @@ That halves what samples take, and makes one series quicker to read. The others 
 class Batch:
     """Rows of one table that wait to be written.
 
-    Text is kept as small numbers and one list of its distinct values: nine million spans have a few
-    hundred names, and a Python string for each would cost more than all the rest.
+    Text is kept as codes of its distinct values, because nine million spans have a few hundred names.
     """
 
     def __init__(self, table: str) -> None:
