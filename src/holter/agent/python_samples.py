@@ -46,9 +46,9 @@ def rate(environment: Mapping[str, str]) -> float:
 
 
 def find() -> str | None:
-    """Return where py-spy is: beside this Python, or on the path."""
-    beside = Path(sysconfig.get_path("scripts"), _SPY)
-    return str(beside) if os.access(beside, os.X_OK) else shutil.which(_SPY)
+    """Return the path of py-spy: next to this Python, or from PATH."""
+    own = Path(sysconfig.get_path("scripts"), _SPY)
+    return str(own) if os.access(own, os.X_OK) else shutil.which(_SPY)
 
 
 def missing() -> str:

@@ -74,7 +74,7 @@ class DamagedRaw(ValueError):
 
 
 class RawKey(NamedTuple):
-    """A file of raw tensors, as its name tells it."""
+    """The parsed name of a file of raw tensors."""
 
     node: str
     rank: int
@@ -102,7 +102,7 @@ class RawTensor:
     bits: str
     """The numpy type that holds its elements or their bits, see `array`. Empty for unknown types."""
     crc32: int | None = None
-    """Of its bytes, if the file tells it."""
+    """Of its bytes, if the file has it."""
 
     @property
     def size(self) -> int:
@@ -167,16 +167,16 @@ def read_header(path: Path, key: str = "") -> tuple[dict[str, RawTensor], dict[s
             raise DamagedRaw(file, 0, f"says its header has {length} bytes; the file has {size}")
         header = opened.read(length)
     try:
-        told = json.loads(header, object_pairs_hook=_unique)
+        document = json.loads(header, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
         raise DamagedRaw(file, 8, f"its header is not JSON: {error}") from error
-    if not isinstance(told, dict):
+    if not isinstance(document, dict):
         raise DamagedRaw(file, 8, "its header is not a JSON object")
-    says = told.pop("__metadata__", {})
+    says = document.pop("__metadata__", {})
     if not isinstance(says, dict):
         raise DamagedRaw(file, 8, "its __metadata__ is not a JSON object")
     begin = 8 + length
-    tensors = {name: _tensor(path, file, name, entry, begin, size) for name, entry in told.items()}
+    tensors = {name: _tensor(path, file, name, entry, begin, size) for name, entry in document.items()}
     for name, crc32 in _metadata(says, _CHECKSUMS, dict).items():
         if name in tensors and type(crc32) is int:
             tensors[name] = replace(tensors[name], crc32=crc32)

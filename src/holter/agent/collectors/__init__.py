@@ -27,19 +27,19 @@ class Unavailable(Exception):  # noqa: N818 - a machine without a GPU is not an 
 
 @dataclass(slots=True)
 class Watched:
-    """The processes that are looked at; the agent keeps it up to date."""
+    """The processes of the job; the agent keeps it up to date."""
 
     roots: list[int] = field(default_factory=list)
-    """The command, and processes of its that were orphaned."""
+    """The command, and its orphaned processes."""
     roles: Mapping[int, str] = field(default_factory=dict)
     """trainer or worker, for each pid that records."""
     companions: list[int] = field(default_factory=list)
-    """Our own processes beside the agent."""
+    """Processes of holter other than the agent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where to read, and whom to look at."""
+    """The files to read, and the processes to measure."""
 
     proc: Path = PROC
     sys: Path = SYS

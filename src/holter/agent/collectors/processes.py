@@ -75,7 +75,7 @@ class Processes(Collector):
         self._wait = max(_REFRESH_NS, int((time.thread_time_ns() - begin) / _MAX_SHARE))
 
     def _private(self, pid: int) -> int:
-        """Return resident less shared memory: cheap, where the exact sum would walk all page tables."""
+        """Return resident less shared memory, because the exact sum would read all page tables."""
         try:
             with open(f"{self.machine.proc}/{pid}/statm", "rb") as file:
                 words = file.read().split()

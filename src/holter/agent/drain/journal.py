@@ -1,4 +1,4 @@
-"""Reads the journals, in which each process of the job writes facts beside its records."""
+"""Reads the journals, in which each process of the job writes facts about itself."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class FaultCount(TypedDict):
 
 
 def count_fault(faults: list[FaultCount], where: str, error: str) -> bool:
-    """Count a fault; return whether it is a new one that the list has room for."""
+    """Count a fault; return whether the list has a new entry."""
     for known in faults:
         if (known["where"], known["error"]) == (where, error):
             known["count"] += 1

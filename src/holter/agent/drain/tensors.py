@@ -133,7 +133,7 @@ class TensorDrain:
         self._changed = self._changed or before != after
 
     def _move(self, path: Path, when: str, rank: int) -> None:
-        """Bring a file of whole tensors into the store, as long as there is room for it."""
+        """Move a file of whole tensors into the store, within the limit of bytes."""
         try:
             size = path.stat().st_size
         except OSError:

@@ -58,7 +58,7 @@ class WriterPlan:
     environment: dict[str, str] = field(default_factory=dict)
     attached: bool = False
     facts: Document = field(default_factory=dict)
-    """Facts of the node beside those of the machine."""
+    """Facts of the node in addition to those of the machine."""
     leads: bool = True  # whether this node writes the job's manifest
     tell: Callable[[str], None] | None = None  # prints a line for the user
 
@@ -165,7 +165,7 @@ class WriterThread(threading.Thread):
         return result
 
     def _open(self) -> None:
-        """Record where the spool is, then create everything; slow imports run beside the command."""
+        """Record the place of the spool, then create everything; slow imports run while the command runs."""
         plan = self.plan
         self._duty("node", lambda: plan.folder.update_node(plan.node, **plan.facts))
         self._cgroup = ControlGroup.of()

@@ -105,7 +105,7 @@ def _interpreter(program: str, environment: Mapping[str, str]) -> Path | None:
 
 
 def _packages(python: Path | None) -> dict[str, str]:
-    """List what is installed beside an interpreter, by the names of the folders that installers leave."""
+    """Return the packages of an interpreter, from the names of the folders that installers leave."""
     if python is None:
         return {}
     prefixes = (python.parent.parent, python.resolve().parent.parent)

@@ -1,4 +1,4 @@
-"""Starts holter's processes beside the agent late, at low priority, and ends them with the job."""
+"""Starts the companion processes of the agent late, at low priority, and ends them with the job."""
 
 from __future__ import annotations
 

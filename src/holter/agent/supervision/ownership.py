@@ -34,7 +34,7 @@ _SLACK_NS = 2_000_000_000
 
 @dataclass(frozen=True)
 class Owner:
-    """The agent that made a spool, as it wrote itself down there."""
+    """The agent that made a spool, as recorded in the spool."""
 
     job: str
     """URL of the job."""
@@ -67,7 +67,7 @@ class Owner:
 
 
 class SpoolBusy(Exception):  # noqa: N818
-    """Somebody works on this spool now; the text says who."""
+    """Another process works on this spool now; the text names it."""
 
     def __init__(self, text: str, *, agent_runs: bool = False) -> None:
         super().__init__(text)
@@ -80,7 +80,7 @@ def boot_id() -> str:
 
 
 def own(spool: Path, job: str, node: str, clock: Clock, *, several: bool = False) -> tuple[Owner, int]:
-    """Write down whose spool this is; returns that, and the lock that says that we live. Raises `OSError`."""
+    """Write the owner of a spool; return it, and the lock that shows that it lives. Raises `OSError`."""
     lock = _locked(spool)
     if lock is None:
         raise OSError(errno.EBUSY, "another agent works on it", str(spool))
@@ -100,7 +100,7 @@ def write(spool: Path, owner: Owner) -> None:
 
 
 def ends(spool: Path, outcome: Outcome) -> None:
-    """Write down how the job ended, beside the records that could not be stored. Raises `OSError`."""
+    """Write the end of the job next to the records that the store lacks. Raises `OSError`."""
     owner = owner_of(spool)
     if owner is not None:
         write(spool, replace(owner, ended=outcome.ending))

@@ -148,8 +148,8 @@ class ProcessMonitor:
             self._begun |= begun
             wanted = [self._drain.processes[key] for key in begun]
             wanted += [one for one in self._drain.alive() if one.is_worker and one.parent in begun]
-            room = _MAX_REQUESTS - len(self._requests)
-            self._requests += [StackRequest(self._drain.spool, one, proc=self._proc) for one in wanted[:room]]
+            free = _MAX_REQUESTS - len(self._requests)
+            self._requests += [StackRequest(self._drain.spool, one, proc=self._proc) for one in wanted[:free]]
         events = []
         for key, silence in ended.items():
             if self._begun.pop(key, None):
