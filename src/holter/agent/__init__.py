@@ -1,1 +1,1 @@
-"""Records a training from outside: starts the command, samples, drains the spool, detects deaths and hangs."""
+"""Records a training from outside: starts the command, samples, drains the spool, detects deaths."""
