@@ -130,7 +130,8 @@ def plant(route: str, folder, canary: Path, home: Path) -> None:
             (path / name).symlink_to(home)
     elif route == "control":
         order = {"python": str(evil), "operators": str(evil), "argv": ["touch", str(canary)]}
-        folder.write_control({"profile": order, "stop": {"by": text}, "run": str(evil), "rules": [str(evil)]})
+        orders = {"profile": order, "stop": {"by": text}, "run": str(evil), "rules": [str(evil)]}
+        folder.place.write("control.json", json.dumps(orders).encode())
 
 
 def plant_plug_ins(path: Path, canary: Path) -> None:

@@ -210,7 +210,7 @@ def test_a_store_that_is_full_at_the_end_is_told_of_on_the_card(tmp_path):
             {"where": "manifest", "error": "OSError: [Errno 28] No space left on device", "count": 1},
         ],
         dropped=300,
-        processes=[{"steps": 30}],
+        trained=True,
     )  # fmt: skip
     card = io.StringIO()
     finish(folder, outcome, "node-0", card)

@@ -134,7 +134,7 @@ def test_changes_by_several_processes_are_all_kept(tmp_path: Path) -> None:
 def test_documents(tmp_path: Path) -> None:
     folder = new_job(tmp_path)
     assert (folder.control(), folder.evaluations(), folder.nodes(), folder.node("x")) == ({}, {}, {}, {})
-    folder.write_control({"stop": True})
+    folder.order(stop=True)
     folder.write_evaluations({"rules": []})
     folder.write_node("host/1 %", {"cpus": 4})
     again = job.find(str(tmp_path), "job")

@@ -81,7 +81,7 @@ def test_what_every_place_does(place: Place) -> None:
 def test_a_job_in_every_place(place: Place) -> None:
     folder = JobFolder(place, "job")
     place.create()
-    folder.write_control({})
+    folder.write_evaluations({})
     expected = write(folder, "scalars", [numbered(0, 5), numbered(5, 5), numbered(10, 5)], node="n/1")
     follow, trial = Follow(folder), Trial(folder)
     assert bag(follow.new("scalars")) == bag(trial.table("scalars")) == bag(expected)

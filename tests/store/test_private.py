@@ -89,9 +89,9 @@ def test_no_link_out_of_the_store_is_read(tmp_path, outside):
 def test_nothing_is_written_through_a_link(tmp_path, outside):
     folder = made(tmp_path / "store")
     path = tmp_path / "store/a"
-    (path / "control.json").symlink_to(outside / "private")
+    (path / "evaluations.json").symlink_to(outside / "private")
     (path / "tiles").symlink_to(outside)
-    folder.write_control({"stop": True})
+    folder.write_evaluations({"rules": []})
     assert (outside / "private").read_text() == '{"hush": 1}'
     for write in (
         lambda: folder.place.write("tiles/a.bin", b"x"),

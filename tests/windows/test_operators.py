@@ -37,9 +37,8 @@ def rows(path, told, **more) -> dict:
         told["last_step"],
         told["bounds"],
         "1-1",
-        told["parameters"],
         told["wall_minus_monotonic"],
-        more,
+        **more,
     )
     return operators.rows(path, fact, Clock(0, 10**18))
 

@@ -1,1 +1,1 @@
-"""Record beside the training: start the command, sample, drain the spool, notice deaths and hangs."""
+"""Records a training from outside: starts the command, samples, drains the spool, detects deaths."""

@@ -16,7 +16,9 @@ from holter.schema.metrics import INTERVALS_MS
 from holter.schema.windows import PYTHON, TIMERS, Request
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
+
+    from holter.store.documents import Document
 
 VARIABLE = "SMPROFILER_CONFIG_PATH"
 """Environment variable that names the file in SageMaker's containers."""
@@ -126,7 +128,7 @@ def load(path: str | Path) -> ProfilerSettings:
     return read(document)
 
 
-def read(document: Mapping[str, Any]) -> ProfilerSettings:
+def read(document: Document) -> ProfilerSettings:
     """Read a document: keys in any case, numbers as texts too; a bad category is off, the others are not."""
     reading = _Reading()
     top = _entries(document, _TOP, "profilerconfig.json", reading)
@@ -186,13 +188,13 @@ def _window(category: str, given: Any, reading: _Reading) -> Request | None:
     return request
 
 
-def _python(entries: Mapping[str, Any]) -> dict[str, Any]:
+def _python(entries: Document) -> dict[str, str]:
     name = _choice(entries, "ProfilerName", PYTHON)
     timer = _choice(entries, "cProfileTimer", TIMERS)
     return {"profiler": name} if name == "pyinstrument" else {"profiler": name, "timer": timer}
 
 
-def _dataloader(entries: Mapping[str, Any]) -> dict[str, Any]:
+def _dataloader(entries: Document) -> dict[str, str]:
     regex = entries.get("MetricsRegex", ".*")
     try:
         re.compile(regex)
@@ -201,7 +203,7 @@ def _dataloader(entries: Mapping[str, Any]) -> dict[str, Any]:
     return {} if regex == ".*" else {"names": regex}
 
 
-def _dictionary(given: Any) -> Mapping[str, Any]:
+def _dictionary(given: Any) -> Document:
     """Read a category: an object, or a text that holds one as JSON or as a Python literal."""
     if isinstance(given, dict):
         return given
@@ -216,7 +218,7 @@ def _dictionary(given: Any) -> Mapping[str, Any]:
     raise ValueError(f"{_short(given)} is no dictionary")
 
 
-def _entries(given: Mapping[Any, Any], valid: Iterable[str], where: str, reading: _Reading) -> dict[str, Any]:
+def _entries(given: Document, valid: Iterable[str], where: str, reading: _Reading) -> Document:
     """Return entries under the spelling that is documented; others are reported."""
     spelled = {key.lower(): key for key in valid}
     found = {}
@@ -231,7 +233,7 @@ def _entries(given: Mapping[Any, Any], valid: Iterable[str], where: str, reading
     return found
 
 
-def _whole(entries: Mapping[str, Any], key: str, scale: float = 1) -> int | None:
+def _whole(entries: Document, key: str, scale: float = 1) -> int | None:
     """Return a number times `scale`, which must be whole then or is rounded when `scale` is not 1."""
     given = entries.get(key)
     if given is None:
@@ -245,7 +247,7 @@ def _whole(entries: Mapping[str, Any], key: str, scale: float = 1) -> int | None
     return round(number * scale)
 
 
-def _choice(entries: Mapping[str, Any], key: str, valid: tuple[str, ...]) -> str:
+def _choice(entries: Document, key: str, valid: tuple[str, ...]) -> str:
     given = entries.get(key, valid[0])
     word = str(given).strip().lower()
     if word not in valid:

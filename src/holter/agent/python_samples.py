@@ -1,7 +1,4 @@
-"""Sample the Python stack of a training from outside for as long as it runs, by py-spy and at a low rate.
-
-py-spy does not stop the process and runs no code in it. The cost is the cost of reading its memory.
-"""
+"""Samples the Python stack of a training at a low rate with py-spy, which only reads its memory."""
 
 from __future__ import annotations
 
@@ -11,9 +8,10 @@ import shutil
 import subprocess
 import sysconfig
 import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
+
+from holter.agent.machine.procfs import PROC, file_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +20,7 @@ if TYPE_CHECKING:
     from holter.agent.drain.journal import Process
     from holter.agent.drain.pipeline import Pipeline
     from holter.agent.supervision.companions import Companions
+    from holter.store.parquet.columns import Columns
     from holter.store.writer import Writer
 
 VARIABLE = "HOLTER_PYTHON_HZ"
@@ -35,11 +34,7 @@ _SPY = "py-spy"
 
 
 def rate(environment: Mapping[str, str]) -> float:
-    """Return the samples per second, 0 for never.
-
-    Raises:
-        ValueError: The value is not a number from 0 to `MAX_HZ`.
-    """
+    """Return the samples per second, 0 for never; raises `ValueError` beyond `MAX_HZ`."""
     text = environment.get(VARIABLE) or "0"
     try:
         found = float(text)
@@ -51,9 +46,9 @@ def rate(environment: Mapping[str, str]) -> float:
 
 
 def find() -> str | None:
-    """Return where py-spy is: beside this Python, or on the path."""
-    beside = Path(sysconfig.get_path("scripts"), _SPY)
-    return str(beside) if os.access(beside, os.X_OK) else shutil.which(_SPY)
+    """Return the path of py-spy: next to this Python, or from PATH."""
+    own = Path(sysconfig.get_path("scripts"), _SPY)
+    return str(own) if os.access(own, os.X_OK) else shutil.which(_SPY)
 
 
 def missing() -> str:
@@ -64,10 +59,7 @@ def missing() -> str:
 
 
 def refused() -> str:
-    """Return why py-spy may not read a training; empty when it may.
-
-    This is tried: a child reads the memory of this process, as py-spy reads a process that is not its child.
-    """
+    """Return why py-spy may not read a training; empty when a child may read the memory of this process."""
     try:
         reads = subprocess.run(["/bin/sh", "-c", ": < /proc/$PPID/mem"], capture_output=True, check=False)
         if reads.returncode == 0:
@@ -75,9 +67,7 @@ def refused() -> str:
     except OSError as error:
         return f"whether a process may read the memory of another cannot be tried: {error}"
     why = "no process may read the memory of another here (ptrace is refused)"
-    try:
-        scope = Path("/proc/sys/kernel/yama/ptrace_scope").read_text().strip()
-    except OSError:
+    if not (scope := file_text(PROC / "sys/kernel/yama/ptrace_scope")):
         return f"{why}; in a container, --cap-add SYS_PTRACE may help"
     return f"{why}; kernel.yama.ptrace_scope is {scope}, 0 or the capability SYS_PTRACE would allow it"
 
@@ -96,8 +86,7 @@ def samples(
     return (None, why) if why else (PythonSamples(pipeline.drain, pipeline.writer, companions, hz), "")
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(NamedTuple):
     """One run of py-spy."""
 
     process: Process
@@ -118,11 +107,7 @@ class PythonSamples:
         self._count = 0
 
     def look(self) -> None:
-        """Write rows of `python_stacks` when a part is over, and begin the next; about once a second.
-
-        Raises:
-            OSError: What py-spy wrote cannot be read, or it cannot be started.
-        """
+        """Write the rows of a part that is over, and begin the next part. Raises `OSError`."""
         part = self._part
         if part is not None:
             if self._companions.runs(str(part.path)):
@@ -145,7 +130,7 @@ class PythonSamples:
         self._companions.add([spy, *words, "--format", "raw", "--output", str(path)])
         self._part = _Part(process, path, time.monotonic_ns(), max(process.last_head_step, process.last_step))
 
-    def _read(self, part: _Part) -> dict[str, Any] | None:
+    def _read(self, part: _Part) -> Columns | None:
         """Return the rows of a part; None when it found nothing. Other lines are left out."""
         try:
             with part.path.open("rb") as file:

@@ -10,10 +10,11 @@ from typing import IO, TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
+from holter.schema.table import Codes
 from holter.schema.tables import TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
@@ -27,20 +28,15 @@ Text = str | bytes
 """A text; bytes are a JSON object, in UTF-8."""
 
 
-class Texts(dict[Text, int]):
-    """Numbers distinct texts in the order in which they are first asked for."""
+class Texts(Codes[Text]):
+    """Numbers distinct texts, and counts the characters that memory holds."""
 
     def __init__(self) -> None:
         self.characters = 0
 
     def __missing__(self, text: Text) -> int:
-        number = self[text] = len(self)
         self.characters += len(text) + 60
-        return number
-
-    def codes(self, texts: Sequence[Text]) -> NDArray[np.int32]:
-        """Return the number of each text."""
-        return np.fromiter(map(self.__getitem__, texts), np.int32, len(texts))
+        return super().__missing__(text)
 
 
 class Staging:

@@ -123,7 +123,7 @@ class Trace:
 
     def text(self, texts: Sequence[Text]) -> NDArray[np.int32]:
         """Return the numbers of texts, for a column of text."""
-        return self.staging.texts.codes(texts)
+        return self.staging.texts.codes(texts, np.int32)
 
     def texts_that(self, test: Callable[[str], object], codes: NDArray[np.int32]) -> NDArray[np.bool_]:
         """Tell of a column's texts, by their numbers, which pass a test; each is tested once."""

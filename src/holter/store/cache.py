@@ -1,8 +1,7 @@
 """A cache of results that are computed from a job, in a private folder of the user.
 
-A job's folder holds what was recorded. Results that can be computed again lie in the user's cache folder, so
-reading a job never writes into a store, and no reader trusts a result that another user computed. Where the
-folder cannot be used, there is no cache.
+Reading a job never writes into a store, and no reader trusts a result that another user computed. Without a
+usable folder there is no cache.
 """
 
 from __future__ import annotations
@@ -28,11 +27,7 @@ _VERSION = 1
 
 
 def root() -> Path:
-    """Return the folder of all entries.
-
-    Raises:
-        OSError: There is no home folder, or DuckDB would read the path as a pattern.
-    """
+    """Return the folder of all entries; raises `OSError` without a path that DuckDB reads as it is."""
     path = user_cache() / "computed"
     if pattern(path) != str(path):
         raise OSError(f"{path} contains a wildcard")
@@ -42,13 +37,8 @@ def root() -> Path:
 def entry(folder: JobFolder, *, make: bool = False, most_bytes: int = MOST_BYTES) -> LocalPlace | None:
     """Return the place for results computed from a job with its present data files.
 
-    Args:
-        folder: The job.
-        make: Create the entry when it does not exist, and remove the job's earlier one.
-        most_bytes: Size of the cache after the least recently used entries are removed.
-
-    Returns:
-        None when the entry does not exist, or when the cache folder cannot be used.
+    `make` creates a missing entry, and removes the job's earlier one and the least recently used ones.
+    Without an entry, or a usable cache folder, there is no place.
     """
     try:
         found = root() / _name(folder)

@@ -28,17 +28,10 @@ TIERS = (100_000, 800_000)
 
 
 def compact(folder: JobFolder, *, min_files: int = MIN_FILES) -> int:
-    """Merge small files; safe at any time, at any crash, and in several processes at once.
+    """Merge runs of at least `min_files` small files; return the number of merged files.
 
-    A merged file appears in one piece under a name that covers its sources. From then on readers use it
-    instead of its sources, and only then are these deleted.
-
-    Args:
-        folder: The job.
-        min_files: Leave shorter runs of files unchanged.
-
-    Returns:
-        How many files were merged.
+    This is safe at any time, at any crash, and in several processes at once: a merged file appears in one
+    piece under a name that covers its sources. From then on readers use it, and only then are these deleted.
 
     Raises:
         OSError: The store cannot be written; nothing is lost.
@@ -84,22 +77,20 @@ def _runs(files: list[DataFile], min_files: int, ended: bool) -> Iterator[list[D
 
 
 def _neighbors(files: list[DataFile], below: int, min_files: int) -> Iterator[list[DataFile]]:
-    run: list[DataFile] = []
+    runs: list[list[DataFile]] = [[]]
     for file in files:
+        run = runs[-1]
         joins = bool(run) and (
             file.part.first == run[-1].part.last + 1
             and _own_columns(file) == _own_columns(run[-1])
             and sum(f.rows for f in run) + file.rows <= MAX_ROWS
         )
         fits = file.rows < below and file.from_ == file.part.first
-        if not (joins and fits):
-            if len(run) >= min_files:
-                yield run
-            run = []
+        if run and not (joins and fits):
+            runs.append([])
         if fits:
-            run.append(file)
-    if len(run) >= min_files:
-        yield run
+            runs[-1].append(file)
+    return (run for run in runs if len(run) >= min_files)
 
 
 def _merge(folder: JobFolder, reader: Reader, files: list[DataFile]) -> bool:
@@ -124,8 +115,8 @@ def _merge(folder: JobFolder, reader: Reader, files: list[DataFile]) -> bool:
     try:
         query = f"SELECT * FROM ({' UNION ALL '.join(sources)}) ORDER BY {_order(first.table)}"
         parquet.copy(connection, query, draft, says, {})
-        written = _count(connection, draft)
-        if written != rows:
+        count = f"SELECT count(*) FROM read_parquet({parquet.literal(parquet.pattern(draft))})"
+        if connection.execute(count).fetchone() != (rows,):
             # A damaged source would be deleted with rows that are not in the new file.
             return False
         folder.place.add(key, draft, durable=True)
@@ -150,11 +141,6 @@ def _order(table: str) -> str:
     # Elements of one tensor share their time.
     last = ["position"] if table == "tensor_values" else []
     return ", ".join([f"time // {stretch}", *series, "time", BATCH, *last])
-
-
-def _count(connection: Any, path: Any) -> int:
-    query = f"SELECT count(*) FROM read_parquet({parquet.literal(parquet.pattern(path))})"
-    return int(connection.execute(query).fetchone()[0])
 
 
 def _sweep(folder: JobFolder, reader: Reader, table: str) -> None:

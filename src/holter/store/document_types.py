@@ -1,8 +1,8 @@
-"""The types of the entries in a job's JSON documents, by document and entry."""
+"""The types of a job's JSON documents and of their entries."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias, TypedDict
+from typing import Annotated, Literal, Required, TypeAlias, TypedDict
 
 from msgspec import Meta
 
@@ -17,20 +17,15 @@ _Text: TypeAlias = str | None
 _Interval: TypeAlias = Annotated[int, Meta(ge=1, le=86_400_000)] | None
 
 
-class _Choice(TypedDict):
-    name: str
-
-
-class _Parameters(TypedDict, total=False):
+class _RuleEntry(TypedDict, total=False):
+    name: Required[str]
     rule: str
-    parameters: dict[str, Any]
+    parameters: dict[str, object]
 
 
-class _Rule(_Choice, _Parameters):
-    pass
+class FailureEntry(TypedDict, total=False):
+    """Why a job failed."""
 
-
-class _Failure(TypedDict, total=False):
     kind: _Text
     step: _Whole
     phase: _Text
@@ -38,53 +33,64 @@ class _Failure(TypedDict, total=False):
     rank: _Whole
     node: _Text
     signal: _Whole | str
+    certainty: _Text
+    evidence: _Text
 
 
-class _Framework(TypedDict, total=False):
+class _FrameworkEntry(TypedDict, total=False):
     name: _Text
     version: _Text
     device: _Text
 
 
-class _Launch(TypedDict, total=False):
+class LaunchEntry(TypedDict, total=False):
+    """The launch over several nodes that records one job."""
+
     id: str
     nodes: Annotated[int, Meta(ge=1, le=1_000_000)] | None
 
 
-class _Recorded(TypedDict, total=False):
+class SurroundingsEntry(TypedDict, total=False):
+    """Code revision, packages and settings."""
+
     code: dict[str, str]
     packages: dict[str, str]
     settings: dict[str, str]
 
 
-class _Verdict(TypedDict, total=False):
+class _VerdictEntry(TypedDict, total=False):
     suspect: _Text
     sentence: _Text
     headline: _Text
 
 
-class _Imported(TypedDict, total=False):
+class _ImportedEntry(TypedDict, total=False):
     files: dict[str, str]
     ranks: dict[str, int]
-    facts: dict[str, dict[str, Any]]
+    facts: dict[str, dict[str, object]]
 
 
-class _StoppedBy(TypedDict, total=False):
+class _StoppedByEntry(TypedDict, total=False):
     rule: _Text
     reason: _Text
 
 
-class _Gpu(TypedDict, total=False):
+class GpuEntry(TypedDict, total=False):
+    """A GPU of a node."""
+
+    device: str
     name: _Text
     memory_bytes: _Number
 
 
-class _Missing(TypedDict):
+class _MissingEntry(TypedDict):
     what: str
     why: str
 
 
-class _Cost(TypedDict, total=False):
+class CostEntry(TypedDict, total=False):
+    """The cost of recording on a node."""
+
     recorder_ns: _Amount
     agent_cpu_s: _Amount
     duration_s: _Amount
@@ -92,12 +98,9 @@ class _Cost(TypedDict, total=False):
     dropped: _Amount
 
 
-class _Issue(TypedDict):
-    summary: str
-    severity: Literal["info", "warning", "critical"]
-
-
-class _IssueMore(TypedDict, total=False):
+class _IssueEntry(TypedDict, total=False):
+    summary: Required[str]
+    severity: Required[Literal["info", "warning", "critical"]]
     rule: str
     status: Literal["open", "resolved"]
     code: str
@@ -109,7 +112,7 @@ class _IssueMore(TypedDict, total=False):
     step_end: _Whole
     time_start: _Moment
     time_end: _Moment
-    evidence: dict[str, Any]
+    evidence: dict[str, object]
     advice: str
     count: _Count
     last_found: _Moment
@@ -118,11 +121,7 @@ class _IssueMore(TypedDict, total=False):
     caused_by: _Text
 
 
-class _Found(_Issue, _IssueMore):
-    pass
-
-
-class _Coverage(TypedDict, total=False):
+class _CoverageEntry(TypedDict, total=False):
     evaluated: bool
     evaluations: _Count
     points_seen: _Number
@@ -135,92 +134,99 @@ class _Coverage(TypedDict, total=False):
     every_nth: _Count
 
 
-class _Judged(TypedDict):
-    name: str
-    status: str
-    issues: list[_Found]
-
-
-class _JudgedMore(TypedDict, total=False):
+class _JudgedRuleEntry(TypedDict, total=False):
+    name: Required[str]
+    status: Required[str]
+    issues: Required[list[_IssueEntry]]
     rule: str
     status_details: str
-    parameters: dict[str, Any]
+    parameters: dict[str, object]
     evaluations: _Count
     triggered: _Count
     last_evaluated: _Moment
-    coverage: _Coverage
+    coverage: _CoverageEntry
     more_issues: _Count
-    details: dict[str, Any]
+    details: dict[str, object]
     error: _Text
 
 
-class _JudgedRule(_Judged, _JudgedMore):
-    pass
-
-
-class _JudgingCost(TypedDict, total=False):
+class _JudgingCostEntry(TypedDict, total=False):
     cpu_s: Annotated[float, Meta(ge=0, le=1e15)]
     looks: _Count
     late_spans: _Count
 
 
-MANIFEST_ENTRIES: dict[str, Any] = {
-    "name": str,
-    "id": _Text,
-    "status": str,
-    "command": list[str] | None,
-    "interval_ms": _Interval,
-    "monitoring": bool | None,
-    "rules": list[_Rule] | None,
-    "actions": list[dict[str, Any]] | None,
-    "created": _Moment,
-    "start": _Moment,
-    "end": _Moment,
-    "exit_code": _Whole,
-    "signal": _Whole | str,
-    "failure": _Failure | None,
-    "framework": _Framework | None,
-    "attempts": list[dict[str, Any]] | None,
-    "launch": _Launch | None,
-    "recorded": _Recorded | None,
-    "price": _Amount,
-    "total_steps": Annotated[int, Meta(ge=1, le=2**53)] | None,
-    "tags": dict[str, str] | None,
-    "verdict": _Verdict | None,
-    "imported": _Imported | None,
-    "stopped_by": _StoppedBy | None,
-}
-NODE_ENTRIES: dict[str, Any] = {
-    "cpus": Annotated[int, Meta(ge=1, le=1_000_000)] | None,
-    "cpu_quota": _Amount,
-    "memory_bytes": _Amount,
-    "memory_total_bytes": _Amount,
-    "memory_limit_bytes": _Amount,
-    "gpus": list[_Gpu] | None,
-    "host": _Text,
-    "os": _Text,
-    "machine": _Text,
-    "cpu_model": _Text,
-    "python": _Text,
-    "agent_pid": _Whole,
-    "obeys": list[str] | None,
-    "heartbeat": _Moment,
-    "missing": list[_Missing] | None,
-    "status": _Text,
-    "start": _Moment,
-    "end": _Moment,
-    "exit_code": _Whole,
-    "signal": _Whole | str,
-    "failure": _Failure | None,
-    "trained": bool | None,
-    "left": bool | None,
-    "cost": _Cost | None,
-}
-CONTROL_ENTRIES: dict[str, Any] = {"interval_ms": _Interval, "monitoring": bool | None, "watched": _Moment}
-EVALUATIONS_ENTRIES: dict[str, Any] = {
-    "updated": _Moment,
-    "rules": list[_JudgedRule] | None,
-    "cost": _JudgingCost | None,
-    "progress": dict[str, Any] | None,
-    "actions": dict[str, Any] | None,
-}
+class Manifest(TypedDict, total=False):
+    """`job.json`."""
+
+    name: str
+    id: _Text
+    status: str
+    command: list[str] | None
+    interval_ms: _Interval
+    monitoring: bool | None
+    rules: list[_RuleEntry] | None
+    actions: list[dict[str, object]] | None
+    created: _Moment
+    start: _Moment
+    end: _Moment
+    exit_code: _Whole
+    signal: _Whole | str
+    failure: FailureEntry | None
+    framework: _FrameworkEntry | None
+    attempts: list[dict[str, object]] | None
+    launch: LaunchEntry | None
+    recorded: SurroundingsEntry | None
+    price: _Amount
+    total_steps: Annotated[int, Meta(ge=1, le=2**53)] | None
+    tags: dict[str, str] | None
+    verdict: _VerdictEntry | None
+    imported: _ImportedEntry | None
+    stopped_by: _StoppedByEntry | None
+
+
+class NodeDocument(TypedDict, total=False):
+    """`nodes/<node>.json`."""
+
+    cpus: Annotated[int, Meta(ge=1, le=1_000_000)] | None
+    cpu_quota: _Amount
+    memory_bytes: _Amount
+    memory_total_bytes: _Amount
+    memory_limit_bytes: _Amount
+    gpus: list[GpuEntry] | None
+    host: _Text
+    os: _Text
+    machine: _Text
+    cpu_model: _Text
+    python: _Text
+    agent_pid: _Whole
+    obeys: list[str] | None
+    heartbeat: _Moment
+    missing: list[_MissingEntry] | None
+    status: _Text
+    start: _Moment
+    end: _Moment
+    exit_code: _Whole
+    signal: _Whole | str
+    failure: FailureEntry | None
+    trained: bool | None
+    left: bool | None
+    cost: CostEntry | None
+
+
+class ControlDocument(TypedDict, total=False):
+    """`control.json`."""
+
+    interval_ms: _Interval
+    monitoring: bool | None
+    watched: _Moment
+
+
+class EvaluationsDocument(TypedDict, total=False):
+    """`evaluations.json`."""
+
+    updated: _Moment
+    rules: list[_JudgedRuleEntry] | None
+    cost: _JudgingCostEntry | None
+    progress: dict[str, object] | None
+    actions: dict[str, object] | None

@@ -8,24 +8,17 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any, get_type_hints
 
 import msgspec
 
-from holter.store.document_types import (
-    CONTROL_ENTRIES,
-    EVALUATIONS_ENTRIES,
-    MANIFEST_ENTRIES,
-    NODE_ENTRIES,
-)
+from holter.store.document_types import ControlDocument, EvaluationsDocument, Manifest, NodeDocument
 from holter.store.layout import CONTROL, EVALUATIONS, MANIFEST
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 Document = dict[str, Any]
 
-_KNOWN = {MANIFEST: MANIFEST_ENTRIES, CONTROL: CONTROL_ENTRIES, EVALUATIONS: EVALUATIONS_ENTRIES}
+_KNOWN = {MANIFEST: Manifest, CONTROL: ControlDocument, EVALUATIONS: EvaluationsDocument}
+_ENTRIES = {kind: get_type_hints(kind, include_extras=True) for kind in (*_KNOWN.values(), NodeDocument)}
 _HALF = re.compile(rb"\\u[dD][89a-fA-F]")
 _MOST_SHOWN = 60
 _MOST_DEPTH = 100
@@ -44,18 +37,14 @@ def parsed(data: bytes) -> Document:
     return document
 
 
-def usable(key: str, document: Mapping[str, Any]) -> tuple[Document, list[str]]:
+def usable(key: str, document: Document) -> tuple[Document, list[str]]:
     """Return a document without its invalid entries, and one sentence about each of them.
 
     Only the invalid elements of a list are left out. Unknown keys are documents of nodes.
     """
     sound, faults = dict(document), []
-    for name, kind in _KNOWN.get(key, NODE_ENTRIES).items():
-        if name not in document:
-            continue
-        value = document[name]
-        why = _fault(value, kind)
-        if why is None:
+    for name, kind in _ENTRIES[_KNOWN.get(key, NodeDocument)].items():
+        if name not in document or (why := _fault(value := document[name], kind)) is None:
             continue
         good = [one for one in value if _fault([one], kind) is None] if isinstance(value, list) else None
         if good:

@@ -70,11 +70,7 @@ class Catalog:
         return [{"file": file, "why": why} for file, why in sorted(self._skipped.items())]
 
     def files(self, table: str) -> list[DataFile]:
-        """List the valid files of a table in the order of their numbers.
-
-        Raises:
-            Vanished: A file disappeared meanwhile; list again.
-        """
+        """List the valid files of a table in the order of their numbers. Raises `Vanished`."""
         listed: dict[str, Entry] = {}
         parts: list[DataFileName] = []
         for entry in self._entries(table):

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holter.store.reader import Reader, retried, table_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from holter.schema.table import Table
     from holter.store.files import DataFile
     from holter.store.job import JobFolder
 
+T = TypeVar("T")
+
 
 class Follow:
-    """Hands out the rows of files that it has not handed out before.
+    """Returns each row once.
 
-    It remembers the numbers of the files. A compacted file tells for each row from which file it came, so
-    that of one that holds known and unknown files only the unknown rows are handed out.
+    It keeps the numbers of the files that were read. A compacted file holds for each row the number of the
+    file that the row came from, so only the rows of new files are returned.
     """
 
     def __init__(self, folder: JobFolder, *, reader: Reader | None = None) -> None:
-        """Follow a job; `reader`, when several follow it in one process: it remembers the files' footers."""
+        """Follow a job; several followers in one process share a `reader`, which keeps the files' footers."""
         self.folder = folder
         # The reader of a running job shares the machine with it.
         self._reader = reader or Reader(folder.place, threads=1)
@@ -33,7 +35,7 @@ class Follow:
     @property
     def skipped(self) -> list[dict[str, str]]:
         """Files that could not be read so far, each with `file` and `why`."""
-        return self._reader.skipped
+        return self._reader.catalog.skipped
 
     def new(
         self,
@@ -47,49 +49,43 @@ class Follow:
 
         Args:
             table: Name of the table.
-            max_rows: Stop after the file that reaches so many rows; the next call goes on from there.
+            max_rows: Stop after the file that reaches this number of rows; the next call continues there.
             columns: Columns to return; all by default.
-            where: Only rows for which this SQL condition holds; the others count as handed out too.
+            where: An SQL condition on the rows; later calls do not return the other rows either.
 
         Raises:
-            KeyError: There is no such table or column.
-            ValueError: The condition cannot be understood.
+            KeyError: The table or a column does not exist.
+            ValueError: The condition is invalid.
         """
         schema = table_schema(table)
-        self._asked.add(table)
 
-        def read() -> tuple[Table, list[DataFile]]:
-            files = self._unseen(table)
-            if max_rows is not None:
-                files = _first(files, max_rows)
-            unseen = {
-                file.part.key: self._missing(file) for file in files if file.part.last > file.part.first
-            }
-            rows = self._reader.read(files, schema, columns=columns, where=where, unseen=unseen)
-            return rows, files
+        def read(files: list[DataFile]) -> Table:
+            compacted = (file for file in files if file.part.last > file.part.first)
+            unseen = {file.part.key: self._missing(file) for file in compacted}
+            return self._reader.read(files, schema, columns=columns, where=where, unseen=unseen)
 
-        rows, files = retried(read)
-        self._keep(table, files)
-        return rows
+        return self._take(table, read, max_rows)
 
-    def distinct(self, table: str, *combinations: Sequence[str]) -> list[set[tuple[Any, ...]]]:
-        """Return which values, or combinations of them, the rows have that came since the last call.
+    def distinct(self, table: str, columns: Sequence[str]) -> set[tuple[Any, ...]]:
+        """Return the combinations of values in the rows that came since the last call.
 
-        Of a compacted file that holds old and new rows, the old ones count too. For each list of columns
-        given there is one set of rows; so large tables can be followed without reading all of them.
-
-        Raises:
-            KeyError: There is no such table or column.
+        Of a compacted file that holds old and new rows, the old ones count too. Raises `KeyError`.
         """
         schema = table_schema(table)
+        return self._take(table, lambda files: self._reader.distinct(files, schema, columns))
+
+    def _take(self, table: str, read: Callable[[list[DataFile]], T], max_rows: int | None = None) -> T:
+        """Read the files that came since the last call, and keep their numbers."""
         self._asked.add(table)
 
-        def read() -> tuple[list[set[tuple[Any, ...]]], list[DataFile]]:
+        def attempt() -> tuple[T, list[DataFile]]:
             files = self._unseen(table)
-            return [self._reader.distinct(files, schema, columns) for columns in combinations], files
+            files = files if max_rows is None else _first(files, max_rows)
+            return read(files), files
 
-        found, files = retried(read)
-        self._keep(table, files)
+        found, files = retried(attempt)
+        for file in filter(self._reader.catalog.is_good, files):
+            self._seen[(table, file.part.node)].update(file.numbers)
         return found
 
     @property
@@ -99,10 +95,6 @@ class Follow:
         if self.folder.manifest().get("end") is None:
             return False
         return not any(self._unseen(table) for table in self._asked)
-
-    def _keep(self, table: str, files: list[DataFile]) -> None:
-        for file in filter(self._reader.catalog.is_good, files):
-            self._seen[(table, file.part.node)].update(file.numbers)
 
     def _unseen(self, table: str) -> list[DataFile]:
         return [file for file in self._reader.files(table) if self._missing(file)]

@@ -18,6 +18,7 @@ from holter.store.layout import CONTROL, EVALUATIONS, JOB_NAME, MANIFEST, node_k
 from holter.store.urls import place
 
 if TYPE_CHECKING:
+    from holter.store.document_types import LaunchEntry
     from holter.store.place import Place
 
 DEFAULT_STORE = "./holter-jobs"
@@ -66,13 +67,13 @@ class JobFolder:
     def manifest(self) -> Document:
         """Return the manifest; of a damaged one only `name`."""
         manifest = self._document(MANIFEST)
-        if manifest is None:
+        if not manifest:
             if not any(fault.startswith(MANIFEST) for fault in self.faults):
                 self._say(f"{MANIFEST} is missing")
         elif manifest.get("schema") != SCHEMA_VERSION:
             wrote = manifest.get("schema")
             self._say(f"{MANIFEST} has schema version {wrote!r}; this holter reads {SCHEMA_VERSION}")
-        return {"name": self.name, **(manifest or {})}
+        return {"name": self.name, **manifest}
 
     def update(self, **changes: Any) -> Document:
         """Change entries of the manifest in one piece; returns it. Raises `OSError`."""
@@ -83,7 +84,7 @@ class JobFolder:
 
     def node(self, node: str) -> Document:
         """Return the facts of one node; empty when it has written no facts."""
-        return self._document(node_key(node)) or {}
+        return self._document(node_key(node))
 
     def nodes(self) -> dict[str, Document]:
         """Return the facts of every node that has written some."""
@@ -100,11 +101,7 @@ class JobFolder:
 
     def control(self) -> Document:
         """Return the latest orders to the job."""
-        return self._document(CONTROL) or {}
-
-    def write_control(self, control: Document) -> None:
-        """Replace the orders to the job. Raises `OSError`."""
-        self._write(CONTROL, control)
+        return self._document(CONTROL)
 
     def order(self, **orders: Any) -> None:
         """Add orders to the earlier ones in one piece. Raises `OSError`.
@@ -112,14 +109,14 @@ class JobFolder:
         A `profile` does not replace those of the last minute, because an agent may not have seen them yet.
         """
         with self.place.lock(""):
-            told = {**self._kept(CONTROL), **orders}
+            control = {**self._kept(CONTROL), **orders}
             if "profile" in orders:
-                told = with_order(told, orders["profile"], time.time())
-            self._write(CONTROL, told)
+                control = with_order(control, orders["profile"], time.time())
+            self._write(CONTROL, control)
 
     def evaluations(self) -> Document:
         """Return the status and the issues of the job's rules."""
-        return self._document(EVALUATIONS) or {}
+        return self._document(EVALUATIONS)
 
     def write_evaluations(self, evaluations: Document) -> None:
         """Put the status and the issues of the job's rules. Raises `OSError`."""
@@ -131,22 +128,19 @@ class JobFolder:
     def _kept(self, key: str) -> Document:
         """Return a document to change it; raises `OSError` so that an unreachable one is not replaced."""
         try:
-            document = parsed(self.place.read(key))
+            return parsed(self.place.read(key))
         except FileNotFoundError:
-            return {}
+            pass
         except (ValueError, RecursionError) as error:
             self._say(f"{key} cannot be read: {error}")
-            return {}
-        return document
+        return {}
 
-    def _document(self, key: str) -> Document | None:
+    def _document(self, key: str) -> Document:
         try:
-            document = parsed(self.place.read(key))
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, RecursionError) as error:
+            document = self._kept(key)
+        except OSError as error:
             self._say(f"{key} cannot be read: {error}")
-            return None
+            return {}
         sound, faults = usable(key, document)
         for fault in faults:
             self._say(f"{key} {fault}")
@@ -179,23 +173,23 @@ def create(
     interval_ms: int,
     rules: list[Document],
     now_ns: int,
-    launch: Document | None = None,
+    launch: LaunchEntry | None = None,
 ) -> JobFolder:
-    """Create a job: its folder and its manifest, with status InProgress.
+    """Create a job: its folder and its manifest, which has status InProgress and no secrets in the command.
 
     Args:
-        store_url: The store; made when it is not there.
-        name: What to call the job.
-        command: What the job runs; secrets in it are masked.
+        store_url: The store; created when it does not exist.
+        name: The job's name.
+        command: The command that the job runs.
         interval_ms: Sampling interval in milliseconds.
-        rules: The rules that run beside it, each with name and parameters.
-        now_ns: Now, nanoseconds since the epoch.
-        launch: The launch of several nodes that record it: its `id` and its number of `nodes`.
+        rules: The rules of the job, each with name and parameters.
+        now_ns: The time, nanoseconds since the epoch.
+        launch: The launch over several nodes that records the job.
 
     Raises:
-        BadJobName: No job may be called so.
-        JobExists: The name is taken; the text names one that is free.
-        StoreNotWritable: Nothing can be created there.
+        BadJobName: The name is not valid.
+        JobExists: The name is taken; the text names a free one.
+        StoreNotWritable: The store cannot be written.
     """
     check_name(name)
     try:
@@ -273,12 +267,7 @@ def jobs(store_url: str) -> list[JobFolder]:
     store = place(store_url)
     found = [JobFolder(store.below(name), name) for name in store.folders() if JOB_NAME.fullmatch(name)]
     created = {folder.name: folder.manifest().get("created") for folder in found}
-
-    def age(folder: JobFolder) -> tuple[float, str]:
-        at = created[folder.name]
-        return (-float(at) if isinstance(at, int | float) else float("inf"), folder.name)
-
-    return sorted(found, key=age)
+    return sorted(found, key=lambda job: (created[job.name] is None, -(created[job.name] or 0), job.name))
 
 
 def _free(name: str, taken: set[str]) -> str:

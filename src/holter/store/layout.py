@@ -60,14 +60,10 @@ def parse_part(key: str) -> DataFileName | None:
 
 
 def current(parts: Iterable[DataFileName]) -> list[tuple[DataFileName, int]]:
-    """Select the files whose numbers no wider file covers.
+    """Select the files whose numbers no wider file covers, each with its first number that counts.
 
     This makes compaction invisible: once the wider file exists, the narrower files do not count, even before
-    they are deleted.
-
-    Returns:
-        For each file that counts, sorted by table, node and number: the file, and the first of its
-        numbers that no file before it covers. They differ only when two compactions overlapped.
+    they are deleted. The first number is not the file's own when two compactions overlapped.
     """
     kept: list[tuple[DataFileName, int]] = []
     group, covered = ("", ""), -1

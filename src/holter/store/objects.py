@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import obstore.exceptions
 import obstore.store
 
-from holter.store.place import Entry, user_cache
+from holter.store.place import Entry, Place, user_cache
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -65,7 +65,7 @@ _MEMORY: dict[str, Any] = {}
 """Stores in memory by URL: within one process the same URL is the same store."""
 
 
-class ObjectPlace:
+class ObjectPlace(Place):
     """A prefix in an object store. Files are fetched whole, once, into a cache on this machine."""
 
     lists_at_once = 1000
@@ -91,9 +91,10 @@ class ObjectPlace:
         if root.startswith("memory:"):
             return cls(_MEMORY.setdefault(root, obstore.store.MemoryStore()), "", root)
         try:
+            limits: Any = {"allow_http": True, "connect_timeout": f"{CONNECT_S}s"}
             quick, patient = (
-                obstore.store.from_url(root, client_options=_limits(longest), retry_config=_RETRIES)
-                for longest in (ANSWER_S, TRANSFER_S)
+                obstore.store.from_url(root, client_options={**limits, "timeout": t}, retry_config=_RETRIES)
+                for t in (f"{ANSWER_S}s", f"{TRANSFER_S}s")
             )
         except (obstore.exceptions.BaseError, ValueError) as error:
             raise ValueError(f"{url!r} is not a store: {_why(error, root)}") from error
@@ -129,10 +130,6 @@ class ObjectPlace:
         with _as_os_errors(self.url):
             listed: list[Any] = self._store.list(f"{self._prefix}{folder}".rstrip("/") or None).collect()
         return listed
-
-    def stamp(self, key: str) -> str | None:
-        """Return None: asking is a request, as reading is."""
-        return None
 
     def read(self, key: str) -> bytes:
         """Return a whole file."""
@@ -209,10 +206,8 @@ class ObjectPlace:
     def lock(self, folder: str) -> Iterator[None]:
         """Lock the documents of the place (`""`): only one process can create the lock object.
 
-        Folders below are not locked: each node writes its own, and names are created once.
-
-        Raises:
-            TimeoutError: Other processes held the lock all the time.
+        Folders below are not locked: each node writes its own, and names are created once. Raises
+        `TimeoutError` when other processes held the lock all the time.
         """
         if folder:
             yield
@@ -279,10 +274,6 @@ def _why(error: Exception, url: str) -> str:
     if isinstance(error, denied) or _DENIED.search(text):
         return f"{server}denies access{f' ({code})' if code else ''}; check {needed}"
     return f"{server}says {code}" if code else text.strip().splitlines()[0]
-
-
-def _limits(longest_s: int) -> Any:
-    return {"allow_http": True, "connect_timeout": f"{CONNECT_S}s", "timeout": f"{longest_s}s"}
 
 
 def _forget_old(folder: Path) -> None:

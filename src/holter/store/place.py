@@ -53,6 +53,7 @@ class Place(Protocol):
 
     def stamp(self, key: str) -> str | None:
         """Return a stamp that changes with the file; None where asking costs as much as reading."""
+        return None
 
     def write(self, key: str, data: bytes, *, new: bool = False) -> None:
         """Put a file in one piece, in place of the one before; `new`: raise `FileExistsError` instead."""
@@ -67,7 +68,8 @@ class Place(Protocol):
         """Return a local path from which the file can be read."""
 
     def fetch(self, entries: Sequence[Entry]) -> None:
-        """Fetch many files at once, so that `local` returns quickly."""
+        """Fetch many files at once, so that `local` returns quickly; local files need nothing."""
+        return
 
     def delete(self, key: str) -> None:
         """Remove a file if it exists."""
@@ -94,12 +96,12 @@ OUTSIDE = "is a link that leads out of the store"
 _NO_FILE = "is not a regular file"
 
 
-class LocalPlace:
+class LocalPlace(Place):
     """A folder of this machine, or of a file system that is mounted on it.
 
-    Others may write to a store too, so no link in it that leads out of it is followed. What is made in it is
-    its owner's alone, whatever the umask is. Only a store folder with the set-group-ID bit, which says that a
-    group works in it, passes its own permissions on.
+    Links that lead out of the store are not followed, because others may write to a store too. New files
+    belong to their owner alone, whatever the umask is; a store folder with the set-group-ID bit, in which a
+    group works, passes its own permissions on.
     """
 
     lists_at_once = 0
@@ -237,9 +239,6 @@ class LocalPlace:
         if entry.stamp in (OUTSIDE, _NO_FILE):
             raise OSError(errno.EINVAL, f"it {entry.stamp}", str(self.path / entry.key))
         return self.path / entry.key
-
-    def fetch(self, entries: Sequence[Entry]) -> None:
-        """Do nothing: all files are local."""
 
     def delete(self, key: str) -> None:
         """Remove a file if it exists."""

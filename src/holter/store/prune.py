@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from holter.store.job import jobs
 
 if TYPE_CHECKING:
     from holter.store.job import JobFolder
 
-ABANDONED_NS = 24 * 3600 * 10**9
+DAY_NS = 24 * 3600 * 10**9
+ABANDONED_NS = DAY_NS
 """A job without an end whose folder is unchanged for this long is dead."""
 
 
-@dataclass(frozen=True)
-class Pruned:
+class Pruned(NamedTuple):
     """A job that was deleted, or would be in a dry run."""
 
     name: str
@@ -38,13 +37,10 @@ def prune(
     Args:
         store_url: The store.
         older_than_ns: Delete jobs that ended longer ago than this.
-        keep: Keep so many jobs, the newest.
+        keep: Number of the newest jobs to keep.
         max_bytes: Delete the oldest until the store takes no more than this; running jobs count too.
-        dry_run: Delete nothing, only say what would be.
-        now_ns: Now, nanoseconds since the epoch; by default the clock's.
-
-    Returns:
-        The jobs deleted, each with why.
+        dry_run: Delete nothing, and return the jobs that would be deleted.
+        now_ns: The time, nanoseconds since the epoch; by default that of the clock.
 
     Raises:
         ValueError: No limit is given, or one is negative.
@@ -67,7 +63,7 @@ def prune(
         if ended is None:
             continue
         if older_than_ns is not None and now - ended > older_than_ns:
-            why = f"ended {_days(now - ended)} days ago"
+            why = f"ended {(now - ended) / DAY_NS:.1f} days ago"
         elif keep is not None and position >= keep:
             why = f"{keep} newer jobs are kept"
         elif max_bytes is not None and total > max_bytes:
@@ -89,7 +85,3 @@ def _ended(job: JobFolder, now: int) -> int | None:
         return end
     changed = job.place.changed_ns()
     return changed if now - changed > ABANDONED_NS else None
-
-
-def _days(duration_ns: int) -> str:
-    return f"{duration_ns / (24 * 3600 * 1e9):.1f}"

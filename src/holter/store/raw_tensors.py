@@ -12,7 +12,7 @@ import struct
 import sys
 import zlib
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 import numpy as np
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+T = TypeVar("T", dict[str, object], list[object])
 RAW = "tensors-raw"
 """The folder of a job that holds them."""
 
@@ -72,9 +73,8 @@ class DamagedRaw(ValueError):
         super().__init__(f"{file}: {why} (at byte {offset})")
 
 
-@dataclass(frozen=True, slots=True)
-class RawKey:
-    """A file of raw tensors, as its name tells it."""
+class RawKey(NamedTuple):
+    """The parsed name of a file of raw tensors."""
 
     node: str
     rank: int
@@ -102,7 +102,7 @@ class RawTensor:
     bits: str
     """The numpy type that holds its elements or their bits, see `array`. Empty for unknown types."""
     crc32: int | None = None
-    """Of its bytes, if the file tells it."""
+    """Of its bytes, if the file has it."""
 
     @property
     def size(self) -> int:
@@ -112,9 +112,10 @@ class RawTensor:
     def stored(self) -> NDArray[Any]:
         """Return the elements as they lie in the file, mapped and read-only; bfloat16 and float8 as bits.
 
+        The checksum of more than 256 MiB is not compared, because that would read all mapped bytes.
+
         Raises:
-            DamagedRaw: The file is cut, its bytes have changed, or the type is unknown. Of more
-                than 256 MiB the checksum is not looked at: that would read all of what is only mapped.
+            DamagedRaw: The file is incomplete, its bytes have changed, or the type is unknown.
         """
         if not self.bits:
             why = f"tensor {self.name!r} has type {self.dtype!r}; known are {', '.join(DTYPES)}"
@@ -145,18 +146,13 @@ class RawTensor:
 
 
 def read_header(path: Path, key: str = "") -> tuple[dict[str, RawTensor], dict[str, str]]:
-    """Read which tensors a file holds.
+    """Return the tensors in a file by name, and its metadata (`step`, `mode`, `rank`, `time`).
 
-    Args:
-        path: The file.
-        key: What to call it in errors.
-
-    Returns:
-        The tensors by name, and what the file says of itself (`step`, `mode`, `rank`, `time`).
+    Errors name the file by its `key`.
 
     Raises:
-        DamagedRaw: It is cut, or no such file, or what it says does not fit its size.
-        FileNotFoundError: It is gone.
+        DamagedRaw: It is incomplete, not a file of tensors, or its header does not fit its size.
+        FileNotFoundError: It does not exist.
     """
     file = key or path
     with path.open("rb") as opened:
@@ -171,42 +167,32 @@ def read_header(path: Path, key: str = "") -> tuple[dict[str, RawTensor], dict[s
             raise DamagedRaw(file, 0, f"says its header has {length} bytes; the file has {size}")
         header = opened.read(length)
     try:
-        told = json.loads(header, object_pairs_hook=_unique)
+        document = json.loads(header, object_pairs_hook=_unique)
     except (ValueError, RecursionError) as error:
         raise DamagedRaw(file, 8, f"its header is not JSON: {error}") from error
-    if not isinstance(told, dict):
+    if not isinstance(document, dict):
         raise DamagedRaw(file, 8, "its header is not a JSON object")
-    says = told.pop("__metadata__", {})
+    says = document.pop("__metadata__", {})
     if not isinstance(says, dict):
         raise DamagedRaw(file, 8, "its __metadata__ is not a JSON object")
     begin = 8 + length
-    tensors = {name: _tensor(path, file, name, entry, begin, size) for name, entry in told.items()}
-    for name, crc32 in _checksums(says).items():
-        if name in tensors:
+    tensors = {name: _tensor(path, file, name, entry, begin, size) for name, entry in document.items()}
+    for name, crc32 in _metadata(says, _CHECKSUMS, dict).items():
+        if name in tensors and type(crc32) is int:
             tensors[name] = replace(tensors[name], crc32=crc32)
-    for name in _named_texts(says):
-        if name in tensors:
-            tensors[name] = _text(tensors[name])
+    for text in _metadata(says, _TEXTS, list):
+        if isinstance(text, str) and text in tensors:
+            tensors[text] = _text(tensors[text])
     return tensors, {str(name): str(value) for name, value in says.items()}
 
 
-def _checksums(says: Mapping[str, Any]) -> dict[str, int]:
-    """Return the valid checksums in a file's metadata, by tensor."""
+def _metadata(says: Mapping[str, str], key: str, kind: type[T]) -> T:
+    """Return JSON of this kind from a file's metadata; empty where it is missing or damaged."""
     try:
-        told = json.loads(says.get(_CHECKSUMS, "{}"))
-    except (TypeError, ValueError, RecursionError):
-        return {}
-    pairs = told.items() if isinstance(told, dict) else ()
-    return {name: crc32 for name, crc32 in pairs if type(crc32) is int}
-
-
-def _named_texts(says: Mapping[str, Any]) -> list[str]:
-    """Return the names of the tensors that a file says are texts."""
-    try:
-        told = json.loads(says.get(_TEXTS, "[]"))
-    except (TypeError, ValueError, RecursionError):
-        return []
-    return [name for name in told if isinstance(name, str)] if isinstance(told, list) else []
+        value = json.loads(says[key])
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return kind()
+    return value if isinstance(value, kind) else kind()
 
 
 def _text(tensor: RawTensor) -> RawTensor:
@@ -225,7 +211,7 @@ def pack(arrays: Mapping[str, NDArray[Any]], says: Mapping[str, str]) -> bytes:
         }
         arrays, says = {**arrays, **points}, {**says, _TEXTS: json.dumps(list(texts))}
     names = {np.dtype(bits): name for name, (_, bits) in DTYPES.items() if name not in _NARROW}
-    header: dict[str, Any] = {"__metadata__": dict(says)}
+    header: dict[str, object] = {"__metadata__": dict(says)}
     begin = 0
     # The widest elements first, so that each lies where its type may lie in memory.
     ordered = sorted(arrays.items(), key=lambda item: -item[1].dtype.itemsize)

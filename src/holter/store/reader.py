@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -30,6 +32,15 @@ _ATTEMPTS = 10
 """Attempts to list and read while compaction removes files."""
 
 
+class _Selection(NamedTuple):
+    table: TableSchema
+    columns: Sequence[str]
+    limits: str
+    """SQL of our own."""
+    where: str | None
+    """SQL of the user."""
+
+
 class Reader:
     """Reads the data files of one job."""
 
@@ -37,11 +48,6 @@ class Reader:
         self.connection = parquet.connect(threads=threads)
         self.catalog = Catalog(place, self.connection)
         parquet.confine(self.connection, place.reads_from)
-
-    @property
-    def skipped(self) -> list[dict[str, str]]:
-        """Files that were left out, and why."""
-        return self.catalog.skipped
 
     def files(self, table: str) -> list[DataFile]:
         """List the good files of a table that count now, in the order of their numbers."""
@@ -58,16 +64,9 @@ class Reader:
         where: str | None = None,
         unseen: Mapping[str, Collection[int]] | None = None,
     ) -> Table:
-        """Read the rows of files into one table, in the order of time.
+        """Read the rows of good files into one table, in the order of time; see `Trial.table`.
 
-        Args:
-            files: Good files, as `files` lists them.
-            table: What they hold.
-            columns: Columns to return, `node` among them; all by default.
-            start_ns: Only rows with `time` at or after it.
-            end_ns: Only rows with `time` before it.
-            where: An SQL condition on the table's columns.
-            unseen: For keys of compacted files: only rows that came from these numbers.
+        `unseen` limits compacted files, by key, to the rows that came from files of these numbers.
 
         Raises:
             ValueError: The condition cannot be understood.
@@ -96,7 +95,8 @@ class Reader:
         found: list[Table] = []
         for (_, _, only), members in groups.items():
             conditions = limits + ([f"{BATCH} IN ({', '.join(map(str, only))})"] if only is not None else [])
-            found += self._group(members, table, fetched, conditions, where)
+            limit = " AND ".join(conditions) or "true"
+            found += self._group(members, _Selection(table, fetched, limit, where))
         whole = found[0] if len(found) == 1 else Table.concat(found or [Table.empty(table.name)])
         time = whole["time"]
         if np.any(time[1:] < time[:-1]):
@@ -110,29 +110,15 @@ class Reader:
         columns: Sequence[str],
         where: str | None = None,
     ) -> set[tuple[Any, ...]]:
-        """Return the combinations of columns that occur in files, rows that count twice among them.
+        """Return the combinations of values in columns of files, also those of covered rows.
 
-        `where` is an SQL condition of holter, not of a user: its failure counts as a damaged file.
-
-        Raises:
-            Vanished: A file went away in between; list again.
+        `where` is an SQL condition of holter: its failure counts as a damaged file. Raises `Vanished`.
         """
-        import duckdb
-
         alike: dict[Any, list[DataFile]] = defaultdict(list)
         for file in files:
             alike[(file.part.node, file.columns)].append(file)
-        found: set[tuple[Any, ...]] = set()
-        for members in alike.values():
-            try:
-                found |= self._distinct(members, table, columns, where)
-            except (duckdb.Error, OSError):  # one of them is bad, or gone
-                for file in members:
-                    try:
-                        found |= self._distinct([file], table, columns, where)
-                    except (duckdb.Error, OSError) as error:
-                        self.catalog.bad(file.entry, file.path, f"cannot be read: {first_line(error)}")
-        return found
+        ask = partial(self._distinct, table=table, columns=columns, where=where)
+        return set().union(*(found for members in alike.values() for found in self._each(members, ask)))
 
     def _distinct(
         self, files: Sequence[DataFile], table: TableSchema, columns: Sequence[str], where: str | None
@@ -142,50 +128,46 @@ class Reader:
         given = {"files": [parquet.pattern(file.path) for file in files]}
         return set(self.connection.cursor().execute(query, given).fetchall())
 
-    def _group(
-        self,
-        files: Sequence[DataFile],
-        table: TableSchema,
-        columns: Sequence[str],
-        conditions: Sequence[str],
-        where: str | None,
-    ) -> list[Table]:
-        """Read files of one node with the same columns: at once, or when that fails one by one."""
+    def _each(self, files: Sequence[DataFile], ask: Callable[[Sequence[DataFile]], T]) -> list[T]:
+        """Ask files of one node with the same columns at once, or one by one when one is damaged or gone."""
         import duckdb
 
-        try:
-            return [self._query(files, table, columns, conditions, where)]
-        except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
-            if where is not None:
-                raise ValueError(
-                    f"condition {where!r} on table {table.name!r}: {first_line(error)}"
-                ) from error
-        except (duckdb.Error, OSError):
-            pass  # one of them is bad, or gone
-        found: list[Table] = []
+        with contextlib.suppress(duckdb.Error, OSError):
+            return [ask(files)]
+        found = []
         for file in files:
             try:
-                found.append(self._query([file], table, columns, conditions, where))
+                found.append(ask([file]))
             except (duckdb.Error, OSError) as error:
-                if where is not None and self._group([file], table, columns, conditions, None):
-                    raise ValueError(f"condition {where!r} failed: {first_line(error)}") from error
                 self.catalog.bad(file.entry, file.path, f"cannot be read: {first_line(error)}")
         return found
 
-    def _query(
-        self,
-        files: Sequence[DataFile],
-        table: TableSchema,
-        columns: Sequence[str],
-        conditions: Sequence[str],
-        where: str | None,
-    ) -> Table:
+    def _group(self, files: Sequence[DataFile], wanted: _Selection) -> list[Table]:
+        import duckdb
+
+        def ask(files: Sequence[DataFile]) -> Table:
+            try:
+                return self._query(files, wanted)
+            except duckdb.Error as error:
+                mistakes = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)
+                without = wanted._replace(where=None)
+                # A condition that fails on a readable file is wrong, too.
+                if wanted.where is not None and (
+                    isinstance(error, mistakes) or (len(files) == 1 and self._group(files, without))
+                ):
+                    text = f"condition {wanted.where!r} on table {wanted.table.name!r}: {first_line(error)}"
+                    raise ValueError(text) from error
+                raise
+
+        return self._each(files, ask)
+
+    def _query(self, files: Sequence[DataFile], wanted: _Selection) -> Table:
+        table, columns, limits, where = wanted
         cursor = self.connection.cursor()
         given = {"files": [parquet.pattern(file.path) for file in files]}
         source = select(files[0], table, "$files", extra=[BATCH] if BATCH in files[0].names else [])
-        limits = " AND ".join(conditions) or "true"
         terms: list[str] = []
-        known = self._texts(cursor, files[0], table, columns, f"({source}) WHERE {limits}", given)
+        known = self._texts(cursor, files[0], wanted, f"({source}) WHERE {limits}", given)
         texts: dict[str, list[str]] = {}
         for column in columns:
             quoted, found = parquet.name(column), known.get(column)
@@ -209,10 +191,7 @@ class Reader:
             if column == "node":
                 result[column] = repeated(files[0].part.node, rows)
             elif column not in arrays:
-                text = default.dtype == object
-                result[column] = (
-                    repeated(default[0], rows) if text else np.full(rows, default[0], default.dtype)
-                )
+                result[column] = np.repeat(default, rows)
             elif column in texts:
                 result[column] = _decoded(arrays[column], texts[column])
             else:
@@ -221,21 +200,15 @@ class Reader:
         return Table(result)
 
     def _texts(
-        self,
-        cursor: Any,
-        file: DataFile,
-        table: TableSchema,
-        columns: Sequence[str],
-        source: str,
-        given: dict[str, Any],
+        self, cursor: Any, file: DataFile, wanted: _Selection, source: str, given: dict[str, list[str]]
     ) -> dict[str, list[str]]:
         """Return the distinct texts of each column that may have few, all in one pass over the files."""
         asked = [
             column
-            for column in columns
+            for column in wanted.columns
             if column in file.names
             and column not in ("node", "detail")
-            and table.column(column).type == "VARCHAR"
+            and wanted.table.column(column).type == "VARCHAR"
         ]
         if not asked:
             return {}

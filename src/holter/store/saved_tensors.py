@@ -53,7 +53,7 @@ class SavedTensors:
         self.refresh_names()
         grown = bool(self._raw_unseen)
         for table in ("tensors", "tensor_values"):
-            for step, mode, rank in self._moments.distinct(table, ("step", "mode", "rank"))[0]:
+            for step, mode, rank in self._moments.distinct(table, ("step", "mode", "rank")):
                 self.ranks[(step, mode)].add(rank)
                 self._newest[table] = max(self._newest.get(table, step), step)
                 grown = True
@@ -65,8 +65,8 @@ class SavedTensors:
 
     def refresh_names(self) -> None:
         """Take in the names only, which is much quicker after many steps."""
-        rows = self._named_rows.distinct("tensors", ("name", "role"))[0]
-        values = self._named_rows.distinct("tensor_values", ("name",))[0]
+        rows = self._named_rows.distinct("tensors", ("name", "role"))
+        values = self._named_rows.distinct("tensor_values", ("name",))
         for name, role in rows:
             self.roles[name].update([role] if role else [])
         for (name,) in values:
@@ -88,24 +88,17 @@ class SavedTensors:
     def skipped(self) -> list[dict[str, str]]:
         """Files that could not be read so far, each with `file` and `why`."""
         raw = [{"file": file, "why": why} for file, why in sorted(self.faults.items())]
-        return self.reader.skipped + raw
+        return self.reader.catalog.skipped + raw
 
     def awaited(self, name: str | None, step: int) -> bool:
-        """Tell whether rows of a tensor may still be on their way to a step: each table is written by itself.
-
-        Whole tensors, and the rows of one table, can be there a while before the rows of the other.
-        """
+        """Return whether rows of a tensor at a step may still come; each table is written by itself."""
         tables = {"tensor_values"} if name in self.valued else set()
         if name is None or name not in self.valued or self.roles.get(name):
             tables.add("tensors")
         return any(self._newest.get(table, step) < step for table in tables)
 
     def raw(self, writing: Writing, name: str) -> RawTensor | None:
-        """Return a raw tensor, if this rank saved it at this step.
-
-        Raises:
-            DamagedRaw: The file that should hold it cannot be read.
-        """
+        """Return a raw tensor, if this rank saved it at this step. Raises `DamagedRaw`."""
         if writing not in self._raw:
             return None
         entry = self._raw[writing]

@@ -21,16 +21,9 @@ def stretches(
     start_ns: int | None = None,
     end_ns: int | None = None,
 ) -> list[tuple[int, int]]:
-    """Return stretches of time, one after another without gaps, that hold about so many rows each.
+    """Return ranges of time without gaps between them, each with about `rows` rows of all tables together.
 
     Only footers are read: within a group of rows of a file the times count as evenly spread.
-
-    Args:
-        trial: The job.
-        tables: Tables whose rows count, together.
-        rows: Rows of a stretch.
-        start_ns: Where the first begins at the earliest; by default with the first row.
-        end_ns: Where the last ends at the latest, excluded; by default after the last row.
     """
     groups = [group for table in tables for group in trial.groups(table)]
     if not groups:

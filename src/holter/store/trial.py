@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,10 +17,10 @@ from holter.store.reader import Reader, retried, row_groups, table_schema
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from numpy.typing import NDArray
 
+    from holter.store.documents import Document
     from holter.store.job import JobFolder
 
 
@@ -32,22 +33,17 @@ class Trial:
         self._reader = Reader(folder.place, threads=threads)
 
     @property
-    def reads_from(self) -> Path:
-        """The local folder that contains the data files."""
-        return self.folder.place.reads_from
-
-    @property
-    def manifest(self) -> dict[str, Any]:
+    def manifest(self) -> Document:
         """The job's manifest as it is now."""
         return self.folder.manifest()
 
     @property
-    def imported(self) -> dict[str, Any]:
+    def imported(self) -> Document:
         """The facts of imported files: `files`, `ranks` and `facts`; empty for other jobs."""
         return self.folder.manifest().get("imported") or {}
 
     @property
-    def nodes(self) -> dict[str, dict[str, Any]]:
+    def nodes(self) -> dict[str, Document]:
         """The facts of the job's nodes as they are now."""
         return self.folder.nodes()
 
@@ -55,7 +51,7 @@ class Trial:
     def skipped(self) -> list[dict[str, str]]:
         """Files and documents that could not be read so far, each with `file` and `why`."""
         damaged = [{"file": f.split(" ", 1)[0], "why": f.split(" ", 1)[1]} for f in self.folder.faults]
-        return damaged + self._reader.skipped
+        return damaged + self._reader.catalog.skipped
 
     def table(
         self,
@@ -66,32 +62,22 @@ class Trial:
         end_ns: int | None = None,
         where: str | None = None,
     ) -> Table:
-        """Read a table, in the order of time; one that has no rows yet has its columns all the same.
+        """Read a table in the order of time; a table without rows has all its columns.
 
         Args:
             name: Name of the table.
             columns: Columns to return, `node` among them; all by default.
-            start_ns: Only rows whose `time` is at or after it, nanoseconds since the epoch.
-            end_ns: Only rows whose `time` is before it.
+            start_ns: Only rows with `time` at or after it, nanoseconds since the epoch.
+            end_ns: Only rows with `time` before it.
             where: An SQL condition on the table's columns, as in `"phase = 'forward' AND rank = 0"`.
 
         Raises:
             KeyError: There is no such table or column.
             ValueError: The condition cannot be understood.
         """
+        read = partial(self._reader.read, columns=columns, start_ns=start_ns, end_ns=end_ns, where=where)
         schema = table_schema(name)
-
-        def read() -> Table:
-            return self._reader.read(
-                self._reader.files(name),
-                schema,
-                columns=columns,
-                start_ns=start_ns,
-                end_ns=end_ns,
-                where=where,
-            )
-
-        return retried(read)
+        return retried(lambda: read(self._reader.files(name), schema))
 
     def sql(
         self,
@@ -101,13 +87,10 @@ class Trial:
         end_ns: int | None = None,
         more: Mapping[str, Table] | None = None,
     ) -> Table:
-        """Run one SQL query over the job's tables, which go by their names. Absent numbers are NaN.
+        """Run one SELECT over the job's tables, and over `more` tables by name. Absent numbers are NaN.
 
-        Args:
-            query: One SELECT.
-            start_ns: Files whose rows all lie before it need not be opened; the query says so by itself.
-            end_ns: Nor files whose rows all lie at or after it.
-            more: Further tables that it reads, by name.
+        Files that only hold rows outside of `start_ns` to `end_ns` are not opened; the query itself must
+        limit the time too.
 
         Raises:
             ValueError: The query is invalid, or it is not a single SELECT.
@@ -125,7 +108,7 @@ class Trial:
             cursor = self._reader.connection.cursor()
             # Listing is expensive in an object store, so only tables that the query names are listed.
             named = [name for name in TABLES if name in query.lower()]
-            views = {name: self._view(name, start_ns, end_ns) for name in named}
+            views = {name: self.source(name, start_ns=start_ns, end_ns=end_ns) for name in named}
             started = False
             try:
                 for name, view in views.items():
@@ -135,11 +118,12 @@ class Trial:
                 started = True
                 arrays = cursor.execute(query).fetchnumpy()
             except duckdb.Error as error:
-                if not (started and isinstance(error, _mistakes())):
+                mistakes = (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)
+                if not (started and isinstance(error, mistakes)):
                     # Reading all finds the files that are damaged inside, or gone.
                     for name in named:
                         self._reader.read(self._reader.files(name), TABLES[name])
-                    if views != {name: self._view(name, start_ns, end_ns) for name in named}:
+                    if views != {name: self.source(name, start_ns=start_ns, end_ns=end_ns) for name in named}:
                         raise Vanished(str(error)) from error
                 raise ValueError(f"query failed: {error}") from error
             return Table({name: _plain(column) for name, column in arrays.items()})
@@ -164,10 +148,7 @@ class Trial:
         return retried(lambda: row_groups(self._reader.connection, self._reader.files(name)))
 
     def source(self, name: str, *, start_ns: int | None = None, end_ns: int | None = None) -> str:
-        """Return the SQL that reads a table's present files on another connection."""
-        return self._view(name, start_ns, end_ns)
-
-    def _view(self, name: str, start_ns: int | None, end_ns: int | None) -> str:
+        """Return the SQL that reads a table's present files on any connection."""
         groups: dict[Any, list[DataFile]] = defaultdict(list)
         for file in self._reader.files(name):
             if (start_ns is not None and file.newest < start_ns) or (
@@ -188,12 +169,6 @@ def empty_source(name: str) -> str:
     """Return the SQL that reads a table without rows."""
     columns = ", ".join(f"NULL::{c.type} AS {parquet.name(c.name)}" for c in TABLES[name].columns)
     return f"SELECT {columns}, NULL::VARCHAR AS node WHERE false"
-
-
-def _mistakes() -> tuple[type[Exception], ...]:
-    import duckdb
-
-    return (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException)
 
 
 def _plain(column: NDArray[Any]) -> NDArray[Any]:

@@ -21,29 +21,28 @@ if TYPE_CHECKING:
     from holter.store.job import JobFolder
 
 MAX_ROWS = 50_000
-"""A file is written when so many rows wait …"""
+"""A file is written when this number of rows waits …"""
 FIRST_AGE_S = 5.0
-"""… or the oldest has waited so long; at first short, so that a new job can be looked at at once."""
+"""… or the oldest has waited this long; at first short, so that a new job is visible at once."""
 ENOUGH_ROWS = 16_384
-"""So many rows are written already at the first age: what waits is memory that training may want."""
+"""This number of rows is written at the first age already, because they take memory of the training."""
 LAST_AGE_S = 60.0
 _YOUNG_FILES = 12
-"""So many files of a table are written at the first age; then the age doubles with each, up to the last."""
+"""Files of a table that are written at the first age; then the age doubles with each, up to the last."""
 MAX_WAITING_ROWS = 400_000
 """Rows kept for each table while the store cannot be written; further rows are dropped and counted."""
 WATCHED_AGE_S = 0.8
 WATCHED_FILES = 600
-"""While somebody looks: the age, and files after which it grows by a second each, for readers list them."""
+"""The age while somebody watches, and the number of files after which it grows, because readers list them."""
 RETRY_S = 5.0
 UNWRITTEN = "because the store could not be written"
-"""How what is said of rows that were given up ends."""
+"""The end of messages about dropped rows."""
 
 
 class Writer:
     """Writes tables of one node. Nothing that the store does raises here; see `fault` and `dropped`.
 
-    `append` only takes rows in, and writes a file when one is due. One writer per node and table at a time
-    is meant; on one machine several are safe too.
+    `append` takes rows in, and writes a file when one is due. Several writers on one machine are safe.
     """
 
     def __init__(
@@ -57,8 +56,6 @@ class Writer:
     ) -> None:
         self.folder = folder
         self.node = node
-        self.bytes_written = 0
-        self.rows_written = 0
         self.files_written: dict[str, int] = dict.fromkeys(TABLES, 0)
         self.dropped: dict[str, int] = {}
         """Rows of each table that were given up because the store could not take them."""
@@ -83,12 +80,7 @@ class Writer:
         self._away = False
 
     def append(self, table: str, columns: Columns) -> None:
-        """Take in rows of a table; columns that are not given get their neutral default.
-
-        Args:
-            table: Name of the table.
-            columns: Arrays or sequences of one length. A text column may also be a pair
-                `(codes, values)`: row i has the text `values[codes[i]]`.
+        """Take in rows of a table; missing columns get their neutral default.
 
         Raises:
             KeyError: There is no such table, or it has no such column.
@@ -191,14 +183,11 @@ class Writer:
         draft = place.draft(part_key(table, self.node, t0, 0, 0))
         try:
             packed.write(draft, TABLES[table], columns, values, self.node)
-            size = draft.stat().st_size
             self._add(table, t0, draft, batch.rows)
         except BaseException:
             with contextlib.suppress(OSError):
                 draft.unlink(missing_ok=True)
             raise
-        self.bytes_written += size
-        self.rows_written += batch.rows
         self.files_written[table] += 1
 
     def _arrived(self, table: str) -> bool:

@@ -9,9 +9,12 @@ import pytest
 from tests.agent.conftest import until
 
 from holter.agent.drain.clock import Clock
-from holter.agent.drain.control import VIEWER_S, Viewers
+from holter.agent.drain.control import VIEWER_S, Control
+from holter.agent.drain.event_log import EventLog
 from holter.agent.sampling import Sampler
 from holter.schema.windows import order_of
+from holter.store.job import JobFolder
+from holter.store.place import LocalPlace
 
 SCRIPT = """
 import time
@@ -28,20 +31,21 @@ for step in range(100_000):
 """
 
 
-def test_signs_of_somebody_who_looks_go_stale(monkeypatch):
+def test_signs_of_somebody_who_looks_go_stale(monkeypatch, tmp_path):
     now = [50.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
-    viewers = Viewers()
-    assert not viewers.present(None)
-    assert viewers.present(1)
+    folder = JobFolder(LocalPlace(tmp_path), "job")
+    control = Control(folder, EventLog(Clock.now()), leads=False, on_stop=lambda: None)
+    assert not control.is_watched(None)
+    assert control.is_watched(1)
     now[0] += VIEWER_S - 1
-    assert viewers.present(1)
-    assert viewers.present(2)
+    assert control.is_watched(1)
+    assert control.is_watched(2)
     now[0] += VIEWER_S - 1
-    assert viewers.present(2)
+    assert control.is_watched(2)
     now[0] += 1
-    assert not viewers.present(2)
-    assert not viewers.present(None)
+    assert not control.is_watched(2)
+    assert not control.is_watched(None)
 
 
 @pytest.mark.parametrize(

@@ -186,7 +186,7 @@ def test_what_a_dead_process_left_is_taken_and_its_files_are_given_up(tmp_path, 
     assert process.last_step == 1
 
 
-def test_damage_is_counted_and_costs_only_itself(tmp_path, drain):
+def test_damage_costs_only_itself(tmp_path, drain):
     trainer = Writer(tmp_path, rank=0)
     with open(tmp_path / record.journal_name(trainer.key), "ab") as file:
         file.write(b'{"name": [1\n\xff\xfe\n[]\n')
@@ -196,7 +196,6 @@ def test_damage_is_counted_and_costs_only_itself(tmp_path, drain):
     (tmp_path / "foreign").touch()
     spans, scalars, _ = collect(drain, final=True)
     assert len(spans) + len(scalars) == 4
-    assert drain.damaged >= 1
 
 
 def test_names_that_no_journal_holds_are_empty(tmp_path, drain):

@@ -73,7 +73,6 @@ def test_slices_come_when_they_end_once_and_with_the_time_of_the_file(followed):
     assert followed.rows() == []
     assert followed.write(line(name="CYCLE_START", ph="i", pid=0, ts=50, s="g")) == [(50, 0, "CYCLE_START")]
     assert followed.tables["operators"]["kind"] == ["annotation"]
-    assert followed.timeline.damaged == 0
 
 
 def test_rows_fit_the_tables_and_name_their_tensor(followed):
@@ -92,7 +91,6 @@ def test_half_a_line_waits_for_its_other_half(followed):
     text = line(name="ALLREDUCE", ph="X", pid=1, ts=5, dur=2)
     assert followed.write(text[:20]) == []
     assert followed.write(text[20:]) == [(5, 2, "ALLREDUCE")]
-    assert followed.timeline.damaged == 0
 
 
 def test_what_is_no_event_costs_itself(followed):
@@ -105,7 +103,6 @@ def test_what_is_no_event_costs_itself(followed):
         line(ph="E", pid=9, ts=1),
     )
     assert followed.write(*bad, line(name="a", ph="X", pid=1, ts=1, dur=1)) == [(1, 1, "a")]
-    assert followed.timeline.damaged == 4
 
 
 def test_a_file_begun_anew_is_read_from_its_begin(followed):

@@ -78,7 +78,7 @@ def test_stop_on_request(tmp_path, environment):
     code = SCRIPT.format(store=str(tmp_path / "store"), then="", steps=100_000)
     process = subprocess.Popen([sys.executable, "-c", code], env=environment)
     until(lambda: [job for job in jobs(str(tmp_path / "store")) if job.nodes()])
-    find(str(tmp_path / "store"), "inside").write_control({"stop": {}})
+    find(str(tmp_path / "store"), "inside").order(stop={})
     assert process.wait(120) == -15
     until(lambda: manifest(tmp_path)["status"] == "Stopped")
 

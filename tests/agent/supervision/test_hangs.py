@@ -12,7 +12,7 @@ from tests.agent.spool import Writer
 
 from holter.agent.drain.clock import Clock
 from holter.agent.drain.drain import Drain
-from holter.agent.supervision.hangs import HangLimits, HangWatch, Silence, diagnosis
+from holter.agent.supervision.hangs import HangLimits, Silence, diagnosis
 from holter.agent.supervision.process_monitor import ProcessMonitor
 from holter.agent.supervision.stacks import StackFrame, common_frame, loop_stack, own_frame
 from holter.schema.phases import Phase
@@ -43,17 +43,6 @@ def test_the_limit_comes_from_the_job_s_own_steps(durations_s, phase, median_s, 
 def test_limits_that_make_no_sense_are_refused(wrong):
     with pytest.raises(ValueError, match="hang limits"):
         HangLimits(**wrong)
-
-
-def test_a_hang_is_said_once_and_its_end_too():
-    watch = HangWatch(HangLimits(min_s=1, max_s=10))
-    silence = Silence(0, 5.0, 2.0, "forward", 7)
-    begun, _ = watch.update({"a": silence}, 100 * SECOND)
-    assert list(begun) == ["a"]
-    assert watch.since == 95 * SECOND
-    assert watch.update({"a": silence}, 101 * SECOND) == ({}, {})
-    assert watch.update({}, 102 * SECOND) == ({}, {"a": silence})
-    assert watch.since is None
 
 
 @pytest.mark.parametrize(
@@ -245,7 +234,7 @@ def test_ranks_that_begin_to_hang_one_after_the_other_are_told_together(start, t
         return [rank for step in (40, 100) for event in hangs(run, step) for rank in event["detail"]["ranks"]]
 
     until(lambda: {0, 1} <= set(told()))
-    run.folder.write_control({"stop": {"grace_s": 2}})
+    run.folder.order(stop={"grace_s": 2})
     run.wait()
     assert sorted(told()) == [0, 1], "each once"
     assert {event["rank"] for event in run.events("stacks") if "in stuck" in event["detail"]["text"]} == {

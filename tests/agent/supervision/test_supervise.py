@@ -116,7 +116,7 @@ def test_stop_asks_then_kills_what_ignores_it(start, tmp_path):
     inner_pid = until(
         lambda: [p for p in procfs.tree([run.process.pid]).values() if p.pid != run.process.pid]
     )
-    run.folder.write_control({"stop": {"grace_s": 1.0}})
+    run.folder.order(stop={"grace_s": 1.0})
     assert run.wait() == 128 + signal.SIGTERM
     assert run.folder.manifest()["status"] == "Stopped"
     assert run.folder.manifest()["failure"] is None
@@ -132,7 +132,7 @@ def test_stop_lets_a_command_end_in_its_own_way(start, tmp_path):
     )
     run = start(*python(code))
     until((tmp_path / "ready").exists)
-    run.folder.write_control({"stop": {}})
+    run.folder.order(stop={})
     assert run.wait() == 9
     assert run.folder.manifest()["status"] == "Stopped"
     assert run.folder.manifest()["exit_code"] == 9
@@ -149,7 +149,7 @@ def test_the_interval_can_be_changed_while_it_runs(start):
         return ((loads[1:] - loads[:-1]) / 1e6).tolist()
 
     before = until(lambda: gaps()[1:])
-    run.folder.write_control({"interval_ms": 100})
+    run.folder.order(interval_ms=100)
     until(lambda: len(gaps()) > len(before) + 30)
     run.process.terminate()
     run.wait()

@@ -13,7 +13,9 @@ from holter.agent.machine.cgroups import SYS, ControlGroup
 from holter.agent.machine.procfs import PROC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from holter.store.document_types import GpuEntry
 
 Reading = tuple[str, str, float]
 """Device, metric, value. An unavailable value is left out, never 0."""
@@ -25,19 +27,19 @@ class Unavailable(Exception):  # noqa: N818 - a machine without a GPU is not an 
 
 @dataclass(slots=True)
 class Watched:
-    """The processes that are looked at; the agent keeps it up to date."""
+    """The processes of the job; the agent keeps it up to date."""
 
     roots: list[int] = field(default_factory=list)
-    """The command, and processes of its that were orphaned."""
+    """The command, and its orphaned processes."""
     roles: Mapping[int, str] = field(default_factory=dict)
     """trainer or worker, for each pid that records."""
     companions: list[int] = field(default_factory=list)
-    """Our own processes beside the agent."""
+    """Processes of holter other than the agent."""
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where to read, and whom to look at."""
+    """The files to read, and the processes to measure."""
 
     proc: Path = PROC
     sys: Path = SYS
@@ -62,25 +64,29 @@ class Collector(ABC):
     def __init__(self, machine: Machine) -> None:
         self.machine = machine
         self.missing: list[tuple[str, str]] = []
-        """What of it cannot be measured here, and why."""
+        """Metrics that cannot be measured here, and why."""
+        self._totals: dict[tuple[str, str], tuple[int, float]] = {}
+
+    def rate(self, now: int, metric: str, total: float, device: str = "") -> float | None:
+        """Return the change of a counter per second; None at its first reading, and when it was set back."""
+        before, self._totals[device, metric] = self._totals.get((device, metric)), (now, total)
+        if before is None or now <= before[0] or total < before[1]:
+            return None
+        return (total - before[1]) * 1e9 / (now - before[0])
+
+    def rates(self, now: int, totals: Mapping[str, float | None]) -> Iterator[Reading]:
+        """Yield the rates of counters without a device; None stands for a counter that does not exist."""
+        for metric, total in totals.items():
+            if total is not None and (speed := self.rate(now, metric, total)) is not None:
+                yield "", metric, speed
+
+    def facts(self) -> list[GpuEntry]:
+        """Return the GPUs that it reads, for the facts of the node."""
+        return []
 
     @abstractmethod
     def read(self, now: int) -> Iterable[Reading]:
         """Read all metrics; `now` is monotonic ns. What needs two readings is left out of the first."""
-
-
-class Rate:
-    """Change of a counter per second, between one reading and the next."""
-
-    def __init__(self) -> None:
-        self._before: tuple[int, float] | None = None
-
-    def per_second(self, now: int, value: float) -> float | None:
-        """Return the rate since the last reading; None at the first, and when the counter was set back."""
-        before, self._before = self._before, (now, value)
-        if before is None or now <= before[0] or value < before[1]:
-            return None
-        return (value - before[1]) * 1e9 / (now - before[0])
 
 
 def collectors(machine: Machine) -> tuple[list[Collector], list[tuple[str, str]]]:
@@ -89,13 +95,10 @@ def collectors(machine: Machine) -> tuple[list[Collector], list[tuple[str, str]]
     missing: list[tuple[str, str]] = []
     classes: dict[str, type[Collector]] = {}
     for name, module in plugins.modules(__name__).items():
-        for value in vars(module).values():
-            if (
-                isinstance(value, type)
-                and issubclass(value, Collector)
-                and value.__module__ == module.__name__
-            ):
-                classes[name] = value
+        types = (value for value in vars(module).values() if isinstance(value, type))
+        own = (kind for kind in types if issubclass(kind, Collector) and kind.__module__ == module.__name__)
+        for kind in own:
+            classes[name] = kind
     try:
         classes |= plugins.external("holter.collectors")
     except ImportError as error:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holter.agent.collectors import Collector, Machine, Reading, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
+
+    from holter.store.document_types import GpuEntry
 
 _MIB = 1 << 20
 
@@ -34,44 +35,29 @@ class Amd(Collector):
             raise Unavailable("amdsmi finds no GPU")
         self._given_up: set[tuple[str, str]] = set()
 
-    def facts(self) -> list[dict[str, Any]]:
+    def facts(self) -> list[GpuEntry]:
         """Return name and memory of each GPU, for the facts of the node."""
-        found = []
+        found: list[GpuEntry] = []
         for device, handle in self._gpus:
-            asic = self._ask(device, "name", partial(self._smi.amdsmi_get_gpu_asic_info, handle)) or {}
-            memory = (
-                self._ask(device, "gpu.mem.used", partial(self._smi.amdsmi_get_gpu_vram_usage, handle)) or {}
-            )
+            asic = self._ask(device, "name", self._smi.amdsmi_get_gpu_asic_info, handle)
+            memory = self._ask(device, "gpu.mem.used", self._smi.amdsmi_get_gpu_vram_usage, handle)
             total = _number(memory, "vram_total")
+            size = None if total is None else int(total * _MIB)
             name = str(asic.get("market_name", "AMD GPU"))
-            found.append(
-                {"device": device, "name": name, "memory_bytes": None if total is None else int(total * _MIB)}
-            )
+            found.append({"device": device, "name": name, "memory_bytes": size})
         return found
 
     def read(self, now: int) -> Iterator[Reading]:
         """Ask for everything, GPU by GPU."""
         smi = self._smi
+        edge = smi.AmdSmiTemperatureType.EDGE, smi.AmdSmiTemperatureMetric.CURRENT
+        gfx = smi.AmdSmiClkType.GFX
         for device, handle in self._gpus:
-            activity = self._ask(device, "gpu.util", partial(smi.amdsmi_get_gpu_activity, handle)) or {}
-            memory = self._ask(device, "gpu.mem.used", partial(smi.amdsmi_get_gpu_vram_usage, handle)) or {}
-            power = self._ask(device, "gpu.power", partial(smi.amdsmi_get_power_info, handle)) or {}
-            clock = (
-                self._ask(
-                    device, "gpu.clock_sm", partial(smi.amdsmi_get_clock_info, handle, smi.AmdSmiClkType.GFX)
-                )
-                or {}
-            )
-            temperature = self._ask(
-                device,
-                "gpu.temp",
-                partial(
-                    smi.amdsmi_get_temp_metric,
-                    handle,
-                    smi.AmdSmiTemperatureType.EDGE,
-                    smi.AmdSmiTemperatureMetric.CURRENT,
-                ),
-            )
+            activity = self._ask(device, "gpu.util", smi.amdsmi_get_gpu_activity, handle)
+            memory = self._ask(device, "gpu.mem.used", smi.amdsmi_get_gpu_vram_usage, handle)
+            power = self._ask(device, "gpu.power", smi.amdsmi_get_power_info, handle)
+            clock = self._ask(device, "gpu.clock_sm", smi.amdsmi_get_clock_info, handle, gfx)
+            temperature = self._ask(device, "gpu.temp", smi.amdsmi_get_temp_metric, handle, *edge)
             used, total = _number(memory, "vram_used"), _number(memory, "vram_total")
             limit = _number(power, "power_limit")
             readings: dict[str, float | None] = {
@@ -86,26 +72,22 @@ class Amd(Collector):
                 "gpu.clock_sm_max": _number(clock, "max_clk"),
                 "gpu.temp": _number({"": temperature}, ""),
             }
-            for metric, value in readings.items():
-                if value is not None:
-                    yield device, metric, value
+            yield from ((device, metric, value) for metric, value in readings.items() if value is not None)
 
-    def _ask(self, device: str, metric: str, question: Callable[[], Any]) -> Any:
-        """Ask for one thing; what fails once is not asked for again."""
+    def _ask(self, device: str, metric: str, question: Callable[..., Any], *arguments: object) -> Any:
+        """Ask for one thing; a question that fails once is not asked again. Without an answer empty."""
         if (device, metric) in self._given_up:
-            return None
+            return {}
         try:
-            return question()
+            return question(*arguments)
         except Exception as error:
             self._given_up.add((device, metric))
             self.missing.append((f"{metric} of {device}", f"{type(error).__name__}: {error}"))
-            return None
+            return {}
 
 
-def _number(facts: dict[str, Any], *names: str) -> float | None:
-    """Return the first of `names` that is a number; amdsmi writes "N/A" for what it does not know."""
-    for name in names:
-        value = facts.get(name)
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
-    return None
+def _number(facts: Mapping[str, object], *names: str) -> float | None:
+    """Return the first of `names` that is a number; amdsmi writes "N/A" for an unknown value."""
+    values = (facts.get(name) for name in names)
+    numbers = (value for value in values if isinstance(value, int | float) and not isinstance(value, bool))
+    return next(map(float, numbers), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holter.agent.collectors import Collector, Machine, Rate, Reading, Unavailable
+from holter.agent.collectors import Collector, Machine, Reading, Unavailable
 from holter.agent.machine import perf_event
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ class Counters(Collector):
         super().__init__(machine)
         self._names = self._possible(min(machine.cores))
         self._groups: dict[int, perf_event.Group] = {}
-        self._rates = {(core, name): Rate() for core in machine.cores for name in self._names}
         try:
             for core in sorted(machine.cores):
                 self._groups[core] = perf_event.Group(core)
@@ -57,8 +56,7 @@ class Counters(Collector):
         """Read every core's group."""
         for core, group in self._groups.items():
             for name, value in zip(self._names, group.read() or (), strict=False):
-                rate = self._rates[core, name].per_second(now, value)
-                if rate is not None:
+                if (rate := self.rate(now, name, value, f"cpu{core}")) is not None:
                     yield f"cpu{core}", name, rate
 
     def close(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holter.agent.collectors import Collector, Machine, Rate, Reading, read_text
+from holter.agent.collectors import Collector, Machine, Reading, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,6 @@ class Cpu(Collector):
         super().__init__(machine)
         self._ticks()  # where it cannot be read, that is known now
         self._before: dict[int, list[int]] = {}
-        self._used = Rate()
         self._quota = machine.cgroup.cpus()
         if self._quota is not None and self._quota >= len(machine.cores):
             self._quota = None
@@ -52,7 +51,7 @@ class Cpu(Collector):
         yield "", "cpu.load1", float(read_text(self.machine.proc / "loadavg").split()[0])
 
     def _of_quota(self, now: int, used: int) -> float | None:
-        rate = self._used.per_second(now, used)
+        rate = self.rate(now, "cpu.util", used)
         return None if rate is None or not self._quota else min(100.0, 100.0 * rate / 1e9 / self._quota)
 
     def _ticks(self) -> dict[int, list[int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from holter.agent.collectors import Collector, Machine, Rate, Reading, Unavailable, read_text
+from holter.agent.collectors import Collector, Machine, Reading, Unavailable, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,16 +21,11 @@ class Disk(Collector):
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine)
-        self._operations, self._read, self._written, self._waited = Rate(), Rate(), Rate(), Rate()
         if not self._counters():
-            self.missing.append(
-                (
-                    "disk.iops, disk.read_bytes, disk.write_bytes, disk.await",
-                    "no disk is listed in /proc/diskstats",
-                )
-            )
+            why = "no disk is listed in /proc/diskstats"
+            self.missing.append(("disk.iops, disk.read_bytes, disk.write_bytes, disk.await", why))
             if machine.store is None:
-                raise Unavailable("no disk is listed in /proc/diskstats")
+                raise Unavailable(why)
         if machine.store is None:
             self.missing.append(("disk.free, disk.free_pct", "the store is not on a disk of this machine"))
 
@@ -39,18 +34,12 @@ class Disk(Collector):
         disks = self._counters()
         if disks:
             sums = [sum(column) for column in zip(*disks.values(), strict=True)]
-            operations = None
-            rates = (
-                ("disk.iops", self._operations, sums[0]),
-                ("disk.read_bytes", self._read, sums[1] * _SECTOR),
-                ("disk.write_bytes", self._written, sums[2] * _SECTOR),
+            operations, waited = self.rate(now, "disk.iops", sums[0]), self.rate(now, "disk.await", sums[3])
+            if operations is not None:
+                yield "", "disk.iops", operations
+            yield from self.rates(
+                now, {"disk.read_bytes": sums[1] * _SECTOR, "disk.write_bytes": sums[2] * _SECTOR}
             )
-            for metric, rate, value in rates:
-                if (speed := rate.per_second(now, value)) is not None:
-                    yield "", metric, speed
-                if metric == "disk.iops":
-                    operations = speed
-            waited = self._waited.per_second(now, sums[3])
             if operations and waited is not None:
                 yield "", "disk.await", waited / operations
         if self.machine.store is not None:

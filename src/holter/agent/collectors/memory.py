@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from holter.agent.collectors import Collector, Machine, Reading, Unavailable, read_text
+from holter.agent.collectors import Collector, Machine, Reading, Unavailable
+from holter.agent.machine.procfs import meminfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,14 +17,14 @@ class Memory(Collector):
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine)
-        if "MemTotal" not in self._facts():
+        if "MemTotal" not in meminfo(machine.proc):
             raise Unavailable(f"{machine.proc / 'meminfo'} does not say how much memory there is")
         if not machine.shm.is_dir():
             self.missing.append(("shm.used", f"there is no {machine.shm}"))
 
     def read(self, now: int) -> Iterator[Reading]:
         """Read what is in use now."""
-        facts = self._facts()
+        facts = meminfo(self.machine.proc)
         total, available = facts["MemTotal"], facts.get("MemAvailable")
         used = None if available is None else total - available
         # The limit may be changed while the job runs.
@@ -42,12 +43,3 @@ class Memory(Collector):
         if self.machine.shm.is_dir():
             space = os.statvfs(self.machine.shm)
             yield "", "shm.used", float((space.f_blocks - space.f_bfree) * space.f_frsize)
-
-    def _facts(self) -> dict[str, int]:
-        facts = {}
-        for line in read_text(self.machine.proc / "meminfo").splitlines():
-            name, _, rest = line.partition(":")
-            words = rest.split()
-            if words and words[0].isdigit():
-                facts[name] = int(words[0]) * (1024 if words[1:] == ["kB"] else 1)
-        return facts

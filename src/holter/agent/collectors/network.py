@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holter.agent.collectors import Collector, Machine, Rate, Reading, Unavailable, read_text
+from holter.agent.collectors import Collector, Machine, Reading, Unavailable, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,7 +22,6 @@ class Network(Collector):
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine)
-        self._in, self._out, self._segments, self._again = Rate(), Rate(), Rate(), Rate()
         if not self._counters():
             raise Unavailable("there is no network interface but the loopback")
 
@@ -30,19 +29,13 @@ class Network(Collector):
         """Compare with the last reading."""
         counters = self._counters()
         received, sent = sum(c[0] for c in counters.values()), sum(c[1] for c in counters.values())
-        if (speed := self._in.per_second(now, received)) is not None:
-            yield "", "net.rx", speed
-        if (speed := self._out.per_second(now, sent)) is not None:
-            yield "", "net.tx", speed
+        tcp = self._tcp()
+        segments, again = tcp.get("OutSegs"), tcp.get("RetransSegs")
+        yield from self.rates(
+            now, {"net.rx": received, "net.tx": sent, "net.segments": segments, "net.retrans": again}
+        )
         if (carried := self._link_speed(counters)) is not None:
             yield "", "net.link_speed", carried
-        segments = self._tcp()
-        for metric, rate, name in (
-            ("net.segments", self._segments, "OutSegs"),
-            ("net.retrans", self._again, "RetransSegs"),
-        ):
-            if name in segments and (speed := rate.per_second(now, segments[name])) is not None:
-                yield "", metric, speed
 
     def _link_speed(self, names: Iterable[str]) -> float | None:
         """Return bytes per second of all interfaces together; None when one does not say, as virtual ones."""

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from holter.agent.collectors import Collector, Machine, Reading, Unavailable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
+
+    from holter.store.document_types import GpuEntry
 
 _PCIE_NS = 1_000_000_000
 """One PCIe reading takes the driver 20 ms, so it is taken once a second, of one GPU in turn."""
@@ -44,37 +46,29 @@ class Nvidia(Collector):
         self._health_at = -_HEALTH_NS
         self._events: dict[str, Any] = {}
 
-    def facts(self) -> list[dict[str, Any]]:
+    def facts(self) -> list[GpuEntry]:
         """Return name and memory of each GPU, for the facts of the node."""
-        found = []
+        found: list[GpuEntry] = []
         for device, handle in self._gpus:
-            name = self._nvml.nvmlDeviceGetName(handle)
-            text = name.decode() if isinstance(name, bytes) else str(name)
-            memory = self._ask(device, "gpu.mem.used", partial(self._nvml.nvmlDeviceGetMemoryInfo, handle))
-            found.append(
-                {
-                    "device": device,
-                    "name": text,
-                    "memory_bytes": None if memory is None else int(memory.total),
-                }
-            )
+            memory = self._ask(device, "gpu.mem.used", self._nvml.nvmlDeviceGetMemoryInfo, handle)
+            size = None if memory is None else int(memory.total)
+            name = _text(self._nvml.nvmlDeviceGetName(handle))
+            found.append({"device": device, "name": name, "memory_bytes": size})
         return found
 
     def read(self, now: int) -> Iterator[Reading]:
         """Ask the driver for everything, GPU by GPU."""
         nvml = self._nvml
         for device, handle in self._gpus:
-            rates = self._ask(device, "gpu.util", partial(nvml.nvmlDeviceGetUtilizationRates, handle))
+            rates = self._ask(device, "gpu.util", nvml.nvmlDeviceGetUtilizationRates, handle)
             if rates is not None:
                 yield device, "gpu.util", float(rates.gpu)
                 yield device, "gpu.mem.busy", float(rates.memory)
-            memory = self._ask(device, "gpu.mem.used", partial(nvml.nvmlDeviceGetMemoryInfo, handle))
+            memory = self._ask(device, "gpu.mem.used", nvml.nvmlDeviceGetMemoryInfo, handle)
             if memory is not None and memory.total:
                 yield device, "gpu.mem.used", float(memory.used)
                 yield device, "gpu.mem.used_pct", 100.0 * memory.used / memory.total
-            for metric, value in self._numbers(device, handle):
-                if value is not None:
-                    yield device, metric, float(value)
+            yield from self._numbers(device, handle)
         if now - self._pcie_at >= _PCIE_NS:
             self._pcie_at = now
             yield from self._pcie()
@@ -83,56 +77,64 @@ class Nvidia(Collector):
             yield from self._health()
             yield from self._owners()
 
-    def _numbers(self, device: str, handle: Any) -> Iterator[tuple[str, float | None]]:
+    def _numbers(self, device: str, handle: Any) -> Iterator[Reading]:
         nvml = self._nvml
         reasons = getattr(nvml, "nvmlDeviceGetCurrentClocksThrottleReasons", None)
-        asked: dict[str, Callable[[], Any]] = {
-            "gpu.temp": lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
-            "gpu.power": lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000,
-            "gpu.power_limit": lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000,
-            "gpu.clock_sm": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
-            "gpu.clock_sm_max": lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM),
-            "gpu.throttle_reasons": lambda: reasons(handle) if reasons else None,
-            "gpu.ecc_uncorrected": lambda: nvml.nvmlDeviceGetTotalEccErrors(
-                handle, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
-            ),
-        }
-        for metric, ask in asked.items():
-            yield metric, self._ask(device, metric, ask)
+        yield from self._answers(
+            device,
+            {
+                "gpu.temp": lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
+                "gpu.power": lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000,
+                "gpu.power_limit": lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000,
+                "gpu.clock_sm": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
+                "gpu.clock_sm_max": lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM),
+                "gpu.throttle_reasons": lambda: reasons(handle) if reasons else None,
+                "gpu.ecc_uncorrected": lambda: nvml.nvmlDeviceGetTotalEccErrors(
+                    handle, nvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, nvml.NVML_VOLATILE_ECC
+                ),
+            },
+        )
 
     def _pcie(self) -> Iterator[Reading]:
         nvml = self._nvml
         device, handle = self._gpus[self._pcie_next % len(self._gpus)]
         self._pcie_next += 1
-        for metric, counter in (
-            ("gpu.pcie_rx", nvml.NVML_PCIE_UTIL_RX_BYTES),
-            ("gpu.pcie_tx", nvml.NVML_PCIE_UTIL_TX_BYTES),
-        ):
-            value = self._ask(device, metric, partial(nvml.nvmlDeviceGetPcieThroughput, handle, counter))
-            if value is not None:
-                yield device, metric, float(value) * _KB
+        ask = nvml.nvmlDeviceGetPcieThroughput
+        yield from self._answers(
+            device,
+            {
+                "gpu.pcie_rx": lambda: ask(handle, nvml.NVML_PCIE_UTIL_RX_BYTES) * _KB,
+                "gpu.pcie_tx": lambda: ask(handle, nvml.NVML_PCIE_UTIL_TX_BYTES) * _KB,
+            },
+        )
 
     def _health(self) -> Iterator[Reading]:
         nvml = self._nvml
+        slow = nvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
         for device, handle in list(self._gpus):
-            slow = nvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
-            asked: dict[str, Callable[[], Any]] = {
-                "gpu.temp_slowdown": partial(nvml.nvmlDeviceGetTemperatureThreshold, handle, slow),
-                "gpu.mem_temp": partial(self._field, handle, nvml.NVML_FI_DEV_MEMORY_TEMP),
-                "gpu.pcie_replays": partial(nvml.nvmlDeviceGetPcieReplayCounter, handle),
-                "gpu.pcie_gen": partial(nvml.nvmlDeviceGetCurrPcieLinkGeneration, handle),
-                "gpu.pcie_gen_max": partial(nvml.nvmlDeviceGetMaxPcieLinkGeneration, handle),
-                "gpu.pcie_width": partial(nvml.nvmlDeviceGetCurrPcieLinkWidth, handle),
-                "gpu.pcie_width_max": partial(nvml.nvmlDeviceGetMaxPcieLinkWidth, handle),
-                "gpu.xid": partial(self._xid, device, handle),
-            }
-            for metric, ask in asked.items():
-                if (value := self._ask(device, metric, ask)) is not None:
-                    yield device, metric, float(value)
-            ask = partial(nvml.nvmlDeviceGetRemappedRows, handle)
-            if (rows := self._ask(device, "gpu.remap_pending", ask)) is not None:
+            yield from self._answers(
+                device,
+                {
+                    "gpu.temp_slowdown": partial(nvml.nvmlDeviceGetTemperatureThreshold, handle, slow),
+                    "gpu.mem_temp": partial(self._field, handle, nvml.NVML_FI_DEV_MEMORY_TEMP),
+                    "gpu.pcie_replays": partial(nvml.nvmlDeviceGetPcieReplayCounter, handle),
+                    "gpu.pcie_gen": partial(nvml.nvmlDeviceGetCurrPcieLinkGeneration, handle),
+                    "gpu.pcie_gen_max": partial(nvml.nvmlDeviceGetMaxPcieLinkGeneration, handle),
+                    "gpu.pcie_width": partial(nvml.nvmlDeviceGetCurrPcieLinkWidth, handle),
+                    "gpu.pcie_width_max": partial(nvml.nvmlDeviceGetMaxPcieLinkWidth, handle),
+                    "gpu.xid": partial(self._xid, device, handle),
+                },
+            )
+            rows = self._ask(device, "gpu.remap_pending", nvml.nvmlDeviceGetRemappedRows, handle)
+            if rows is not None:
                 yield device, "gpu.remap_pending", float(rows[2])
                 yield device, "gpu.remap_failed", float(rows[3])
+
+    def _answers(self, device: str, asked: Mapping[str, Callable[[], Any]]) -> Iterator[Reading]:
+        """Yield the values that the driver gives."""
+        for metric, ask in asked.items():
+            if (value := self._ask(device, metric, ask)) is not None:
+                yield device, metric, float(value)
 
     def _field(self, handle: Any, field: int) -> int:
         value = self._nvml.nvmlDeviceGetFieldValues(handle, [field])[0]
@@ -141,7 +143,7 @@ class Nvidia(Collector):
         return int(value.value.uiVal)
 
     def _xid(self, device: str, handle: Any) -> int | None:
-        """Return the oldest error that was not told yet. A set of events of its own says which GPU it was."""
+        """Return the oldest error that was not reported yet. Each GPU has a set of events of its own."""
         nvml = self._nvml
         if device not in self._events:
             events = nvml.nvmlEventSetCreate()
@@ -160,8 +162,7 @@ class Nvidia(Collector):
         mine = {pid for pid, role in machine.watched.roles.items() if role == "trainer"}
         pids: dict[str, set[int]] = {}
         for device, handle in self._gpus:
-            ask = partial(self._nvml.nvmlDeviceGetComputeRunningProcesses, handle)
-            found = self._ask(device, "gpu.procs", ask)
+            found = self._ask(device, "gpu.procs", self._nvml.nvmlDeviceGetComputeRunningProcesses, handle)
             if found is not None:
                 pids[device] = {int(process.pid) for process in found}
         everyone = set().union(*pids.values())
@@ -170,7 +171,7 @@ class Nvidia(Collector):
             for device, there in pids.items():
                 yield device, "gpu.procs", float(len(there & mine))
 
-    def _ask(self, device: str, metric: str, question: Callable[[], Any]) -> Any:
+    def _ask(self, device: str, metric: str, question: Callable[..., Any], *arguments: object) -> Any:
         """Ask for one value; one that this GPU or driver can never give is not asked for again."""
         nvml = self._nvml
         if (device, metric) in self._given_up:
@@ -181,7 +182,7 @@ class Nvidia(Collector):
             nvml.NVML_ERROR_NO_PERMISSION,
         )
         try:
-            return question()
+            return question(*arguments)
         except nvml.NVMLError as error:
             if error.value in never:
                 self._given_up.add((device, metric))
@@ -202,11 +203,14 @@ class Nvidia(Collector):
             if word.isdigit() and int(word) < len(everyone):
                 kept.append(everyone[int(word)])
             elif word.startswith(("GPU-", "MIG-")):
-                kept += [gpu for gpu in everyone if self._uuid(gpu[1]).startswith(word)]
+                kept += [
+                    gpu for gpu in everyone if _text(self._nvml.nvmlDeviceGetUUID(gpu[1])).startswith(word)
+                ]
             else:  # CUDA ignores what follows the first word it does not understand
                 break
         return kept
 
-    def _uuid(self, handle: Any) -> str:
-        uuid = self._nvml.nvmlDeviceGetUUID(handle)
-        return uuid.decode() if isinstance(uuid, bytes) else str(uuid)
+
+def _text(value: bytes | str) -> str:
+    """Return a text that older bindings give as bytes."""
+    return value.decode() if isinstance(value, bytes) else str(value)

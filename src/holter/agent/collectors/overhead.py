@@ -6,7 +6,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from holter.agent.collectors import Collector, Machine, Rate, Reading
+from holter.agent.collectors import Collector, Machine, Reading
 from holter.agent.machine import procfs
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ class Overhead(Collector):
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine)
-        self._cpu = Rate()
         self._others: dict[int, float] = {}
 
     def read(self, now: int) -> Iterator[Reading]:
@@ -28,7 +27,6 @@ class Overhead(Collector):
             if (stat := procfs.stat(pid)) is not None:
                 self._others[pid] = stat.cpu_s
         used = time.process_time() + sum(self._others.values())
-        if (rate := self._cpu.per_second(now, used)) is not None:
-            yield "", "agent.cpu", 100.0 * rate
+        yield from self.rates(now, {"agent.cpu": 100.0 * used})
         if (me := procfs.stat(os.getpid())) is not None:
             yield "", "agent.rss", float(me.rss)

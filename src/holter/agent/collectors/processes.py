@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING
 
 from holter.agent.collectors import Collector, Machine, Reading
@@ -43,11 +43,8 @@ class Processes(Collector):
             return
         self._read_at = now
         before, self._cpu = self._cpu, {}
-        rss: dict[str, int] = defaultdict(int)
-        private: dict[str, int] = defaultdict(int)
-        count: dict[str, int] = defaultdict(int)
+        rss, private, count, known = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
         used: dict[str, float] = defaultdict(float)
-        known: dict[str, int] = defaultdict(int)
         for pid, started in self._pids.items():
             stat = procfs.stat(pid, self.machine.proc)
             if stat is None or not stat.alive or stat.started != started:
@@ -78,7 +75,7 @@ class Processes(Collector):
         self._wait = max(_REFRESH_NS, int((time.thread_time_ns() - begin) / _MAX_SHARE))
 
     def _private(self, pid: int) -> int:
-        """Return resident less shared memory: cheap, where the exact sum would walk all page tables."""
+        """Return resident less shared memory, because the exact sum would read all page tables."""
         try:
             with open(f"{self.machine.proc}/{pid}/statm", "rb") as file:
                 words = file.read().split()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.schema.windows import orders
 
@@ -13,25 +13,11 @@ if TYPE_CHECKING:
     from holter.agent.drain.event_log import EventLog
     from holter.agent.drain.pipeline import Pipeline
     from holter.agent.supervision.process_monitor import ProcessMonitor
+    from holter.store.documents import Document
     from holter.store.job import JobFolder
 
 VIEWER_S = 15.0
 """A sign of a viewer counts for this time."""
-
-
-class Viewers:
-    """Tells whether somebody looks at the job, by this machine's clock; viewers may have another."""
-
-    def __init__(self) -> None:
-        self._sign: Any = None
-        self._since = -VIEWER_S
-
-    def present(self, sign: Any) -> bool:
-        """Return whether somebody looks; a viewer changes `sign` again and again."""
-        now = time.monotonic()
-        if sign is not None and sign != self._sign:
-            self._sign, self._since = sign, now
-        return now - self._since < VIEWER_S
 
 
 class Control:
@@ -40,22 +26,16 @@ class Control:
     def __init__(
         self, folder: JobFolder, event_log: EventLog, *, leads: bool, on_stop: Callable[[], None]
     ) -> None:
-        """Follow a job's orders.
-
-        Args:
-            folder: The job.
-            event_log: Takes one event for each order.
-            leads: Whether this node writes the manifest.
-            on_stop: Called once, when the job is to stop.
-        """
-        self.stop: dict[str, Any] | None = None
+        """Follow a job's orders: `leads` says whether this node writes the manifest."""
+        self.stop: Document | None = None
         """The order to stop; None until it is given."""
         self._folder = folder
         self._event_log = event_log
         self._leads = leads
         self._on_stop = on_stop
-        self._stacks: dict[str, Any] | None = None
-        self._viewers = Viewers()
+        self._stacks: Document | None = None
+        self._sign: object = None
+        self._signed = -VIEWER_S
 
     def obey(self, pipeline: Pipeline | None, monitor: ProcessMonitor | None) -> None:
         """Read the orders and follow those that are new."""
@@ -64,7 +44,7 @@ class Control:
             self._sample(control, pipeline)
             if pipeline.profiling is not None:
                 pipeline.profiling.obey(orders(control), self._event_log)
-            pipeline.hurry(self._viewers.present(control.get("watched")))
+            pipeline.hurry(self.is_watched(control.get("watched")))
         stacks = control.get("stacks")
         if isinstance(stacks, dict) and stacks != self._stacks and monitor is not None:
             self._stacks = stacks
@@ -79,7 +59,14 @@ class Control:
             if self._leads:
                 self._folder.update(status="Stopping", **({"stopped_by": by} if by else {}))
 
-    def _sample(self, control: dict[str, Any], pipeline: Pipeline) -> None:
+    def is_watched(self, sign: object) -> bool:
+        """Return whether a viewer has changed its sign lately, by the clock of this machine."""
+        now = time.monotonic()
+        if sign is not None and sign != self._sign:
+            self._sign, self._signed = sign, now
+        return now - self._signed < VIEWER_S
+
+    def _sample(self, control: Document, pipeline: Pipeline) -> None:
         changed = pipeline.sampler.obey(control)
         for order, value in changed.items():
             self._event_log.note("control", order.removesuffix("_ms"), {order: value})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import deque
 from dataclasses import replace
@@ -52,18 +53,18 @@ class Drain:
         self.clock = clock
         self.processes: dict[str, Process] = {}
         """Trainers, living or dead, and living workers."""
-        self.workers_seen = 0
         self.records = 0
         self.dropped = 0
-        self.damaged = 0
-        """Records and journal lines that make no sense."""
         self.slow: dict[str, deque[int]] = {phase.name.lower(): deque(maxlen=100) for phase in _SLOW}
         """What phases that may take long took, ns."""
         self.facts = SpoolFacts(clock)
         self.ranks = Ranks(self.processes, clock, spool)
         self._proc = proc
         self._now = now
-        self._spent: list[tuple[Path, int]] = []
+        self.read_files: list[tuple[Path, int]] = []
+        """Completely read files with the time; the pipeline removes them once their rows are stored."""
+        self.listing = Listing(spool)
+        """The files of the spool at the last poll."""
         self._journals: dict[str, JournalReader] = {}
         self._threads: dict[tuple[str, int], Segments] = {}
         self._buried: set[str] = set()
@@ -81,7 +82,7 @@ class Drain:
         """Take what is new; `final` takes every finished record of every process and waits for nothing."""
         now = self._now() if now is None else now
         batch = PolledRows()
-        listing = Listing.of(self.spool, without=self._buried)
+        listing = self.listing = Listing.of(self.spool, without=self._buried)
         for key in listing.journals:
             if key not in self.processes:
                 self._meet(key, now)
@@ -93,25 +94,20 @@ class Drain:
         }
         for key, process in self.processes.items():
             for line in self._journals[key].lines(final=final or key in gone):
-                try:
+                with contextlib.suppress(ValueError, TypeError, OverflowError):  # damage costs its own line
                     self._held.setdefault(key, []).extend(self.facts.take(process, line, now))
-                except (ValueError, TypeError, OverflowError):  # damage costs its own line
-                    self.damaged += 1
         parts, finished = self._records(listing.segments, gone, batch, final=final, now=now)
         self._release(gone, batch, final=final, now=now)
         self._convert(parts, batch)
         self._read_heads(listing.heads, set(self.processes) if final else gone)
         for key in gone & finished:
-            batch.events.extend(self._bury(self.processes[key], listing))
+            batch.events.extend(self._bury(self.processes[key]))
         return batch
 
     def spent(self) -> list[tuple[Path, int]]:
-        """Return the files of which all was taken since the last call, and since when each was read."""
-        found = self._spent
-        for reader in self._threads.values():
-            found += reader.spent
-            reader.spent = []
-        self._spent = []
+        """Return the files that were read completely since the last call, each with the time."""
+        found = list(self.read_files)
+        self.read_files.clear()
         return found
 
     def alive(self) -> list[Process]:
@@ -164,8 +160,10 @@ class Drain:
             process = self.processes.get(key)
             if process is None:
                 continue
-            settled = self._settle(process, batch, final=final or key in gone, now=now)
-            reader = self._threads.setdefault((key, thread), Segments(self.spool, key, thread))
+            settled = self.ranks.settle(process, now, final=final or key in gone, events=batch.events)
+            reader = self._threads.setdefault(
+                (key, thread), Segments(self.spool, key, thread, self.read_files)
+            )
             limit = min(left, _FAIR)
             if not settled or limit <= 0:
                 unfinished.add(key)
@@ -182,16 +180,11 @@ class Drain:
                 batch.more = True
         return parts, set(self.processes) - unfinished
 
-    def _settle(self, process: Process, batch: PolledRows, *, final: bool, now: int) -> bool:
-        settled, events = self.ranks.settle(process, now, final=final)
-        batch.events.extend(events)
-        return settled
-
     def _release(self, gone: set[str], batch: PolledRows, *, final: bool, now: int) -> None:
         """Hand out the events of processes whose rank is known by now."""
         for key in list(self._held):
             process = self.processes[key]
-            if self._settle(process, batch, final=final or key in gone, now=now):
+            if self.ranks.settle(process, now, final=final or key in gone, events=batch.events):
                 rank = self.ranks.of(process)
                 batch.events.extend(replace(event, rank=rank) for event in self._held.pop(key))
 
@@ -214,9 +207,8 @@ class Drain:
                 self._note_steps(process, thread, records)
         ranks = [self.ranks.of(process) for process, _, _ in parts]
         batch.rows = sum(len(records) for _, _, records in parts)
-        batch.spans, batch.scalars, damaged = self._rows.columns(parts, ranks)
+        batch.spans, batch.scalars = self._rows.columns(parts, ranks)
         self.records += batch.rows
-        self.damaged += damaged
 
     def _note_steps(self, process: Process, thread: int, records: NDArray[Any]) -> None:
         training, steps = TRAINING[records["phase"]], records[records["phase"] == Phase.STEP]
@@ -263,7 +255,7 @@ class Drain:
         """Read the head page of a thread now."""
         return read_head(self.spool / record.head_name(process.key, thread))
 
-    def open_spans(self, process: Process, head: HeadPage) -> list[dict[str, Any]]:
+    def open_spans(self, process: Process, head: HeadPage) -> list[dict[str, str | int]]:
         """Return the open spans of a head as plain values, outermost first."""
         return [
             {
@@ -274,11 +266,10 @@ class Drain:
             for span in head.open
         ]
 
-    def _bury(self, process: Process, listing: Listing) -> list[RecordedEvent]:
+    def _bury(self, process: Process) -> list[RecordedEvent]:
         """Return events about the end of a dead process, and release its files."""
-        self.damaged += self._journals[process.key].damaged
         self._buried.add(process.key)
-        self._spent += [(path, process.first_seen) for path in listing.paths(process.key)]
+        self.read_files += [(path, process.first_seen) for path in self.listing.paths(process.key)]
         events = [self._exit(process)]
         if process.dropped:
             detail = {"process": process.key, "records": process.dropped}
@@ -288,11 +279,10 @@ class Drain:
         process.names.clear()
         self._rows.forget(process)
         if process.is_worker:
-            self.workers_seen += 1
             self._cost_of_buried += process.cost_ns
             del self.processes[process.key], self._journals[process.key]
             for at in [at for at in self._threads if at[0] == process.key]:
-                self._spent += self._threads.pop(at).spent
+                del self._threads[at]
         return events
 
     def _exit(self, process: Process) -> RecordedEvent:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from holter.agent.drain.journal import MAX_FAULTS, RecordedEvent
+from holter.agent.drain.journal import FaultCount, RecordedEvent, count_fault
 from holter.schema.masking import masked_in, masked_text
 
 if TYPE_CHECKING:
     from holter.agent.drain.clock import Clock
+    from holter.store.documents import Document
 
 
 class EventLog:
     """Collects events of all threads for the writer thread."""
 
     def __init__(self, clock: Clock) -> None:
-        self.faults: list[dict[str, Any]] = []
-        """Where, error, count."""
+        self.faults: list[FaultCount] = []
         self._clock = clock
         self._events: list[RecordedEvent] = []
 
@@ -24,7 +24,7 @@ class EventLog:
         """Add events."""
         self._events += events
 
-    def note(self, kind: str, name: str, detail: dict[str, Any], *, rank: int = -1) -> None:
+    def note(self, kind: str, name: str, detail: Document, *, rank: int = -1) -> None:
         """Add an event that happens now."""
         self._events.append(RecordedEvent(self._clock.time_ns(), rank, kind, name, masked_in(detail)))
 
@@ -32,12 +32,7 @@ class EventLog:
         """Record a fault of the agent; repeated faults are only counted."""
         said = f"{type(error).__name__}: {error}" if isinstance(error, Exception) else str(error)
         text = masked_text(said)
-        for known in self.faults:
-            if known["where"] == where and known["error"] == text:
-                known["count"] += 1
-                return
-        if len(self.faults) < MAX_FAULTS:
-            self.faults.append({"where": where, "error": text, "count": 1})
+        if count_fault(self.faults, where, text):
             self.note("fault", where, {"where": f"agent: {where}", "error": text, "count": 1})
 
     def take(self) -> list[RecordedEvent]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from holter.schema import record
 from holter.schema.phases import Phase
@@ -18,8 +17,7 @@ _UNSIGNED = (1 << 64) - 1
 _NOT_A_PHASE = {Phase.STEP, Phase.ANNOTATION}
 
 
-@dataclass(frozen=True, slots=True)
-class OpenSpan:
+class OpenSpan(NamedTuple):
     """A span that has begun and not ended."""
 
     begin: int
@@ -34,8 +32,7 @@ class OpenSpan:
         return _PHASES.get(self.phase, f"phase {self.phase}")
 
 
-@dataclass(frozen=True, slots=True)
-class HeadPage:
+class HeadPage(NamedTuple):
     """One reading of a head page."""
 
     step: int

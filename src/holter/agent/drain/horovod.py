@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import time
 from collections import defaultdict
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from pathlib import Path
 
     from holter.agent.drain.clock import Clock
+    from holter.store.documents import Document
+    from holter.store.parquet.columns import Columns
 
 VARIABLE = "HOROVOD_TIMELINE"
 DYNAMIC = "DYNAMIC"
@@ -32,8 +35,6 @@ class HorovodTimeline:
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self.path = path
-        self.damaged = 0
-        """Lines that are no event."""
         self.more = False
         """There is more to read: poll again."""
         self._clock = clock
@@ -43,25 +44,19 @@ class HorovodTimeline:
         self._lanes: dict[int, str] = {}
         self._open: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
         self._due = 0.0
+        self._slices: list[tuple[int, int, int, str, str]] = []
+        self._tracks: list[tuple[int, str]] = []
 
-    def poll(self, *, final: bool = False) -> dict[str, dict[str, Any]]:
-        """Return columns of `operators` and `tracks` for what is new, at most every `LOOK_S`.
-
-        Raises:
-            OSError: The file cannot be read.
-        """
+    def poll(self, *, final: bool = False) -> dict[str, Columns]:
+        """Return new columns of `operators` and `tracks`, at most every `LOOK_S`. Raises `OSError`."""
         now = time.monotonic()
         if now < self._due and not (final or self.more):
             return {}
         self._due = now + LOOK_S
-        slices: list[tuple[int, int, int, str, str]] = []
-        tracks: list[tuple[int, str]] = []
         for event in self._events():
-            try:
-                self._take(event, slices, tracks)
-            except (KeyError, TypeError, ValueError, OverflowError):
-                self.damaged += 1
-        return self._columns(slices, tracks)
+            with contextlib.suppress(KeyError, TypeError, ValueError, OverflowError):
+                self._take(event)
+        return self._columns()
 
     def _state(self) -> tuple[int, int, int] | None:
         try:
@@ -70,7 +65,7 @@ class HorovodTimeline:
             return None
         return found.st_ino, found.st_size, found.st_mtime_ns
 
-    def _events(self) -> Iterator[dict[str, Any]]:
+    def _events(self) -> Iterator[Document]:
         """Yield events of whole lines that have come since, in the order of the file."""
         state = self._state()
         self.more = False
@@ -99,23 +94,16 @@ class HorovodTimeline:
                 event = None
             if isinstance(event, dict):
                 yield event
-            else:
-                self.damaged += 1
 
-    def _take(
-        self,
-        event: dict[str, Any],
-        slices: list[tuple[int, int, int, str, str]],
-        tracks: list[tuple[int, str]],
-    ) -> None:
+    def _take(self, event: Document) -> None:
         kind, lane, name = str(event["ph"]), int(event["pid"]), str(event.get("name", ""))
         if kind == "M":
-            said = event["args"]
-            if "start_time_since_epoch_in_micros" in said:
-                self._base = int(said["start_time_since_epoch_in_micros"]) * 1000
+            given = event["args"]
+            if "start_time_since_epoch_in_micros" in given:
+                self._base = int(given["start_time_since_epoch_in_micros"]) * 1000
             elif name == "process_name":
-                self._lanes[lane] = str(said["name"])
-                tracks.append((lane, self._lanes[lane]))
+                self._lanes[lane] = str(given["name"])
+                self._tracks.append((lane, self._lanes[lane]))
             return
         when = self._wall(float(event["ts"]))
         if kind == "B":
@@ -124,11 +112,11 @@ class HorovodTimeline:
         elif kind == "E":
             if self._open[lane]:
                 begun, begin = self._open[lane].pop()
-                slices.append((begin, max(when - begin, 0), lane, begun, "operator"))
+                self._slices.append((begin, max(when - begin, 0), lane, begun, "operator"))
         elif kind == "X":
-            slices.append((when, max(int(float(event["dur"]) * 1000), 0), lane, name, "operator"))
+            self._slices.append((when, max(int(float(event["dur"]) * 1000), 0), lane, name, "operator"))
         elif kind in "iI":
-            slices.append((when, 0, lane, name, "annotation"))
+            self._slices.append((when, 0, lane, name, "annotation"))
 
     def _wall(self, microseconds: float) -> int:
         """Return ns since the epoch: the file says when it began, or its times are of the monotonic clock."""
@@ -139,12 +127,11 @@ class HorovodTimeline:
             self._base = self._clock.offset if near else self._clock.time_ns() - relative
         return self._base + relative
 
-    def _columns(
-        self, slices: list[tuple[int, int, int, str, str]], tracks: list[tuple[int, str]]
-    ) -> dict[str, dict[str, Any]]:
-        found: dict[str, dict[str, Any]] = {}
+    def _columns(self) -> dict[str, Columns]:
+        found: dict[str, Columns] = {}
+        slices, self._slices = sorted(self._slices), []
+        tracks, self._tracks = self._tracks, []
         if slices:
-            slices.sort()
             times, durations, lanes, names, kinds = map(list, zip(*slices, strict=True))
             details = [
                 json.dumps({"tensor": self._lanes[one]}) if one in self._lanes else "" for one in lanes
@@ -165,8 +152,6 @@ class HorovodTimeline:
 
 def timeline(environment: Mapping[str, str], clock: Clock) -> HorovodTimeline | None:
     """Return the timeline that the environment asks for; None without one."""
-    from pathlib import Path
-
     named = environment.get(VARIABLE, "")
     return HorovodTimeline(Path(os.path.abspath(named)), clock) if named and named != DYNAMIC else None
 

@@ -1,19 +1,21 @@
-"""Reads the journals, in which each process of the job writes facts beside its records."""
+"""Reads the journals, in which each process of the job writes facts about itself."""
 
 from __future__ import annotations
 
 import json
 from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from holter.schema.masking import masked_in
+from holter.schema.table import NameCodes
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from holter.agent.drain.clock import Clock
     from holter.agent.drain.heads import HeadPage
+    from holter.store.documents import Document
 
 MAX_LINE = 1 << 20
 """A longer line is damaged."""
@@ -21,11 +23,8 @@ _CHUNK = 4 << 20
 RECENT_STEPS = 200
 MAX_FAULTS = 100
 MAX_NAME = 65_535
-
-
 _NUMBERS = {
     "rank": 2**31 - 1,
-    "local_rank": 2**31 - 1,
     "world_size": 2**31 - 1,
     "worker": 2**15 - 1,
     "stacks_signal": 64,
@@ -42,7 +41,27 @@ class RecordedEvent:
     rank: int
     kind: str
     name: str
-    detail: dict[str, Any]
+    detail: Document
+
+
+class FaultCount(TypedDict):
+    """A fault of the agent or the recorder, and how often it occurred."""
+
+    where: str
+    error: str
+    count: int
+
+
+def count_fault(faults: list[FaultCount], where: str, error: str) -> bool:
+    """Count a fault; return whether the list has a new entry."""
+    for known in faults:
+        if (known["where"], known["error"]) == (where, error):
+            known["count"] += 1
+            return False
+    if len(faults) >= MAX_FAULTS:
+        return False
+    faults.append({"where": where, "error": error, "count": 1})
+    return True
 
 
 @dataclass(slots=True)
@@ -61,16 +80,12 @@ class Process:
     rank: int | None = None
     assigned: int | None = None
     """The rank the agent gave it, as long as it does not know its own."""
-    local_rank: int | None = None
     world_size: int | None = None
     stacks_signal: int | None = None
-    argv: list[str] = field(default_factory=list)
-    framework: dict[str, Any] | None = None
     names: dict[int, int] = field(default_factory=dict)
     """Ids of names, and where the text is in `Facts.texts`."""
-    exception: dict[str, Any] | None = None
-    end: dict[str, Any] | None = None
-    faults: int = 0
+    exception: Document | None = None
+    end: Document | None = None
     ticks: int | None = None
     """Start in clock ticks, to know a reused pid; None until it was found in /proc."""
     died: int | None = None
@@ -90,7 +105,7 @@ class Process:
     records: int = 0
     dropped: int = 0
     cost_ns: int = 0
-    last_open: list[dict[str, Any]] = field(default_factory=list)
+    last_open: list[dict[str, str | int]] = field(default_factory=list)
     """Spans open in the loop's thread when it was last looked at, outermost first."""
     last_phase: str | None = None
     last_head_step: int = -1
@@ -98,6 +113,12 @@ class Process:
     """The thread that ended the newest step; before the first, the one that trained last."""
     loop_head: HeadPage | None = None
     """The head page of the loop's thread when it was last looked at."""
+
+    @property
+    def known_rank(self) -> int:
+        """Its own rank, else the one that the agent gave it; -1 for an unknown rank."""
+        ranks = (self.rank, self.assigned, -1)
+        return next(rank for rank in ranks if rank is not None)
 
     @property
     def is_trainer(self) -> bool:
@@ -114,31 +135,16 @@ class Process:
         """Whether it said that it ends, and nothing of an exception."""
         return self.end is not None and self.exception is None
 
-    def summary(self) -> dict[str, Any]:
-        """Return its entry in the outcome."""
-        return {
-            "process": self.key,
-            "pid": self.pid,
-            "role": self.role,
-            "rank": self.rank if self.rank is not None else self.assigned,
-            "worker": self.worker,
-            "records": self.records,
-            "dropped": self.dropped,
-            "steps": self.steps,
-            "clean": self.end is not None,
-        }
-
 
 class JournalReader:
     """The journal of one process, read as far as it is complete."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.damaged = 0
         self._offset = 0
         self._rest = b""
 
-    def lines(self, *, final: bool = False) -> list[dict[str, Any]]:
+    def lines(self, *, final: bool = False) -> list[Document]:
         """Return the new lines; an incomplete line waits for its end, and is dropped in the last call."""
         found = []
         try:
@@ -154,7 +160,6 @@ class JournalReader:
             self._rest = b""
         if len(self._rest) > MAX_LINE:
             self._rest = b""
-            self.damaged += 1
         for line in complete:
             if not line.strip():
                 continue
@@ -164,8 +169,6 @@ class JournalReader:
                 fact = None
             if isinstance(fact, dict):
                 found.append(fact)
-            else:
-                self.damaged += 1
         return found
 
 
@@ -176,12 +179,12 @@ class SpoolFacts:
         self._clock = clock
         self.texts: list[str] = [""]
         """Every name once: the workers of one loader name the same stacks."""
-        self._codes: dict[str, int] = {"": 0}
-        self.framework: dict[str, Any] | None = None
-        self.faults: list[dict[str, Any]] = []
+        self._codes = NameCodes({"": 0})
+        self.framework: Document | None = None
+        self.faults: list[FaultCount] = []
         """Faults of the recorder, in all processes."""
 
-    def take(self, process: Process, line: dict[str, Any], now: int) -> list[RecordedEvent]:
+    def take(self, process: Process, line: Document, now: int) -> list[RecordedEvent]:
         """Take one line; unknown kinds become events as they are, so that a newer recorder loses nothing."""
         events = []
         for kind, value in line.items():
@@ -198,32 +201,21 @@ class SpoolFacts:
             name = self._learn(process, kind, detail)
             detail["process"] = process.key
             if kind != "framework" or process.is_trainer:
-                events.append(RecordedEvent(time, _rank(process), kind, name, detail))
+                events.append(RecordedEvent(time, process.known_rank, kind, name, detail))
         return events
 
     def _code(self, text: str) -> int:
-        code = self._codes.setdefault(text, len(self.texts))
+        code = self._codes[text]
         if code == len(self.texts):
             self.texts.append(text)
         return code
 
-    def _note_fault(self, detail: dict[str, Any]) -> None:
-        """Keep each fault of the recorder once, with how often it was said."""
-        where, error = str(detail.get("where", "")), str(detail.get("error", ""))
-        for known in self.faults:
-            if known["where"] == where and known["error"] == error:
-                known["count"] += 1
-                return
-        if len(self.faults) < MAX_FAULTS:
-            self.faults.append({"where": where, "error": error, "count": 1})
-
-    def _learn(self, process: Process, kind: str, detail: dict[str, Any]) -> str:
+    def _learn(self, process: Process, kind: str, detail: Document) -> str:
         """Keep what concerns the process itself; return the name of the event."""
         if kind in ("process", "rank"):
             _identify(process, detail)
             return process.key if kind == "process" else str(process.rank)
         if kind == "framework":
-            process.framework = detail
             self.framework = self.framework or dict(detail)
             return str(detail.get("name", ""))
         if kind == "exception":
@@ -231,21 +223,19 @@ class SpoolFacts:
                 process.exception = dict(detail)
             return str(detail.get("type", ""))
         if kind == "fault":
-            process.faults += 1
-            self._note_fault(detail)
-            return str(detail.get("where", ""))
+            where = str(detail.get("where", ""))
+            count_fault(self.faults, where, str(detail.get("error", "")))
+            return where
         if kind == "end":
             process.end = dict(detail)
             process.cost_ns = max(process.cost_ns, int(detail.get("cost_ns") or 0))
             return process.key
         if kind in ("nonfinite", "dropped"):
             return str(detail.get("name") or detail.get("what") or "")
-        if kind == "loader":
-            return str(detail.get("index", ""))
-        return ""
+        return str(detail.get("index", "")) if kind == "loader" else ""
 
 
-def _identify(process: Process, detail: dict[str, Any]) -> None:
+def _identify(process: Process, detail: Document) -> None:
     """Take what a process says it is; raises `ValueError` or `TypeError` for what no process can be."""
     for name, most in _NUMBERS.items():
         if detail.get(name) is not None:
@@ -255,10 +245,4 @@ def _identify(process: Process, detail: dict[str, Any]) -> None:
     process.role = str(detail.get("role") or process.role)
     process.parent = str(detail["parent"]) if detail.get("parent") else process.parent
     if detail.get("argv"):
-        process.argv = detail["argv"] = [str(word) for word in detail["argv"]]
-
-
-def _rank(process: Process) -> int:
-    if process.rank is not None:
-        return process.rank
-    return -1 if process.assigned is None else process.assigned
+        detail["argv"] = [str(word) for word in detail["argv"]]

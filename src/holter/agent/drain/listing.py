@@ -28,10 +28,14 @@ class Listing:
     """Process and thread."""
     segments: dict[tuple[str, int], list[int]] = field(default_factory=dict)
     """Numbers of the segments of each thread, in order."""
+    frames: dict[str, list[int]] = field(default_factory=dict)
+    """Numbers of the files of tensor frames of each process, in order."""
+    tensors: dict[str, list[str]] = field(default_factory=dict)
+    """Names of the files of whole tensors of each process, in order."""
 
     @classmethod
     def of(cls, spool: Path, *, without: Container[str] = ()) -> Listing:
-        """List a spool, without the files of some processes; a missing spool has no files."""
+        """List a spool, `without` the records of some processes; a missing spool has no files."""
         found = cls(spool)
         try:
             names = os.listdir(spool)
@@ -39,6 +43,10 @@ class Listing:
             return found
         for name in names:
             key, *rest = name.split(".")
+            if rest[1:] == ["tensors"] and rest[0].isdecimal():
+                found.frames.setdefault(key, []).append(int(rest[0]))
+            elif rest[1:] == ["safetensors"]:
+                found.tensors.setdefault(key, []).append(name)
             if key in without:
                 continue
             numbers = [int(word) for word in rest[:-1] if word.isdecimal()]
@@ -50,8 +58,10 @@ class Listing:
                 found.heads.append((key, numbers[0]))
             elif len(rest) == 3 and rest[2] == "seg" and len(numbers) == 2:
                 found.segments.setdefault((key, numbers[0]), []).append(numbers[1])
-        for of_thread in found.segments.values():
-            of_thread.sort()
+        for numbers in (*found.segments.values(), *found.frames.values()):
+            numbers.sort()
+        for raw in found.tensors.values():
+            raw.sort()
         return found
 
     def paths(self, key: str) -> list[Path]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.agent.collectors import collectors
 from holter.agent.machine.node import node_facts
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from holter.agent.collectors import Collector, Machine
     from holter.agent.drain.clock import Clock
     from holter.agent.drain.drain import Drain
+    from holter.store.documents import Document
     from holter.store.job import JobFolder
 
 
@@ -18,28 +19,17 @@ class NodeReport:
     """The facts of one node."""
 
     def __init__(self, folder: JobFolder, node: str, clock: Clock, *, leads: bool) -> None:
-        """Report to a job.
-
-        Args:
-            folder: The job.
-            node: Name of this machine in the store.
-            clock: The clock of the heartbeat.
-            leads: Whether this node writes the manifest.
-        """
+        """Report to a job: `leads` says whether this node writes the manifest."""
         self.collectors: list[Collector] = []
         self._folder = folder
         self._node = node
         self._clock = clock
         self._leads = leads
         self._missing: list[tuple[str, str]] = []
-        self._facts: dict[str, Any] = {}
-        self._framework: dict[str, Any] | None = None
+        self._facts: Document = {}
+        self._told_framework = False
 
-    def begin(self, facts: dict[str, Any]) -> None:
-        """Write the facts that are known before the machine is examined. Raises `OSError`."""
-        self._folder.update_node(self._node, **facts)
-
-    def examine(self, machine: Machine, facts: dict[str, Any]) -> None:
+    def examine(self, machine: Machine, facts: Document) -> None:
         """Open the collectors and gather the facts of the machine; `facts` take precedence."""
         self.collectors, self._missing = collectors(machine)
         self._facts = {**node_facts(machine, self.collectors, self._missing, self._clock), **facts}
@@ -56,6 +46,6 @@ class NodeReport:
         self._facts["missing"] = [{"what": what, "why": why} for what, why in dict(missing).items()]
         self._facts["heartbeat"] = self._clock.time_ns()
         self._folder.write_node(self._node, self._facts)
-        if self._leads and drain is not None and drain.facts.framework and self._framework is None:
-            self._framework = drain.facts.framework
-            self._folder.update(framework=self._framework)
+        if self._leads and drain is not None and drain.facts.framework and not self._told_framework:
+            self._told_framework = True
+            self._folder.update(framework=drain.facts.framework)

@@ -8,22 +8,20 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING
 
-from holter.agent.drain.drain import Drain
 from holter.agent.drain.profiling import Profiling
 from holter.agent.drain.tensors import TensorDrain
-from holter.agent.sampling import Sampler
 from holter.store.place import LocalPlace
-from holter.store.writer import UNWRITTEN, Writer
+from holter.store.writer import UNWRITTEN
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
-    from holter.agent.collectors import Collector, Watched
-    from holter.agent.drain.clock import Clock
+    from holter.agent.collectors import Watched
+    from holter.agent.drain.drain import Drain
     from holter.agent.drain.event_log import EventLog
     from holter.agent.drain.horovod import HorovodTimeline
-    from holter.store.job import JobFolder
+    from holter.agent.sampling import Sampler
+    from holter.store.writer import Writer
 
 RELIEF_ROWS = 16_384
 """This number of waiting rows is written at once, which keeps the agent below 100 MB …"""
@@ -41,24 +39,18 @@ class Pipeline:
 
     def __init__(
         self,
-        folder: JobFolder,
-        node: str,
-        *,
-        spool: Path | None,
-        clock: Clock,
-        collectors: Sequence[Collector],
-        interval_ms: int,
-        watched: Watched,
+        writer: Writer,
+        drain: Drain | None,
+        sampler: Sampler,
         event_log: EventLog,
+        watched: Watched,
         timeline: HorovodTimeline | None = None,
-        writer: Writer | None = None,
-        drain: Drain | None = None,
     ) -> None:
-        self.writer = writer or Writer(folder, node)
-        self.drain = drain or (None if spool is None else Drain(spool, clock))
-        self.profiling = None if self.drain is None else Profiling(self.drain)
-        self.tensors = None if spool is None else TensorDrain(folder, node, spool, clock)
-        self.sampler = Sampler(collectors, clock, interval_ms, on_fault=event_log.fault)
+        self.writer = writer
+        self.drain = drain
+        self.profiling = None if drain is None else Profiling(drain)
+        self.tensors = None if drain is None else TensorDrain(drain, writer)
+        self.sampler = sampler
         self._timeline = timeline
         self._watched = watched
         self._event_log = event_log
@@ -88,7 +80,7 @@ class Pipeline:
         self._event_log.add(*batch.events)
         if self.tensors is not None:
             try:
-                self._event_log.add(*self.tensors.poll(self.drain, self.writer, final=final))
+                self._event_log.add(*self.tensors.poll(final=final))
             except OSError as error:  # the rest must not wait for it
                 self._event_log.fault("tensors", error)
         self._watched.roles = {one.pid: one.role for one in self.drain.alive()}
@@ -142,8 +134,7 @@ class Pipeline:
         lost = sum(self.writer.dropped.values())
         if lost > self._lost[0]:
             self._lost = (lost, time.monotonic_ns())
-        sources = [one for one in (self.drain, self.profiling, self.tensors) if one is not None]
-        spent = [pair for source in sources for pair in source.spent()]
+        spent = [] if self.drain is None else self.drain.spent()
         whole = [path for path, since in spent if since > self._lost[1]]
         self._complete = self._complete and len(whole) == len(spent)
         if whole:
@@ -162,7 +153,9 @@ class Pipeline:
         while self.drain is not None:
             self.poll()
             waited = time.monotonic() - begin
-            patience = max((_patience(one.is_worker) for one in self.drain.alive() if one.ticks), default=0.0)
+            living = [one for one in self.drain.alive() if one.ticks]
+            limits = (_LINGER_WORKER_S if one.is_worker else _LINGER_TRAINER_S for one in living)
+            patience = max(limits, default=0.0)
             if waited >= patience or alarm.wait(0.05):
                 return
 
@@ -191,7 +184,3 @@ class Pipeline:
         for table, rows in self.writer.dropped.items():
             text = f"{rows} rows of {table} were lost, {UNWRITTEN}"
             self._event_log.fault("store", text)
-
-
-def _patience(is_worker: bool) -> float:
-    return _LINGER_WORKER_S if is_worker else _LINGER_TRAINER_S

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from holter.store.writer import Writer
 
 _WORDS = struct.Struct(f"={page.TEXT // 4}i")
-_KNOWN = ("profiler", "number", "order", "first_step", "last_step", "bounds", "parameters", "file", "process")
 
 
 @dataclass
@@ -48,12 +47,6 @@ class Profiling:
         self._given: list[_Given] = []
         """Orders, oldest first: one that comes before another was taken waits for it."""
         self._number = 0
-        self._spent: list[tuple[Path, int]] = []
-
-    def spent(self) -> list[tuple[Path, int]]:
-        """Return the files that were read since the last call, and when."""
-        found, self._spent = self._spent, []
-        return found
 
     def obey(self, orders: list[Any], event_log: EventLog) -> None:
         """Take the orders of `control.json`, after those before; each once.
@@ -139,7 +132,7 @@ class Profiling:
         if file and "/" not in file:
             path = self._drain.spool / file
             began = time.monotonic()
-            self._spent.append((path, time.monotonic_ns()))
+            self._drain.read_files.append((path, time.monotonic_ns()))
             try:
                 detail["rows"] = self._read(path, event, writer)
             except Exception as error:
@@ -156,9 +149,8 @@ class Profiling:
             last_step=int(said["last_step"]),
             bounds=[int(when) for when in said["bounds"]],
             process=str(said["process"]),
-            parameters=dict(said.get("parameters") or {}),
             wall_minus_monotonic=int(said.get("wall_minus_monotonic") or 0),
-            more={key: value for key, value in said.items() if key not in _KNOWN},
+            stop_ns=int(said.get("stop_ns", 1 << 62)),
         )
         counts = {}
         for table, columns in reader(fact.profiler).rows(path, fact, self._drain.clock).items():

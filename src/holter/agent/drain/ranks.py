@@ -38,32 +38,31 @@ class Ranks:
 
     def of(self, process: Process) -> int:
         """Return the rank for rows of a process; a worker has its trainer's; -1 for an unknown rank."""
-        owner = self._owner(process)
-        if owner.rank is not None:
-            return owner.rank
-        return -1 if owner.assigned is None else owner.assigned
+        return self._owner(process).known_rank
 
-    def settle(self, process: Process, now: int, *, final: bool) -> tuple[bool, list[RecordedEvent]]:
-        """See to it that a process has a rank; False while it is worth waiting for.
+    def settle(
+        self, process: Process, now: int, *, final: bool, events: list[RecordedEvent] | None = None
+    ) -> bool:
+        """Give a process a rank when it does not learn its own; return False while it may still learn it.
 
-        A process that does not know its rank gets the lowest one that no living trainer has: a single
-        trainer is rank 0, and so is the next one of a script that trains twice.
+        It gets the lowest rank that no living trainer has: a single trainer is rank 0, and so is the next
+        trainer of a script that trains twice.
         """
         owner = self._owner(process)
-        if owner.rank is not None or owner.assigned is not None or not owner.is_trainer:
-            return True, []
+        if owner.known_rank >= 0 or not owner.is_trainer:
+            return True
         if not final and now - owner.first_seen < PATIENCE_S * 1e9:
-            return False, []
+            return False
         others = [one for one in self._processes.values() if one.is_trainer and one is not owner]
         taken = {self.of(one) for one in others if one.died is None}
         owner.assigned = next(rank for rank in range(len(taken) + 1) if rank not in taken)
         with contextlib.suppress(OSError):  # a recovery of the spool must use the same rank
             (self._spool / rank_name(owner.key)).write_text(str(owner.assigned))
-        if not any(self.of(one) >= 0 for one in others):
-            return True, []
-        detail = {"process": owner.key, "pid": owner.pid, "assigned": owner.assigned}
-        text = "its rank is unknown; given by order"
-        return True, [RecordedEvent(self._clock.to_wall(now), owner.assigned, "rank", text, detail)]
+        if events is not None and any(self.of(one) >= 0 for one in others):
+            detail = {"process": owner.key, "pid": owner.pid, "assigned": owner.assigned}
+            text = "its rank is unknown; given by order"
+            events.append(RecordedEvent(self._clock.to_wall(now), owner.assigned, "rank", text, detail))
+        return True
 
     def _owner(self, process: Process) -> Process:
         """Return the trainer a worker works for, as far as it can be found."""

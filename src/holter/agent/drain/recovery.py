@@ -6,9 +6,9 @@ import contextlib
 import os
 import shutil
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,9 +18,10 @@ from holter.agent.drain.event_log import EventLog
 from holter.agent.drain.missing_rows import MissingRowsWriter
 from holter.agent.drain.pipeline import Pipeline
 from holter.agent.drain.segments import RECORD
+from holter.agent.sampling import Sampler
 from holter.agent.supervision.deaths import Ended, failure
 from holter.agent.supervision.members import Member
-from holter.agent.supervision.outcome import Outcome
+from holter.agent.supervision.outcome import Outcome, with_records
 from holter.agent.supervision.ownership import held
 from holter.store.trial import Trial
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holter.agent.supervision.ownership import Owner
+    from holter.store.document_types import FailureEntry
     from holter.store.job import JobFolder
 
 _JUDGES_S = 20.0
@@ -36,29 +38,20 @@ _NO_PROC = Path("/nonexistent")
 """All processes of the spool are dead; another one may have got the pid of one of them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recovered:
-    """What came of a recovery."""
+class Recovered(NamedTuple):
+    """The result of a recovery."""
 
-    rows: dict[str, int] = field(default_factory=dict)
-    """Rows that the store did not hold before, of each table."""
+    rows: dict[str, int]
+    """New rows in the store, by table."""
     outcome: Outcome
-    closed: bool
-    """Whether the job is over now; other nodes of it may still run."""
 
 
 def recover(
     spool: Path, owner: Owner, folder: JobFolder, judge: Callable[[Outcome], object] | None = None
 ) -> Recovered:
-    """Store the records of a spool, close its job, have it judged, and remove the spool.
+    """Store the records of a spool, close its job, `judge` a job that is over, and remove the spool.
 
-    Whatever stops it halfway, the spool is there until all is done, and the next try goes on.
-
-    Args:
-        spool: The spool.
-        owner: The agent that made it.
-        folder: Its job.
-        judge: Called once the job is over; the verdict is its work.
+    The spool exists until all is done, so the next attempt continues after any failure.
 
     Raises:
         SpoolBusy: Its agent or its training still runs, or another command recovers it now.
@@ -71,18 +64,8 @@ def recover(
         writer = MissingRowsWriter(folder, owner.node)
         event_log = EventLog(owner.clock)
         drain = Drain(spool, owner.clock, proc=_NO_PROC, now=lambda: end - owner.clock.offset)
-        pipeline = Pipeline(
-            folder,
-            owner.node,
-            spool=spool,
-            clock=owner.clock,
-            collectors=(),
-            interval_ms=1000,
-            watched=Watched(roots=[]),
-            event_log=event_log,
-            writer=writer,
-            drain=drain,
-        )
+        sampler = Sampler((), owner.clock, 1000, on_fault=event_log.fault)
+        pipeline = Pipeline(writer, drain, sampler, event_log, Watched())
         pipeline.finish(attached=False, limit_s=float("inf"))
         closes = folder.manifest().get("end") is None
         if closes and owner.ended is None:
@@ -91,13 +74,14 @@ def recover(
         if failed := next((f["error"] for f in event_log.faults if f["where"] == "tensors"), None):
             raise OSError(failed)
         outcome = _outcome(drain, owner, end)
-        closed = _close(folder, owner, outcome) if closes else True
-        if closed and judge is not None:
+        if (not closes or _close(folder, owner, outcome)) and judge is not None:
             _wait_for_rules(folder)
-            _judge_anew(folder)
+            kept = folder.evaluations()
+            if (kept.get("progress") or {}).get("finished"):  # the rules judge again with the last records
+                folder.write_evaluations({**kept, "progress": None})
             judge(outcome)
         shutil.rmtree(spool, ignore_errors=True)
-    return Recovered(rows=writer.new, outcome=outcome, closed=closed)
+    return Recovered(writer.new, outcome)
 
 
 def waiting(spool: Path) -> int:
@@ -139,7 +123,6 @@ def _loss(folder: JobFolder, owner: Owner) -> str:
 
 
 def _outcome(drain: Drain, owner: Owner, end: int) -> Outcome:
-    trainers = drain.trainers()
     found = failure(
         Ended(None),
         [one for one in drain.processes.values() if not one.is_worker],
@@ -148,14 +131,10 @@ def _outcome(drain: Drain, owner: Owner, end: int) -> Outcome:
         clock_offset=owner.clock.offset,
         rank_of=drain.ranks.of,
     )
-    if found is None and not trainers:
-        found = {"step": None, "phase": None, "exception": None, "rank": None, "signal": None, "kind": "lost"}
-    if found is not None and found["kind"] == "lost":
+    if (found is None and not drain.trainers()) or (found is not None and found["kind"] == "lost"):
         text = f"the agent (process {owner.pid}) was killed, and the end of the training was not recorded"
-        found |= {"kind": "agent killed", "certainty": "certain", "evidence": text}
-    known: dict[str, Any] = {}
-    if owner.ended is not None:
-        known = {name: owner.ended.get(name) for name in ("status", "exit_code", "signal", "failure")}
+        unknown: FailureEntry = {"step": None, "phase": None, "exception": None, "rank": None, "signal": None}
+        found = unknown | (found or {}) | {"kind": "agent killed", "certainty": "certain", "evidence": text}
     made = Outcome(
         exit_code=0 if found is None else 1,
         signal=None,
@@ -163,44 +142,30 @@ def _outcome(drain: Drain, owner: Owner, end: int) -> Outcome:
         status="Completed" if found is None else "Failed",
         started=owner.start,
         ended=end,
-        faults=drain.facts.faults,
-        dropped=drain.dropped,
-        records=drain.records,
-        processes=[one.summary() for one in trainers],
-        workers_seen=drain.workers_seen,
-        recorder_cost_ns=drain.cost_ns,
     )
-    return replace(made, **known)
+    if (known := owner.ended) is not None:
+        made = replace(
+            made,
+            status=known["status"],
+            exit_code=known["exit_code"],
+            signal=known["signal"],
+            failure=known["failure"],
+        )
+    return with_records(made, drain)
 
 
 def _close(folder: JobFolder, owner: Owner, outcome: Outcome) -> bool:
     """Write how the job ended, as far as it is known; return whether it is over."""
-    killed: dict[str, Any] = {}
-    if owner.ended is None:
-        killed = {"agent_killed": {"node": owner.node, "host": owner.host, "pid": owner.pid}}
-    ended: dict[str, Any] = {
-        "status": outcome.status,
-        "start": outcome.started,
-        "end": outcome.ended,
-        "exit_code": None,  # only the agent could have learned it
-        "signal": None,
-        "failure": outcome.failure,
-        **(owner.ended or {}),
-    }
+    ended = owner.ended
+    if ended is None:
+        killed = {"node": owner.node, "host": owner.host, "pid": owner.pid}
+        # Only the agent could have learned the exit code.
+        ended = {**outcome.ending, "exit_code": None, "agent_killed": killed}
     if not owner.several:
-        folder.update(**ended, **killed)
+        folder.update(**ended)
         return True
-    trained = any(process["steps"] for process in outcome.processes)
-    folder.update_node(owner.node, **ended, **killed, trained=trained, cost=outcome.cost)
+    folder.update_node(owner.node, **ended, trained=outcome.trained, cost=outcome.cost)
     return not Member(folder, owner.node, creator=False).close()
-
-
-def _judge_anew(folder: JobFolder) -> None:
-    """Have the rules judge the job again with the last records."""
-    kept = folder.evaluations()
-    progress = kept.get("progress")
-    if isinstance(progress, dict) and progress.get("finished"):
-        folder.write_evaluations({**kept, "progress": None})
 
 
 def _wait_for_rules(folder: JobFolder) -> None:

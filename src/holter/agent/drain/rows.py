@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from holter.agent.drain.clock import Clock
+    from holter.store.parquet.columns import Columns
 
-Columns = dict[str, Any]
-"""Columns as the store's writer takes them: arrays, and pairs (codes, values) for text."""
 Part = tuple[Process, int, NDArray[Any]]
 """A process, the index of one of its threads, and records of that thread."""
 
@@ -50,19 +49,17 @@ _SCALARS = ("time", "rank", "step", "mode", "name", "value")
 
 
 class RowEncoder:
-    """Converts records; remembers the names of each process as codes."""
+    """Converts records, and keeps the names of each process as codes."""
 
     def __init__(self, clock: Clock, facts: SpoolFacts) -> None:
         self._clock = clock
         self._facts = facts
         self._codes: dict[str, tuple[int, NDArray[Any]]] = {}
 
-    def columns(self, parts: list[Part], ranks: list[int]) -> tuple[Columns, Columns, int]:
-        """Return the columns of spans, those of scalars (may be empty), and how many records make no sense.
+    def columns(self, parts: list[Part], ranks: list[int]) -> tuple[Columns, Columns]:
+        """Return the columns of spans and those of scalars (may be empty), without damaged records.
 
-        Args:
-            parts: Records, at least one part.
-            ranks: The rank of each part.
+        `ranks` are those of the parts, of which there is at least one.
         """
         records = np.concatenate([part for _, _, part in parts])
         sizes = [len(part) for _, _, part in parts]
@@ -70,7 +67,7 @@ class RowEncoder:
         begin = wall - wall % _ROUND
         # Begin and end are rounded the same way, so that spans nest as they did.
         end = wall + records["duration"]
-        columns: Columns = {
+        columns: dict[str, NDArray[Any]] = {
             "time": begin,
             "duration": np.maximum(end - end % _ROUND - begin, 0),
             "rank": np.repeat(np.array(ranks, np.int32), sizes),
@@ -86,7 +83,7 @@ class RowEncoder:
         scalar = records["phase"] == Phase.SCALAR
         sound = _SOUND[records["phase"]] & (records["begin"] > 0) & (records["duration"] >= 0) & (end >= wall)
         scalars = _where({name: columns[name] for name in _SCALARS}, scalar, texts) if scalar.any() else {}
-        return _where(columns, sound & ~scalar, texts), scalars, len(records) - int(sound.sum())
+        return _where(columns, sound & ~scalar, texts), scalars
 
     def forget(self, process: Process) -> None:
         """Give up what is remembered of a process."""
@@ -119,7 +116,6 @@ def own_steps(parts: list[Part], processes: Collection[Process]) -> list[Part]:
     return found
 
 
-def _where(columns: Columns, mask: NDArray[Any], texts: dict[str, list[str]]) -> Columns:
+def _where(columns: dict[str, NDArray[Any]], mask: NDArray[Any], texts: dict[str, list[str]]) -> Columns:
     """Keep the rows that a mask selects; text becomes pairs of codes and values."""
-    kept = {name: column[mask] for name, column in columns.items()}
-    return {name: (column, texts[name]) if name in texts else column for name, column in kept.items()}
+    return {name: (c[mask], texts[name]) if name in texts else c[mask] for name, c in columns.items()}

@@ -25,11 +25,12 @@ _PEEK = 64
 class Segments:
     """The segments of one thread.
 
-    A record counts as complete once its last byte was seen set by an *earlier* read: on any CPU its other
-    bytes have become visible since. A segment that has a successor, known before, is complete as a whole.
+    A record is complete once an *earlier* read saw its last byte set, because on any CPU its other bytes have
+    become visible since. A segment is complete once it had a successor at an earlier look.
     """
 
-    def __init__(self, spool: Path, process: str, thread: int) -> None:
+    def __init__(self, spool: Path, process: str, thread: int, spent: list[tuple[Path, int]]) -> None:
+        """Read the segments of a thread; `spent` gets each that is read completely, with the time."""
         self.spool = spool
         self.process = process
         self.thread = thread
@@ -41,8 +42,7 @@ class Segments:
         """Segments up to this number are spent."""
         self._began = 0
         """Monotonic ns at which the first record of this segment was taken."""
-        self.spent: list[tuple[Path, int]] = []
-        """Completely read segments with the time; the pipeline removes them once the records are stored."""
+        self._spent = spent
         self._closed: set[int] = set()
         """Segments that had a successor at the last look."""
 
@@ -71,7 +71,7 @@ class Segments:
                 if final and len(records):
                     continue
                 break
-            self.spent.append((self._path(self.number), self._began))
+            self._spent.append((self._path(self.number), self._began))
             self._done = self.number
             numbers = [n for n in numbers if n > self._done]
         return found

@@ -5,26 +5,27 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import numpy as np
 
-from holter.agent.drain.frames import ROW, Frames, Values
+from holter.agent.drain.frames import ROW, Frames, Rows, TensorFact, TensorValues
 from holter.agent.drain.journal import RecordedEvent
 from holter.schema import tensor_spool as spool
 from holter.schema.phases import Mode
+from holter.store.raw_tensors import RAW
+from holter.store.tensors_json import TENSORS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
-    from holter.agent.drain.clock import Clock
     from holter.agent.drain.drain import Drain
-    from holter.store.job import JobFolder
+    from holter.store.documents import Document
+    from holter.store.parquet.columns import Column
     from holter.store.writer import Writer
 
-DOCUMENT = "tensors.json"
-RAW = "tensors-raw"
 _DOCUMENT_S = 2.0
 _MOST_RANKS = 1 << 16
 """A larger world is damage."""
@@ -35,51 +36,35 @@ _KINDS = {int(kind): kind.name.lower() for kind in spool.Values}
 class TensorDrain:
     """Takes the tensor files of all processes of one spool."""
 
-    def __init__(
-        self,
-        folder: JobFolder,
-        node: str,
-        spool_folder: Path,
-        clock: Clock,
-        *,
-        raw_limit: int = spool.RAW_LIMIT,
-    ) -> None:
+    def __init__(self, drain: Drain, writer: Writer, *, raw_limit: int = spool.RAW_LIMIT) -> None:
         self.raw_bytes = 0
         self.dropped = {"files": 0, "bytes": 0}
-        self.damaged = 0
-        self._folder = folder
-        self._node = node
-        self._spool = spool_folder
-        self._clock = clock
+        self._drain = drain
+        self._writer = writer
         self._raw_limit = raw_limit
         self._frames: dict[str, Frames] = {}
         self._told_dropped = 0
-        self._collections: dict[str, dict[str, Any]] = {}
+        self._collections: dict[str, dict[str, object]] = {}
         self._tensors: dict[str, set[str]] = {}
         self._modes: set[str] = set()
         self._ranks: set[int] = set()
         self._changed = False
         self._written = 0.0
 
-    def spent(self) -> list[tuple[Path, int]]:
-        """Return the files read to their end since the last call, and since when; no longer kept here."""
-        found = [one for frames in self._frames.values() for one in frames.spent]
-        for frames in self._frames.values():
-            frames.spent.clear()
-        return found
-
-    def poll(self, drain: Drain, writer: Writer, *, final: bool = False) -> list[RecordedEvent]:
-        """Take what is new; returns events. Raises `OSError` when the store cannot take it now."""
-        files = self._listed()
-        for key in sorted(files):
+    def poll(self, *, final: bool = False) -> list[RecordedEvent]:
+        """Take new rows and files; return events. Raises `OSError` when the store cannot take them now."""
+        drain, listing = self._drain, self._drain.listing
+        for key in sorted({*listing.frames, *listing.tensors}):
             process = drain.processes.get(key)
             if process is None:
                 continue
             ended = final or process.died is not None
-            settled, _ = drain.ranks.settle(process, time.monotonic_ns(), final=ended)
-            if settled:
+            if drain.ranks.settle(process, time.monotonic_ns(), final=ended):
                 self._expect(process.world_size or 0)
-                self._take(key, drain.ranks.of(process), files[key], writer, final=ended)
+                frames = self._frames.setdefault(key, Frames(drain.spool, key, drain.read_files))
+                self._take(frames, listing.frames.get(key, []), drain.ranks.of(process), final=ended)
+                for name in listing.tensors.get(key, ()):
+                    self._move(drain.spool / name, name.split(".")[1], drain.ranks.of(process))
         if self._changed and (final or time.monotonic() - self._written >= _DOCUMENT_S):
             self._write_document()
         return self._dropped_event()
@@ -90,103 +75,71 @@ class TensorDrain:
             self._ranks.update(range(world))
             self._changed = True
 
-    def _listed(self) -> dict[str, tuple[list[int], list[str]]]:
-        """Return, for each process, the numbers of its frame files and the names of its whole tensors."""
-        found: dict[str, tuple[list[int], list[str]]] = {}
-        try:
-            names = [entry.name for entry in self._spool.iterdir()]
-        except OSError:
-            return found
-        for name in names:
-            key, *rest = name.split(".")
-            if len(rest) == 2 and rest[1] == "tensors" and rest[0].isdecimal():
-                found.setdefault(key, ([], []))[0].append(int(rest[0]))
-            elif len(rest) == 2 and rest[1] == "safetensors":
-                found.setdefault(key, ([], []))[1].append(name)
-        for numbers, raw in found.values():
-            numbers.sort()
-            raw.sort()
-        return found
-
-    def _take(
-        self, key: str, rank: int, files: tuple[list[int], list[str]], writer: Writer, *, final: bool
-    ) -> None:
-        frames = self._frames.setdefault(key, Frames(self._spool, key))
-        damaged = frames.damaged
-        rows, values = frames.take(files[0], final=final)
-        self.damaged += frames.damaged - damaged
+    def _take(self, frames: Frames, numbers: list[int], rank: int, *, final: bool) -> None:
+        rows, values = frames.take(numbers, final=final)
         if rows:
-            self._append_rows(rows, rank, writer)
+            self._append_rows(rows, rank)
         if values:
-            self._append_values(values, rank, writer)
+            self._append_values(values, rank)
         for name, settings in frames.collections.items():
             if self._collections.get(name) != settings:
                 self._collections[name] = settings
                 self._changed = True
-        for name in files[1]:
-            self._move(self._spool / name, name.split(".")[1], rank)
 
-    def _append_rows(self, rows: list[tuple[dict[str, Any], bytes]], rank: int, writer: Writer) -> None:
-        array = np.frombuffer(b"".join(payload for _, payload in rows), ROW)
-        columns: dict[str, Any] = {name: array[name] for name in (*spool.COUNTS, "step", "fingerprint")}
+    def _append_rows(self, rows: Rows, rank: int) -> None:
+        tensors, payloads = zip(*rows, strict=True)
+        array = np.frombuffer(b"".join(payloads), ROW)
+        columns: dict[str, Column] = {name: array[name] for name in (*spool.COUNTS, "step", "fingerprint")}
         with np.errstate(over="ignore"):
             for name in (*spool.STATISTICS, *spool.DELTAS):
                 columns[name] = array[name].astype(np.float32)
-        columns["time"] = array["time"] + self._clock.offset
+        columns["time"] = array["time"] + self._drain.clock.offset
         columns["rank"] = np.full(len(rows), rank, np.int32)
         columns["mode"] = (np.minimum(array["mode"], len(_MODES) - 1), _MODES)
         columns["state"] = (np.minimum(array["state"], len(spool.STATES) - 1), spool.STATES)
-        columns["name"] = [tensor["name"] for tensor, _ in rows]
-        columns["role"] = [tensor["role"] for tensor, _ in rows]
-        for name in ("part", "parts"):
-            columns[name] = [tensor.get(name, 0) for tensor, _ in rows]
-        writer.append("tensors", columns)
-        self._note([tensor for tensor, _ in rows], array["mode"].tolist(), rank)
+        for name in ("name", "role", "part", "parts"):
+            columns[name] = [getattr(tensor, name) for tensor in tensors]
+        self._writer.append("tensors", columns)
+        self._note(tensors, array["mode"].tolist(), rank)
 
-    def _append_values(self, values: list[Values], rank: int, writer: Writer) -> None:
-        sizes = [len(numbers) for *_, numbers in values]
-        total = sum(sizes)
-        writer.append(
+    def _append_values(self, values: list[TensorValues], rank: int) -> None:
+        sizes = [len(one.elements) for one in values]
+        place = np.repeat(np.arange(len(values)), sizes)
+        times = np.array([one.time + self._drain.clock.offset for one in values], np.int64)
+        self._writer.append(
             "tensor_values",
             {
-                "time": np.repeat(np.array([when for _, when, *_ in values], np.int64), sizes)
-                + self._clock.offset,
-                "rank": np.full(total, rank, np.int32),
-                "step": np.repeat(np.array([one[2] for one in values], np.int32), sizes),
-                "mode": (
-                    np.repeat(np.array([min(one[3], len(_MODES) - 1) for one in values]), sizes),
-                    _MODES,
-                ),
-                "name": (np.repeat(np.arange(len(values)), sizes), [one[0]["name"] for one in values]),
-                "kind": (
-                    np.repeat(np.arange(len(values)), sizes),
-                    [_KINDS.get(one[4], f"kind {one[4]}") for one in values],
-                ),
+                "time": times[place],
+                "rank": np.full(len(place), rank, np.int32),
+                "step": np.array([one.step for one in values], np.int32)[place],
+                "mode": (place, [_MODES[min(one.mode, len(_MODES) - 1)] for one in values]),
+                "name": (place, [one.tensor.name for one in values]),
+                "kind": (place, [_KINDS.get(one.kind, f"kind {one.kind}") for one in values]),
                 "position": np.concatenate([np.arange(size, dtype=np.int32) for size in sizes]),
-                "value": np.concatenate([numbers for *_, numbers in values]),
+                "value": np.concatenate([one.elements for one in values]),
             },
         )
-        self._note([one[0] for one in values], [one[3] for one in values], rank)
+        self._note([one.tensor for one in values], [one.mode for one in values], rank)
 
-    def _note(self, tensors: list[dict[str, Any]], modes: list[int], rank: int) -> None:
+    def _note(self, tensors: Sequence[TensorFact], modes: list[int], rank: int) -> None:
         """Keep which tensors, modes and ranks there are."""
         before = (sum(map(len, self._tensors.values())), len(self._modes), len(self._ranks))
         for tensor in tensors:
-            for collection in tensor.get("collections", ()):
-                self._tensors.setdefault(collection, set()).add(tensor["name"])
+            for collection in tensor.collections:
+                self._tensors.setdefault(collection, set()).add(tensor.name)
         self._modes |= {_MODES[min(mode, len(_MODES) - 1)] for mode in modes}
         self._ranks.add(rank)
         after = (sum(map(len, self._tensors.values())), len(self._modes), len(self._ranks))
         self._changed = self._changed or before != after
 
     def _move(self, path: Path, when: str, rank: int) -> None:
-        """Bring a file of whole tensors into the store, as long as there is room for it."""
+        """Move a file of whole tensors into the store, within the limit of bytes."""
         try:
             size = path.stat().st_size
         except OSError:
             return
-        key = f"{RAW}/node={quote(self._node, safe='')}/rank={rank}/{when}.safetensors"
-        draft = self._folder.place.draft(key)
+        key = f"{RAW}/node={quote(self._writer.node, safe='')}/rank={rank}/{when}.safetensors"
+        draft = self._writer.folder.place.draft(key)
         if self.raw_bytes + size > self._raw_limit or size + spool.RAW_RESERVE > spool.free_bytes(
             draft.parent
         ):
@@ -197,11 +150,11 @@ class TensorDrain:
             return
         try:
             shutil.copyfile(path, draft)
-            self._folder.place.add(key, draft)
+            self._writer.folder.place.add(key, draft)
         except FileExistsError:
             # Another process of this rank saved the step before, as after a restart; or it was stored
             # already by an agent that was killed before it removed it here.
-            if self._folder.place.read(key) != path.read_bytes():
+            if self._writer.folder.place.read(key) != path.read_bytes():
                 self.dropped["files"] += 1
                 self.dropped["bytes"] += size
         except OSError:
@@ -216,21 +169,21 @@ class TensorDrain:
             return []
         self._told_dropped = self.dropped["files"]
         detail = {"what": "whole tensors", **self.dropped, "limit": self._raw_limit}
-        return [RecordedEvent(self._clock.time_ns(), -1, "dropped", "tensors", detail)]
+        return [RecordedEvent(self._drain.clock.time_ns(), -1, "dropped", "tensors", detail)]
 
     def _write_document(self) -> None:
         """Write `tensors.json`, joined with what other nodes wrote."""
-        place = self._folder.place
+        place = self._writer.folder.place
         with place.lock(""):
             try:
-                there = json.loads(place.read(DOCUMENT))
+                there = json.loads(place.read(TENSORS))
             except (FileNotFoundError, ValueError):
                 there = {}
-            place.write(DOCUMENT, json.dumps(self._joined(there), indent=1).encode())
+            place.write(TENSORS, json.dumps(self._joined(there), indent=1).encode())
         self._changed = False
         self._written = time.monotonic()
 
-    def _joined(self, there: dict[str, Any]) -> dict[str, Any]:
+    def _joined(self, there: Document) -> Document:
         collections = dict(there.get("collections", {}))
         for name in {*self._collections, *self._tensors}:
             known = collections.get(name, {})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import queue
 import threading
 import time
@@ -16,7 +18,6 @@ from holter.agent.drain.node_report import NodeReport
 from holter.agent.machine.cgroups import ControlGroup
 from holter.agent.supervision.companions import START_AFTER_S, Companions
 from holter.agent.supervision.deaths import Ending, OomCounters, failure, oom_kill
-from holter.agent.supervision.priority import give_memory_back, lower
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,8 +27,12 @@ if TYPE_CHECKING:
     from holter.agent.python_samples import PythonSamples
     from holter.agent.supervision.hangs import HangLimits
     from holter.agent.supervision.process_monitor import ProcessMonitor
+    from holter.store.document_types import FailureEntry
+    from holter.store.documents import Document
     from holter.store.job import JobFolder
 
+NICE = 10
+_M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3
 POLL_S = 0.5
 LOOK_S = 1.0
 CONTROL_S = 0.4
@@ -52,8 +57,8 @@ class WriterPlan:
     told: bytes = b""  # standard input of the companions
     environment: dict[str, str] = field(default_factory=dict)
     attached: bool = False
-    facts: dict[str, Any] = field(default_factory=dict)
-    """Facts of the node beside those of the machine."""
+    facts: Document = field(default_factory=dict)
+    """Facts of the node in addition to those of the machine."""
     leads: bool = True  # whether this node writes the job's manifest
     tell: Callable[[str], None] | None = None  # prints a line for the user
 
@@ -65,7 +70,7 @@ class WriterThread(threading.Thread):
         super().__init__(name="holter-writer", daemon=True)
         self.plan = plan
         self.event_log = EventLog(plan.clock)
-        self.failure: dict[str, Any] | None = None
+        self.failure: FailureEntry | None = None
         self.pipeline: Pipeline | None = None
         self.monitor: ProcessMonitor | None = None
         self._control = Control(plan.folder, self.event_log, leads=plan.leads, on_stop=wake)
@@ -86,7 +91,7 @@ class WriterThread(threading.Thread):
         self._oom_before = OomCounters(None, None)
 
     @property
-    def stop_wanted(self) -> dict[str, Any] | None:
+    def stop_wanted(self) -> Document | None:
         """The order to stop the job; None without one."""
         return self._control.stop
 
@@ -122,8 +127,8 @@ class WriterThread(threading.Thread):
 
     def run(self) -> None:
         """Work until `finish`; a failing duty affects neither the command nor the other duties."""
-        self._duty("priority", lower)
-        self._duty("memory", give_memory_back)
+        self._duty("priority", _lower_priority)
+        self._duty("memory", _give_memory_back)
         self._duty("open", self._open)
         due: dict[str, float] = {}
         duties = (
@@ -160,9 +165,9 @@ class WriterThread(threading.Thread):
         return result
 
     def _open(self) -> None:
-        """Record where the spool is, then create everything; slow imports run beside the command."""
+        """Record the place of the spool, then create everything; slow imports run while the command runs."""
         plan = self.plan
-        self._duty("node", lambda: self._report.begin(plan.facts))
+        self._duty("node", lambda: plan.folder.update_node(plan.node, **plan.facts))
         self._cgroup = ControlGroup.of()
         self._oom_before = OomCounters.read(self._cgroup)
         local = getattr(plan.folder.place, "path", None)
@@ -173,21 +178,21 @@ class WriterThread(threading.Thread):
             cgroup=self._cgroup,
         )
         self._report.examine(machine, plan.facts)
+        from holter.agent.drain.drain import Drain
         from holter.agent.drain.horovod import timeline
         from holter.agent.drain.pipeline import Pipeline
         from holter.agent.python_samples import samples
+        from holter.agent.sampling import Sampler
         from holter.agent.supervision.process_monitor import ProcessMonitor
+        from holter.store.writer import Writer
 
         self.pipeline = Pipeline(
-            plan.folder,
-            plan.node,
-            spool=plan.spool,
-            clock=plan.clock,
-            collectors=self._report.collectors,
-            interval_ms=plan.interval_ms,
-            watched=self._watched,
-            event_log=self.event_log,
-            timeline=timeline(plan.environment, plan.clock),
+            Writer(plan.folder, plan.node),
+            None if plan.spool is None else Drain(plan.spool, plan.clock),
+            Sampler(self._report.collectors, plan.clock, plan.interval_ms, on_fault=self.event_log.fault),
+            self.event_log,
+            self._watched,
+            timeline(plan.environment, plan.clock),
         )
         self._python, why = samples(plan.environment, self.pipeline, self._companions)
         if why:
@@ -260,4 +265,17 @@ class WriterThread(threading.Thread):
         )
         if self.failure is not None and self.failure["kind"] == "oom":
             rank = -1 if self.failure["rank"] is None else self.failure["rank"]
-            self.event_log.note("oom", self.failure["certainty"], self.failure, rank=rank)
+            self.event_log.note("oom", str(self.failure["certainty"]), {**self.failure}, rank=rank)
+
+
+def _lower_priority() -> None:
+    """Lower the priority; on Linux this holds for the calling thread, and for what it starts."""
+    os.setpriority(os.PRIO_PROCESS, 0, max(os.getpriority(os.PRIO_PROCESS, 0), NICE))
+
+
+def _give_memory_back() -> None:
+    """Return freed memory to the system at once, where the C library supports it (glibc)."""
+    library = ctypes.CDLL(None)
+    if hasattr(library, "mallopt"):
+        library.mallopt(_M_ARENA_MAX, 1)
+        library.mallopt(_M_MMAP_THRESHOLD, 65_536)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holter.agent.machine.procfs import PROC
+from holter.agent.machine.procfs import PROC, counters, file_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ class ControlGroup:
     def of(cls, pid: int | str = "self", *, proc: Path = PROC, sys: Path = SYS) -> ControlGroup:
         """Find the group of a process; a process without a group has no folders."""
         root = sys / "fs" / "cgroup"
-        lines = _text(proc / str(pid) / "cgroup").splitlines()
+        lines = file_text(proc / str(pid) / "cgroup").splitlines()
         paths: dict[str, str] = {}
         for line in lines:
             _, _, rest = line.partition(":")
@@ -52,9 +52,9 @@ class ControlGroup:
 
     def _quota(self, folder: Path) -> float | None:
         if self.unified:
-            quota, _, period = _text(folder / "cpu.max").partition(" ")
+            quota, _, period = file_text(folder / "cpu.max").partition(" ")
         else:
-            quota, period = _text(folder / "cpu.cfs_quota_us"), _text(folder / "cpu.cfs_period_us")
+            quota, period = file_text(folder / "cpu.cfs_quota_us"), file_text(folder / "cpu.cfs_period_us")
         try:
             cores = int(quota) / int(period)
         except (ValueError, ZeroDivisionError):  # "max", or no such file
@@ -73,7 +73,7 @@ class ControlGroup:
             usage = _integer(folder / ("memory.current" if self.unified else "memory.usage_in_bytes"))
             if usage is None:
                 continue
-            facts = _pairs(folder / "memory.stat")
+            facts = counters(folder / "memory.stat")
             prefix = "" if self.unified else "total_"
             cache = facts.get("file" if self.unified else "total_cache", 0)
             # Files in /dev/shm count as cache too, but they cannot be given back.
@@ -96,7 +96,7 @@ class ControlGroup:
     def oom_kills(self) -> int | None:
         """Return how many processes the kernel killed here for want of memory; None when it does not say."""
         name = "memory.events" if self.unified else "memory.oom_control"
-        counts = [_pairs(folder / name).get("oom_kill") for folder in self.memory]
+        counts = [counters(folder / name).get("oom_kill") for folder in self.memory]
         known = [count for count in counts if count is not None]
         # Version 2 counts upward itself; in version 1 a parent's counter is about other groups.
         return known[0] if known else None
@@ -105,7 +105,7 @@ class ControlGroup:
         """Return (periods, periods in which the quota ran out) so far; None without a quota."""
         for folder in self.cpu:
             if self._quota(folder) is not None:
-                facts = _pairs(folder / "cpu.stat")
+                facts = counters(folder / "cpu.stat")
                 if "nr_periods" in facts:
                     return facts["nr_periods"], facts.get("nr_throttled", 0)
         return None
@@ -115,7 +115,7 @@ class ControlGroup:
         for folder in self.cpu:
             if self._quota(folder) is not None:
                 if self.unified:
-                    used = _pairs(folder / "cpu.stat").get("usage_usec")
+                    used = counters(folder / "cpu.stat").get("usage_usec")
                     return None if used is None else used * 1000
                 # Both controllers may be mounted together or each for itself.
                 apart = Path(str(folder).replace("/fs/cgroup/cpu", "/fs/cgroup/cpuacct", 1))
@@ -144,25 +144,8 @@ def _upward(root: Path, path: str) -> Iterator[Path]:
         here = here.parent
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except (OSError, UnicodeDecodeError):
-        return ""
-
-
 def _integer(path: Path) -> int | None:
     try:
-        return int(_text(path))
+        return int(file_text(path))
     except ValueError:
         return None
-
-
-def _pairs(path: Path) -> dict[str, int]:
-    """Read a file of lines `word number`."""
-    found = {}
-    for line in _text(path).splitlines():
-        name, _, value = line.partition(" ")
-        if value.strip().lstrip("-").isdigit():
-            found[name] = int(value)
-    return found

@@ -6,12 +6,14 @@ import os
 import platform
 import re
 import socket
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.agent.collectors import Collector, Machine, collectors
+from holter.agent.machine.procfs import file_text, meminfo
 
 if TYPE_CHECKING:
     from holter.agent.drain.clock import Clock
+    from holter.store.documents import Document
 
 OBEYS = ("interval_ms", "monitoring", "stop", "stacks", "profile")
 """The orders in `control.json` that this agent follows; other orders are refused."""
@@ -25,9 +27,9 @@ def node_name() -> str:
 
 def node_facts(
     machine: Machine, made: list[Collector], missing: list[tuple[str, str]], clock: Clock
-) -> dict[str, Any]:
+) -> Document:
     """Return what `nodes/<node>.json` holds."""
-    limit, total = machine.cgroup.memory_limit(), _memory(machine)
+    limit, total = machine.cgroup.memory_limit(), meminfo(machine.proc).get("MemTotal")
     limited = min((value for value in (limit, total) if value is not None), default=None)
     return {
         "cpus": len(machine.cores),
@@ -35,7 +37,7 @@ def node_facts(
         "memory_bytes": limited,
         "memory_total_bytes": total,
         "memory_limit_bytes": limit,
-        "gpus": [fact for collector in made if hasattr(collector, "facts") for fact in collector.facts()],
+        "gpus": [fact for collector in made for fact in collector.facts()],
         "host": socket.gethostname(),
         "os": f"{platform.system()} {platform.release()}",
         "machine": platform.machine(),
@@ -49,38 +51,27 @@ def node_facts(
     }
 
 
-def capabilities(machine: Machine | None = None) -> list[dict[str, Any]]:
-    """Try every collector on this machine; return for each what it is, whether it works, and if not, why.
+def capabilities(machine: Machine | None = None) -> list[tuple[str, str]]:
+    """Try every collector on this machine; return for each why it does not work, empty for one that works.
 
-    Each is read twice, so that what only shows in a reading is known too.
+    Each is read twice, because some faults show only in a reading.
     """
     made, missing = collectors(machine or Machine())
-    found = []
+    works = []
     for collector in made:
         name = type(collector).__module__.rpartition(".")[2]
         known = len(collector.missing)
         try:
-            metrics = sorted({metric for now in (1, 2) for _, metric, _ in collector.read(now)})
+            for now in (1, 2):
+                list(collector.read(now))
         except Exception as error:
             missing.append((name, f"{type(error).__name__}: {error}"))
             continue
         missing.extend(collector.missing[known:])
-        found.append({"what": name, "available": True, "why": "", "metrics": metrics})
-    return found + [{"what": what, "available": False, "why": why, "metrics": []} for what, why in missing]
-
-
-def _memory(machine: Machine) -> int | None:
-    match = re.search(r"^MemTotal:\s*(\d+) kB", _text(machine, "meminfo"), re.MULTILINE)
-    return int(match[1]) * 1024 if match else None
+        works.append((name, ""))
+    return works + missing
 
 
 def _cpu_model(machine: Machine) -> str | None:
-    match = re.search(r"^(?:model name|Model)\s*:\s*(.*)$", _text(machine, "cpuinfo"), re.MULTILINE)
+    match = re.search(r"^(?:model name|Model)\s*:\s*(.*)$", file_text(machine.proc / "cpuinfo"), re.MULTILINE)
     return match[1].strip() if match else None
-
-
-def _text(machine: Machine, name: str) -> str:
-    try:
-        return (machine.proc / name).read_text(errors="replace")
-    except OSError:
-        return ""

@@ -7,7 +7,9 @@ import errno
 import os
 import platform
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
+
+from holter.agent.machine.procfs import PROC, file_text
 
 _CALL = {"x86_64": 298, "aarch64": 241}
 """Number of the system call, by machine."""
@@ -16,11 +18,10 @@ _ATTRIBUTE = struct.Struct("=IIQQQQQIIQ")
 _TIMES, _GROUP = 0b11, 0b1000
 """Read with the times that counters were wanted and were counting; the whole group at once."""
 _CLOSE_ON_EXEC = 8
-HARDWARE, SOFTWARE, CACHE = 0, 1, 3
+HARDWARE, CACHE = 0, 3
 
 
-@dataclass(frozen=True, slots=True)
-class HardwareCounter:
+class HardwareCounter(NamedTuple):
     """What is counted, by the kernel's numbers."""
 
     type: int
@@ -32,8 +33,6 @@ INSTRUCTIONS = HardwareCounter(HARDWARE, 1)
 CACHE_MISSES = HardwareCounter(HARDWARE, 3)
 REFERENCE_CYCLES = HardwareCounter(HARDWARE, 9)
 ITLB_MISSES = HardwareCounter(CACHE, 4 | 1 << 16)
-CPU_CLOCK = HardwareCounter(SOFTWARE, 0)
-CONTEXT_SWITCHES = HardwareCounter(SOFTWARE, 3)
 
 
 class Refused(OSError):  # noqa: N818 - an answer, not a fault
@@ -55,8 +54,7 @@ class Group:
     def read(self) -> list[float] | None:
         """Return the counts so far in the order of `add`; None when they were never counting.
 
-        Where the processor has too few counters for all that is wanted they take turns, and the counts are
-        scaled to the whole time.
+        Counts are scaled to the whole time, because counters take turns where the processor has too few.
         """
         size = 8 * (3 + len(self._descriptors))
         words = struct.unpack(f"={size // 8}Q", os.read(self._descriptors[0], size))
@@ -88,8 +86,9 @@ def _open(event: HardwareCounter, cpu: int, leader: int) -> int:
 
 def _why(code: int) -> str:
     if code in (errno.EACCES, errno.EPERM):
+        paranoid = file_text(PROC / "sys/kernel/perf_event_paranoid") or "unknown"
         return (
-            f"the kernel does not allow it: kernel.perf_event_paranoid is {_paranoid()}, 0 or the capability"
+            f"the kernel does not allow it: kernel.perf_event_paranoid is {paranoid}, 0 or the capability"
             " CAP_PERFMON is needed, and in a container a seccomp profile that lets it pass"
         )
     if code in (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP):
@@ -97,11 +96,3 @@ def _why(code: int) -> str:
     if code == errno.ENOSYS:
         return "this kernel has no performance events"
     return os.strerror(code)
-
-
-def _paranoid() -> str:
-    try:
-        with open("/proc/sys/kernel/perf_event_paranoid") as file:
-            return file.read().strip()
-    except OSError:
-        return "unknown"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -15,9 +15,32 @@ TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-@dataclass(frozen=True, slots=True)
-class Stat:
-    """What `/proc/PID/stat` says that we need."""
+def file_text(path: Path) -> str:
+    """Return the text of a small file of the kernel; empty when it cannot be read."""
+    try:
+        return path.read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def counters(path: Path) -> dict[str, int]:
+    """Read a file with lines `word number`."""
+    pairs = (line.split() for line in file_text(path).splitlines())
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].lstrip("-").isdigit()}
+
+
+def meminfo(proc: Path) -> dict[str, int]:
+    """Read the sizes in `/proc/meminfo`, in bytes."""
+    found = {}
+    for line in file_text(proc / "meminfo").splitlines():
+        name, *words = re.split(r":?\s+", line.strip())
+        if words and words[0].isdigit():
+            found[name] = int(words[0]) * (1024 if words[1:] == ["kB"] else 1)
+    return found
+
+
+class Stat(NamedTuple):
+    """The fields of `/proc/PID/stat` that the agent uses."""
 
     pid: int
     ppid: int

@@ -7,12 +7,14 @@ import os
 import re
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.schema.masking import masked_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from holter.store.document_types import SurroundingsEntry
 
 SETTINGS = re.compile(
     r"(CUDA|CUDNN|GLOO|HIP|HSA|JAX|KMP|MALLOC|MKL|NCCL|NUMEXPR|OMP|OPENBLAS|PYTORCH|RCCL|ROCR|"
@@ -30,28 +32,22 @@ _MOST_PACKAGES = 3000
 _MOST_TEXT = 500
 
 
-def surroundings(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Return what can be read without running anything; what cannot be found is left out.
+def surroundings(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> SurroundingsEntry:
+    """Return the code revision, packages and settings of a command without running it.
 
-    Args:
-        command: What will run; the environment of its Python says which packages there are.
-        folder: Where it runs, which may lie in a git repository.
-        environment: Its environment variables.
-
-    Returns:
-        `code` (revision, branch), `packages` (name → version) and `settings` (variable → value).
+    The packages are those of its Python; the revision is that of the git repository of the folder.
     """
-    found: dict[str, Any] = {}
+    found: SurroundingsEntry = {}
     with contextlib.suppress(OSError, ValueError):
-        found["code"] = _code(folder)
+        if code := _code(folder):
+            found["code"] = code
     with contextlib.suppress(OSError, ValueError):
-        found["packages"] = _packages(_interpreter(command[0], environment))
-    settings = {
-        name: masked_in(value, name)[:_MOST_TEXT]
-        for name, value in sorted(environment.items())
-        if SETTINGS.fullmatch(name) and not _SECRET.search(name)
-    }
-    return {name: fact for name, fact in {**found, "settings": settings}.items() if fact}
+        if packages := _packages(_interpreter(command[0], environment)):
+            found["packages"] = packages
+    wanted = (name for name in sorted(environment) if SETTINGS.fullmatch(name) and not _SECRET.search(name))
+    if settings := {name: masked_in(environment[name], name)[:_MOST_TEXT] for name in wanted}:
+        found["settings"] = settings
+    return found
 
 
 def _code(folder: Path) -> dict[str, str]:
@@ -109,7 +105,7 @@ def _interpreter(program: str, environment: Mapping[str, str]) -> Path | None:
 
 
 def _packages(python: Path | None) -> dict[str, str]:
-    """List what is installed beside an interpreter, by the names of the folders that installers leave."""
+    """Return the packages of an interpreter, from the names of the folders that installers leave."""
     if python is None:
         return {}
     prefixes = (python.parent.parent, python.resolve().parent.parent)

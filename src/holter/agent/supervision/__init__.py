@@ -1,1 +1,1 @@
-"""Start the command, pass signals on, and notice deaths and hangs."""
+"""Starts the command, passes signals on, and detects deaths and hangs."""

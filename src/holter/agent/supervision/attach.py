@@ -13,11 +13,12 @@ from holter.agent.drain.clock import Clock
 from holter.agent.drain.writer_thread import WriterPlan, WriterThread
 from holter.agent.machine import procfs
 from holter.agent.supervision import ownership
+from holter.agent.supervision.children import end_descriptor
 from holter.agent.supervision.deaths import Ended, Ending
 from holter.agent.supervision.hangs import HangLimits
 from holter.agent.supervision.outcome import Outcome, all_stored, outcome_of
 from holter.agent.supervision.signals import Signals
-from holter.agent.supervision.supervise import STOP_GRACE_S
+from holter.agent.supervision.supervise import STOP_GRACE_S, grace_s
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,25 +38,13 @@ class NoProcess(LookupError):  # noqa: N818
 def attach(
     folder: JobFolder, pid: int, spool: Path, *, node: str, interval_ms: int, hang: HangLimits | None = None
 ) -> Outcome:
-    """Record process `pid` and its children until it ends, closes its recording, or the agent gets SIGTERM.
-
-    Args:
-        folder: The job in the store.
-        pid: The process.
-        spool: The spool it writes.
-        node: Name of this machine in the store.
-        interval_ms: Sampling interval.
-        hang: When a silent rank counts as hanging.
-
-    Raises:
-        NoProcess: There is no such process.
-    """
+    """Record a process until it ends, closes its recording, or the agent gets SIGTERM. Raises `NoProcess`."""
     clock = Clock.now()
     stat = procfs.stat(pid)
     if stat is None or not stat.alive:
         raise NoProcess(f"there is no process {pid}")
     owner, lock = ownership.own(spool, folder.url, node, clock)
-    descriptor = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else -1
+    descriptor = end_descriptor(pid)
     with Signals(_ENOUGH) as signals:
         plan = WriterPlan(
             folder=folder,
@@ -81,22 +70,20 @@ def attach(
     if descriptor >= 0:
         os.close(descriptor)
     if kept := not all_stored(thread):
-        _tell_kept(spool, folder)
+        print(
+            f"holter: the store does not hold all records; they are kept in {spool}."
+            f" Once it can be written: holter recover {folder.url}",
+            file=sys.stderr,
+        )
     elif procfs.stat(pid) is None:
         shutil.rmtree(spool, ignore_errors=True)
     else:  # the process that goes on removes its spool itself, once nobody claims it
         (spool / ownership.DOCUMENT).unlink(missing_ok=True)
-    outcome = _close(folder, thread, started, at, spool if kept else None)
+    outcome = outcome_of(thread, Ended(None), started, at, spool=spool if kept else None)
+    # The exit code of a process that is not a child is unknown.
+    folder.update(status=outcome.status, end=at, exit_code=None, signal=None, failure=outcome.failure)
     os.close(lock)
     return outcome
-
-
-def _tell_kept(spool: Path, folder: JobFolder) -> None:
-    print(
-        f"holter: the store does not hold all records; they are kept in {spool}."
-        f" Once it can be written: holter recover {folder.url}",
-        file=sys.stderr,
-    )
 
 
 def _follow(pid: int, started: int, descriptor: int, signals: Signals, thread: WriterThread) -> None:
@@ -109,29 +96,13 @@ def _follow(pid: int, started: int, descriptor: int, signals: Signals, thread: W
         stat = procfs.stat(pid)
         if stat is None or not stat.alive or stat.started != started:
             return
-        if _closed(thread, pid):
+        drain = None if thread.pipeline is None else thread.pipeline.drain
+        processes = [] if drain is None else list(drain.processes.values())
+        if any(one.pid == pid and one.end is not None for one in processes):
             return
         if thread.stop_wanted is not None and kill_at is None:
-            grace = thread.stop_wanted.get("grace_s")
-            kill_at = time.monotonic() + (
-                float(grace) if isinstance(grace, int | float) and grace >= 0 else STOP_GRACE_S
-            )
+            kill_at = time.monotonic() + grace_s(thread.stop_wanted)
             os.kill(pid, signal.SIGTERM)
         if kill_at is not None and time.monotonic() >= kill_at:
             os.kill(pid, signal.SIGKILL)
             kill_at = time.monotonic() + STOP_GRACE_S
-
-
-def _closed(thread: WriterThread, pid: int) -> bool:
-    """Whether the process has written that it records no more."""
-    drain = None if thread.pipeline is None else thread.pipeline.drain
-    if drain is None:
-        return False
-    return any(one.pid == pid and one.end is not None for one in list(drain.processes.values()))
-
-
-def _close(folder: JobFolder, thread: WriterThread, started: int, at: int, spool: Path | None) -> Outcome:
-    """Write the end; the exit code of a process that is not a child is unknown."""
-    outcome = outcome_of(thread, Ended(None), started, at, spool=spool)
-    folder.update(status=outcome.status, end=at, exit_code=None, signal=None, failure=outcome.failure)
-    return outcome

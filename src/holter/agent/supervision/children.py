@@ -37,6 +37,14 @@ def send(pid: int, number: int) -> None:
         os.kill(pid, number)
 
 
+def end_descriptor(pid: int) -> int:
+    """Open a descriptor that becomes readable when the process ends; -1 on old kernels."""
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return -1
+
+
 def kill_trees(roots: Sequence[int]) -> None:
     """Kill processes and all that descends from them."""
     for _ in range(3):  # what is started meanwhile is found in the next turn

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import errno
 import os
@@ -9,6 +10,8 @@ import shlex
 import signal
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from holter.schema.record import ENV_SPOOL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,11 +25,7 @@ class CommandNotFound(ValueError):  # noqa: N818
 
 
 def find_command(command: list[str], *, path: str | None = None) -> str:
-    """Return the file that running `command` executes, looked up as a shell does.
-
-    Raises:
-        CommandNotFound: The command is missing or not executable; the text names similar ones.
-    """
+    """Return the file that a shell would execute for `command`; raises `CommandNotFound`."""
     if not command or not command[0]:
         raise CommandNotFound("no command to run: give one after `--`, as in `holter run -- python train.py`")
     name = command[0]
@@ -43,14 +42,13 @@ def find_command(command: list[str], *, path: str | None = None) -> str:
     if unfit and "/" in name:
         raise CommandNotFound(unfit)
     if "/" in name:
-        raise CommandNotFound(f"cannot run {name!r}: there is no such file{_near(name, _neighbors(name))}")
+        near = _near(name, _names(os.path.dirname(name)))
+        raise CommandNotFound(f"cannot run {name!r}: there is no such file{near}")
     if os.path.isfile(name):
         raise CommandNotFound(
             f"command {name!r} is not on PATH; there is a file {name!r} here{_advice(name)}"
         )
-    raise CommandNotFound(
-        unfit or f"command {name!r} is not on PATH{_near(name, _commands(folders) - {name})}"
-    )
+    raise CommandNotFound(unfit or f"command {name!r} is not on PATH{_near(name, _names(*folders) - {name})}")
 
 
 def _advice(file: str) -> str:
@@ -63,24 +61,16 @@ def _near(name: str, names: set[str]) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-def _neighbors(name: str) -> set[str]:
-    try:
-        return set(os.listdir(os.path.dirname(name)))
-    except OSError:
-        return set()
-
-
-def _commands(folders: list[str]) -> set[str]:
+def _names(*folders: str) -> set[str]:
     found: set[str] = set()
     for folder in folders:
-        found |= _neighbors(os.path.join(folder or ".", ""))
+        with contextlib.suppress(OSError):
+            found.update(os.listdir(folder or "."))
     return found
 
 
 def environment(spool: Path | None, given: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment of the command: the recorder is found first, nothing else changes."""
-    from holter.schema.record import ENV_SPOOL
-
     variables = dict(os.environ if given is None else given)
     if spool is None:
         variables.pop(ENV_SPOOL, None)
@@ -107,15 +97,15 @@ def spawn(
     command of a shell, it may read from the terminal, and a pipe to a pager works.
 
     Args:
-        executable: The file.
+        executable: The file to run.
         command: Its name and arguments.
         variables: Its environment.
-        mask: The signals it starts with blocked.
+        mask: The signals that it starts with blocked.
         told: Standard input of a companion of the agent, which gets its own session.
-        output: Where it writes, when not to our stdout and stderr.
+        output: Descriptor to write to instead of our stdout and stderr.
 
     Raises:
-        OSError: It could not be started.
+        OSError: The process cannot be started.
     """
     actions: list[tuple[int, ...] | tuple[int, int, str, int, int]] = []
     given = None

@@ -1,13 +1,14 @@
-"""Starts holter's processes beside the agent late, at low priority, and ends them with the job."""
+"""Starts the companion processes of the agent late, at low priority, and ends them with the job."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import time
 from typing import TYPE_CHECKING
 
+from holter.agent.machine import procfs
+from holter.agent.supervision.children import send
 from holter.agent.supervision.command import spawn
 from holter.schema.companions import FAULT
 
@@ -80,7 +81,7 @@ class Companions:
         """End all: SIGTERM, a short wait, then SIGKILL."""
         self._commands = []
         for pid in self._running:
-            _send(pid, signal.SIGTERM)
+            send(pid, signal.SIGTERM)
         deadline = time.monotonic() + STOP_GRACE_S
         while self._running and time.monotonic() < deadline:
             for pid in list(self._running):
@@ -88,7 +89,7 @@ class Companions:
             if self._running:
                 time.sleep(0.01)
         for pid in list(self._running):
-            _send(pid, signal.SIGKILL)
+            send(pid, signal.SIGKILL)
             self._reap(pid, expected=True, wait=True)
         self._listen()
 
@@ -124,18 +125,10 @@ class Companions:
     def _last_line(self) -> str:
         if self._log is None:
             return "its output was not kept"
-        try:
-            lines = self._log.read_text(errors="replace").strip().splitlines()
-        except OSError:
-            lines = []
+        lines = procfs.file_text(self._log).splitlines()
         return lines[-1][:500] if lines else "it said nothing"
 
 
 def _name(command: list[str]) -> str:
     """Return the module of holter that a command runs, or the program's name."""
     return next((word for word in command if word.startswith("holter.")), os.path.basename(command[0]))
-
-
-def _send(pid: int, number: signal.Signals) -> None:
-    with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, number)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 import signal
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
-from holter.agent.machine.procfs import PROC
+from holter.agent.machine.procfs import PROC, counters
 from holter.schema.phases import ENDED
 from holter.schema.signals import signal_name
 
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
 
     from holter.agent.drain.journal import Process
     from holter.agent.machine.cgroups import ControlGroup
+    from holter.store.document_types import FailureEntry
 
 NEAR_LIMIT = 0.95
 """From this share of the memory limit on, a SIGKILL is probably the kernel's."""
@@ -36,8 +36,7 @@ _ROOT_CAUSE = re.compile(r"Root Cause.*?exitcode\s*:\s*(-?\d{1,10}) \(pid: (\d{1
 """Finds exit code and process of the first failed rank in torchrun's error."""
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """How a process ended."""
 
     code: int | None
@@ -50,8 +49,7 @@ class Ended:
         return self.code if self.signal is None else 128 + self.signal
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(NamedTuple):
     """What the supervisor knows about the end of the command."""
 
     ended: Ended
@@ -61,8 +59,7 @@ class Ending:
     """Whether the user pressed Ctrl-C shortly before the end."""
 
 
-@dataclass(frozen=True, slots=True)
-class OomCounters:
+class OomCounters(NamedTuple):
     """The kernel's counters of out-of-memory kills at one time."""
 
     cgroup: int | None
@@ -70,19 +67,11 @@ class OomCounters:
 
     @classmethod
     def read(cls, cgroup: ControlGroup, proc: Path = PROC) -> OomCounters:
-        """Read both counters; what is not there is None."""
-        try:
-            lines = (proc / "vmstat").read_text().splitlines()
-        except OSError:
-            lines = []
-        node = [
-            int(value) for name, _, value in (line.partition(" ") for line in lines) if name == "oom_kill"
-        ]
-        return cls(cgroup.oom_kills(), node[0] if node else None)
+        """Read both counters; None where the kernel has no counter."""
+        return cls(cgroup.oom_kills(), counters(proc / "vmstat").get("oom_kill"))
 
 
-@dataclass(frozen=True, slots=True)
-class Oom:
+class Oom(NamedTuple):
     """Whether the kernel killed a process because memory ran out."""
 
     certainty: str
@@ -91,13 +80,9 @@ class Oom:
 
 
 def oom_kill(before: OomCounters, after: OomCounters, *, peak: float | None, limit: int | None) -> Oom | None:
-    """Judge whether the kernel killed one of the job's processes, which something sent SIGKILL.
+    """Judge whether the kernel killed a process of the job, from counters before and after it.
 
-    Args:
-        before: Counters at the start of the job.
-        after: Counters at its end.
-        peak: The most memory that was in use while it ran, in bytes.
-        limit: The memory there is, in bytes.
+    `peak` is the largest use of memory while the job ran, in bytes; `limit` is the available memory.
     """
     near = peak is not None and limit is not None and limit > 0 and peak >= NEAR_LIMIT * limit
     share = f"memory in use reached {100 * peak / limit:.0f}% of the limit" if near and peak and limit else ""
@@ -125,15 +110,15 @@ def failure(
     hanging: bool,
     clock_offset: int,
     rank_of: Callable[[Process], int],
-) -> dict[str, Any] | None:
-    """Say what made a job fail; None when it did not.
+) -> FailureEntry | None:
+    """Return why a job failed; None when it did not fail.
 
     Args:
-        ended: How the command ended; neither code nor signal for a process that is not our child.
-        processes: All processes of this node that record, but for data-loader workers.
-        oom: What the counters say about an out-of-memory kill.
+        ended: The end of the command; without code and signal for a process that is not our child.
+        processes: All processes of this node that record, without data-loader workers.
+        oom: The out-of-memory kill, as far as the counters show one.
         hanging: Whether ranks were hanging at the end.
-        clock_offset: Wall less monotonic time, ns.
+        clock_offset: Wall time less monotonic time, ns.
         rank_of: Function from a process to its rank.
     """
     if ended.code == 0:
@@ -167,7 +152,7 @@ def failure(
     }
 
 
-def _vanished(process: Process, ended: Ended, *, alone: bool, oom: Oom | None) -> dict[str, Any]:
+def _vanished(process: Process, ended: Ended, *, alone: bool, oom: Oom | None) -> FailureEntry:
     """Describe a rank that died without a word."""
     number = ended.code - 128 if ended.code in _KILLED else None
     if oom is not None and oom.certainty != "possible":
@@ -176,7 +161,7 @@ def _vanished(process: Process, ended: Ended, *, alone: bool, oom: Oom | None) -
     return {"kind": "signal" if alone else "lost", "signal": number, "evidence": text}
 
 
-def _launched(launcher: Process, trainers: Sequence[Process]) -> tuple[Process, dict[str, Any]] | None:
+def _launched(launcher: Process, trainers: Sequence[Process]) -> tuple[Process, FailureEntry] | None:
     """Describe the end of a silent rank by its launcher's message; None without such a message."""
     told = None if launcher.is_trainer else _ROOT_CAUSE.search(str((launcher.exception or {}).get("message")))
     rank = next((one for one in trainers if told is not None and one.pid == int(told[2])), None)
@@ -193,16 +178,19 @@ def _launched(launcher: Process, trainers: Sequence[Process]) -> tuple[Process, 
     }
 
 
-def _raised(process: Process) -> dict[str, Any]:
+def _raised(process: Process) -> FailureEntry:
     """Describe an exception, with the step and the phase it came from."""
     facts = process.exception or {}
     text = f"{facts.get('type', '')}: {facts.get('message', '')}"[:2000].rstrip(": ")
-    known = ("step", "phase") if process.is_trainer else ()
-    place = {name: facts[name] for name in known if facts.get(name) is not None}
-    return {"kind": "oom" if facts.get("oom") else "exception", "exception": text, **place}
+    found: FailureEntry = {"kind": "oom" if facts.get("oom") else "exception", "exception": text}
+    if process.is_trainer and facts.get("step") is not None:
+        found["step"] = facts["step"]
+    if process.is_trainer and facts.get("phase") is not None:
+        found["phase"] = facts["phase"]
+    return found
 
 
-def _exited(ended: Ended, *, oom: Oom | None, hanging: bool) -> dict[str, Any]:
+def _exited(ended: Ended, *, oom: Oom | None, hanging: bool) -> FailureEntry:
     """Describe an end of which only the exit status is known."""
     if ended.signal == signal.SIGKILL and oom is not None:
         return {"kind": "oom", "certainty": oom.certainty, "evidence": oom.evidence}

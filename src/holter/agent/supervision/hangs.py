@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from holter.schema.phases import ENDED
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
+
+    from holter.store.documents import Document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,12 +35,9 @@ class HangLimits:
     def limit_s(
         self, durations: Sequence[int], open_phase: str | None = None, median_s: float | None = None
     ) -> float:
-        """Return the silence allowed, in seconds.
+        """Return the silence allowed, in seconds, after steps of these durations (ns).
 
-        Args:
-            durations: The newest steps, in ns; empty before the first.
-            open_phase: The phase the rank is in.
-            median_s: What that phase took until now, when known.
+        `median_s` is the median duration of earlier spans of the open phase.
         """
         if not durations:
             return self.max_s
@@ -55,8 +54,7 @@ SLOW = ("checkpoint", "eval", "compile")
 """Phases that can take much longer than a step."""
 
 
-@dataclass(frozen=True, slots=True)
-class Silence:
+class Silence(NamedTuple):
     """A rank that has been silent for too long."""
 
     rank: int
@@ -66,55 +64,12 @@ class Silence:
     step: int
 
 
-class HangWatch:
-    """Says when ranks begin to hang and when they move again; each hang is said once."""
-
-    def __init__(self, limits: HangLimits) -> None:
-        self.limits = limits
-        self.hanging: dict[str, Silence] = {}
-        """By process; empty when all is well."""
-        self.since: int | None = None
-        """Monotonic ns of the last progress before the hang."""
-
-    def look(
-        self,
-        key: str,
-        *,
-        rank: int,
-        last_progress: int,
-        now: int,
-        durations: Sequence[int],
-        phase: str | None,
-        step: int,
-        median_s: float | None = None,
-    ) -> Silence | None:
-        """Look at one trainer; return its silence when it is too long. All times are monotonic ns."""
-        silent = (now - last_progress) / 1e9
-        limit = self.limits.limit_s(durations, phase, median_s)
-        return Silence(rank, silent, limit, phase, step) if silent > limit else None
-
-    def update(self, silences: dict[str, Silence], now: int) -> tuple[dict[str, Silence], dict[str, Silence]]:
-        """Take what was seen of all trainers; return (those that begin to hang, those that hang no more)."""
-        begun = {key: silence for key, silence in silences.items() if key not in self.hanging}
-        ended = {key: silence for key, silence in self.hanging.items() if key not in silences}
-        if begun and self.since is None:
-            self.since = now - int(max(s.silent_s for s in begun.values()) * 1e9)
-        self.hanging = dict(silences)
-        if not silences:
-            self.since = None
-        return begun, ended
-
-
 def diagnosis(
     silences: Sequence[Silence], *, cpu_pct: float | None, states: Sequence[str], trainers: int
 ) -> tuple[str, str]:
-    """Say what kind of hang it probably is, and why, from what can be seen outside the processes.
+    """Return the probable kind of a hang and the reason, from facts that are visible outside the processes.
 
-    Args:
-        silences: The ranks that hang.
-        cpu_pct: CPU that their processes use, in percent of a core each; None when unknown.
-        states: The letters of `/proc/PID/stat`.
-        trainers: How many ranks there are on this node.
+    `cpu_pct` is the CPU that each process uses, in percent of a core; `states` are those of `/proc/PID/stat`.
     """
     phases = {silence.phase for silence in silences}
     ranks = ", ".join(str(silence.rank) for silence in silences)
@@ -136,8 +91,8 @@ def diagnosis(
     return "unknown", f"{text}; busy, but no step ends" if cpu_pct is not None else text
 
 
-def line(detail: Mapping[str, Any]) -> str:
-    """Say in one line, while the job runs, what an event `hang` tells."""
+def line(detail: Document) -> str:
+    """Return an event `hang` as one line for the user."""
     step = "" if detail.get("step") is None or detail["step"] < 0 else f" in step {detail['step']}"
     if detail["recovered"]:
         return f"rank {detail['rank']} moves again, after {detail['silent_s']:.0f} s without progress{step}"

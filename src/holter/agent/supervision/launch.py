@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,8 +15,7 @@ _PORT = "29500"
 """Default rendezvous endpoint of PyTorch's launchers."""
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(NamedTuple):
     """One training that is started on several nodes, each with a command of its own."""
 
     id: str
@@ -29,14 +27,10 @@ class Launch:
 
 
 def launch(command: Sequence[str], variables: Mapping[str, str]) -> Launch | None:
-    """Return the launch over several nodes that a command belongs to; None when it is of one node.
+    """Return the launch over several nodes that a command belongs to; None for a launch on one node.
 
-    Known are srun (Slurm), torchrun and `accelerate launch` by their options, mpirun, and plain scripts
+    It recognizes srun (Slurm), torchrun and `accelerate launch` by their options, mpirun, and plain scripts
     by the variables of `torch.distributed`.
-
-    Args:
-        command: What is run, and its arguments.
-        variables: The environment it is run in.
     """
     names = [os.path.basename(word) for word in command]
     if (nodes := _number(variables.get("SLURM_STEP_NUM_NODES"))) > 1 and "SLURM_JOB_ID" in variables:

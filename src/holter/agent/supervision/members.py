@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.agent.supervision.deaths import is_consequence
 from holter.store.job import JobNotFound, find
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from holter.agent.supervision.launch import Launch
     from holter.agent.supervision.outcome import Outcome
+    from holter.store.documents import Document
     from holter.store.job import JobFolder
 
 STALE_S = 300.0
@@ -43,20 +44,15 @@ class Member:
     node: str
     creator: bool
     """Whether it created the job; then it runs the rules and shows the card."""
-    _heard: dict[str, tuple[Any, float]] = field(default_factory=dict)
+    _heard: dict[str, tuple[object, float]] = field(default_factory=dict)
     """The last heartbeat of each running node, and when it was seen, monotonic seconds."""
 
     def end(self, outcome: Outcome) -> None:
         """Write down how the command ended on this node. Raises `OSError`."""
         self.folder.update_node(
             self.node,
-            status=outcome.status,
-            start=outcome.started,
-            end=outcome.ended,
-            exit_code=outcome.exit_code,
-            signal=outcome.signal,
-            failure=outcome.failure,
-            trained=any(process["steps"] for process in outcome.processes),
+            **outcome.ending,
+            trained=outcome.trained,
             cost=outcome.cost,
         )
 
@@ -73,9 +69,7 @@ class Member:
     def wait(self, status: str, on_wait: Callable[[list[str]], None]) -> bool:
         """Wait until the job is over; return whether this node judges it.
 
-        Args:
-            status: How the command ended here.
-            on_wait: Called once, with the nodes that still run, when it takes more than a moment.
+        `on_wait` is called once with the nodes that still run, when waiting takes more than a moment.
         """
         begin, told = time.monotonic(), False
         running = self.close()
@@ -96,7 +90,7 @@ class Member:
         self.folder.update_node(self.node, left=True)
         return not self.close()
 
-    def _silent_s(self, name: str, facts: Mapping[str, Any], now: float) -> float:
+    def _silent_s(self, name: str, facts: Document, now: float) -> float:
         """Return how long a node is silent, by this node's clock."""
         beat = facts.get("heartbeat")
         known = self._heard.get(name)
@@ -106,15 +100,9 @@ class Member:
 
 
 def join(store_url: str, name: str, launch: Launch, node: str, *, named: bool, now_ns: int) -> Member:
-    """Join a job that another node of the same launch made.
+    """Join a job that another node of the same launch created.
 
-    Args:
-        store_url: The store.
-        name: The job's name.
-        launch: What this node is a part of.
-        node: What to call this node.
-        named: Whether the user chose that; a made-up name gets a number when it is taken.
-        now_ns: Now, nanoseconds since the epoch.
+    `named` says whether the user chose the node's name; another name gets a number when it is taken.
 
     Raises:
         CannotJoin: The job belongs to another launch, is over or abandoned, or has a node of this name.
@@ -151,7 +139,7 @@ def enter(folder: JobFolder, node: str, *, named: bool, creator: bool, now_ns: i
     raise CannotJoin(f"it has a node {node!r} already; name this one with --node")
 
 
-def together(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+def together(nodes: Mapping[str, Document]) -> Document:
     """Return a job's end from the ends of its nodes.
 
     The first failure decides; failures that only follow the loss of another node come last.
@@ -165,16 +153,14 @@ def together(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     return {**known, **begin, "end": max(ends, default=time.time_ns())}
 
 
-def _bad(name: str, facts: Mapping[str, Any]) -> tuple[tuple[bool, int], dict[str, Any]]:
+def _bad(name: str, facts: Document) -> tuple[tuple[bool, int], Document]:
     """Return the sort key of a failed node, and the job's entries for its failure."""
     if facts.get("end") is None:
         heard = int(facts.get("heartbeat") or 0)
         evidence = f"node {name} is silent; the machine, its network or its agent died"
-        where = {"node": name, "rank": None, "step": None, "phase": None}
-        lost: dict[str, Any] = {"kind": "lost", **where, "evidence": evidence}
+        lost = {"kind": "lost", "node": name, "rank": None, "step": None, "phase": None, "evidence": evidence}
         return (False, heard), {"status": "Failed", "failure": lost}
-    told: dict[str, Any] = {key: facts.get(key) for key in ("status", "exit_code", "signal", "failure")}
-    failure = told["failure"]
-    told["failure"] = {**failure, "node": name} if isinstance(failure, dict) else None
-    said = str((told["failure"] or {}).get("exception") or "")
-    return (is_consequence(said), int(facts["end"])), told
+    end = {key: facts.get(key) for key in ("status", "exit_code", "signal")}
+    failure = facts.get("failure") or {}
+    end["failure"] = {**failure, "node": name} if failure else None
+    return (is_consequence(str(failure.get("exception") or "")), int(facts["end"])), end

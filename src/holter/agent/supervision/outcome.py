@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from holter.agent.drain.drain import Drain
+    from holter.agent.drain.journal import FaultCount
     from holter.agent.drain.writer_thread import WriterThread
     from holter.agent.supervision.deaths import Ended
+    from holter.store.document_types import CostEntry, FailureEntry
+    from holter.store.documents import Document
 
 SPOOLED = ("spans", "scalars", "events", "tensors", "tensor_values")
 """Tables with rows from the spool."""
@@ -22,27 +26,26 @@ class Outcome:
     exit_code: int
     """The command's own; 128 + number for a signal."""
     signal: int | None
-    failure: dict[str, Any] | None
-    """kind, step, phase, exception, rank, signal, certainty, evidence."""
+    failure: FailureEntry | None
     status: str
     """Completed, Failed or Stopped."""
     started: int
     """Wall ns."""
     ended: int
     """Wall ns."""
-    faults: list[dict[str, Any]] = field(default_factory=list)
-    """Faults of the agent and of the recorder: where, error, count."""
+    faults: list[FaultCount] = field(default_factory=list)
+    """Faults of the agent and of the recorder."""
     dropped: int = 0
     """Records the recorder had to drop, and rows and readings the agent had to."""
     records: int = 0
-    processes: list[dict[str, Any]] = field(default_factory=list)
-    """Every trainer: process, pid, rank, records, dropped, steps, whether its end was clean."""
-    workers_seen: int = 0
+    trainers: int = 0
+    """Number of training processes."""
+    trained: bool = False
+    """Whether a training process has taken a step."""
     agent_cpu_s: float = 0.0
     """Of the agent and its companions."""
     recorder_cost_ns: int = 0
     """Measured cost of recording in all processes of the job."""
-    bytes_written: int = 0
     spool: str | None = None
     """The spool, where it holds records that the store does not."""
     unstored: int = 0
@@ -54,7 +57,19 @@ class Outcome:
         return (self.ended - self.started) / 1e9
 
     @property
-    def cost(self) -> dict[str, Any]:
+    def ending(self) -> Document:
+        """The entries of the manifest, or of a node's facts, about the end."""
+        return {
+            "status": self.status,
+            "start": self.started,
+            "end": self.ended,
+            "exit_code": self.exit_code,
+            "signal": self.signal,
+            "failure": self.failure,
+        }
+
+    @property
+    def cost(self) -> CostEntry:
         """The cost of recording on this node, for the node's facts."""
         return {
             "recorder_ns": self.recorder_cost_ns,
@@ -78,45 +93,45 @@ def all_stored(thread: WriterThread) -> bool:
 def outcome_of(
     thread: WriterThread, ended: Ended, started: int, at: int, *, spool: Path | None = None
 ) -> Outcome:
-    """Return the result of an ended writer thread; times are wall ns.
+    """Return the result of an ended writer thread for a command that ran from `started` to `at`, wall ns.
 
-    Args:
-        thread: The thread, which has ended.
-        ended: How the command ended.
-        started: When it was started.
-        at: When it ended.
-        spool: The spool, if it is kept because the store lacks some of its records.
+    `spool` is given when it is kept because the store lacks some of its records.
     """
     status = "Completed"
     if thread.stopped:
         status = "Stopped"
     elif thread.failure is not None or ended.exit_code not in (0, None):
         status = "Failed"
-    facts: dict[str, Any] = {}
-    faults = list(thread.event_log.faults)
-    if (pipeline := thread.pipeline) is not None:
-        dropped = pipeline.writer.dropped
-        unstored = sum(dropped.get(table, 0) for table in SPOOLED) if spool is not None else 0
-        lost = sum(dropped.values()) - unstored + pipeline.sampler.dropped
-        facts = {"dropped": lost, "bytes_written": pipeline.writer.bytes_written, "unstored": unstored}
-        if (drain := pipeline.drain) is not None:
-            faults += drain.facts.faults
-            facts |= {
-                "dropped": lost + drain.dropped,
-                "records": drain.records,
-                "processes": [one.summary() for one in drain.trainers()],
-                "workers_seen": drain.workers_seen,
-                "recorder_cost_ns": drain.cost_ns,
-            }
-    return Outcome(
+    made = Outcome(
         exit_code=1 if ended.exit_code is None else ended.exit_code,
         signal=ended.signal,
         failure=thread.failure,
         status=status,
         started=started,
         ended=at,
-        faults=faults,
+        faults=list(thread.event_log.faults),
         agent_cpu_s=thread.cpu_s,
         spool=None if spool is None else str(spool),
-        **facts,
+    )
+    pipeline = thread.pipeline
+    if pipeline is None:
+        return made
+    dropped = pipeline.writer.dropped
+    unstored = sum(dropped.get(table, 0) for table in SPOOLED) if spool is not None else 0
+    lost = sum(dropped.values()) - unstored + pipeline.sampler.dropped
+    made = replace(made, dropped=lost, unstored=unstored)
+    return made if pipeline.drain is None else with_records(made, pipeline.drain)
+
+
+def with_records(outcome: Outcome, drain: Drain) -> Outcome:
+    """Add the counts and faults of a spool to an outcome."""
+    trainers = drain.trainers()
+    return replace(
+        outcome,
+        faults=outcome.faults + drain.facts.faults,
+        dropped=outcome.dropped + drain.dropped,
+        records=drain.records,
+        trainers=len(trainers),
+        trained=any(one.steps for one in trainers),
+        recorder_cost_ns=drain.cost_ns,
     )

@@ -10,9 +10,10 @@ import os
 import socket
 import stat as modes
 import tempfile
+import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.agent.drain.clock import Clock
 from holter.agent.machine import procfs
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from holter.agent.supervision.outcome import Outcome
+    from holter.store.documents import Document
 
 PREFIX = "holter-"
 """Prefix of the names of spools."""
@@ -32,7 +34,7 @@ _SLACK_NS = 2_000_000_000
 
 @dataclass(frozen=True)
 class Owner:
-    """The agent that made a spool, as it wrote itself down there."""
+    """The agent that made a spool, as recorded in the spool."""
 
     job: str
     """URL of the job."""
@@ -49,8 +51,8 @@ class Owner:
     several: bool = False
     """Whether other nodes record the job too."""
     command: int | None = None
-    """Pid of the command."""
-    ended: dict[str, Any] | None = None
+    """Pid of the command, which may outlive its agent."""
+    ended: Document | None = None
     """How the job ended, of an agent that saw the end but could not store all; None of a killed one."""
 
     @property
@@ -58,14 +60,14 @@ class Owner:
         """The job's name."""
         return self.job.rstrip("/").rpartition("/")[2]
 
-    def facts(self, spool: Path) -> dict[str, Any]:
+    def facts(self, spool: Path) -> Document:
         """Return the entries of the node's facts by which other commands find the spool."""
         known = {name: getattr(self, name) for name in ("host", "boot", "pid", "started")}
         return {"spool": {"path": str(spool), **known}}
 
 
 class SpoolBusy(Exception):  # noqa: N818
-    """Somebody works on this spool now; the text says who."""
+    """Another process works on this spool now; the text names it."""
 
     def __init__(self, text: str, *, agent_runs: bool = False) -> None:
         super().__init__(text)
@@ -74,19 +76,11 @@ class SpoolBusy(Exception):  # noqa: N818
 
 def boot_id() -> str:
     """Return the id of this boot of this machine; empty where the kernel does not say."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return ""
-
-
-def make(parent: Path | None) -> Path:
-    """Make an empty spool. Raises `OSError`."""
-    return Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+    return procfs.file_text(procfs.PROC / "sys/kernel/random/boot_id")
 
 
 def own(spool: Path, job: str, node: str, clock: Clock, *, several: bool = False) -> tuple[Owner, int]:
-    """Write down whose spool this is; returns that, and the lock that says that we live. Raises `OSError`."""
+    """Write the owner of a spool; return it, and the lock that shows that it lives. Raises `OSError`."""
     lock = _locked(spool)
     if lock is None:
         raise OSError(errno.EBUSY, "another agent works on it", str(spool))
@@ -105,17 +99,11 @@ def write(spool: Path, owner: Owner) -> None:
     draft.replace(spool / DOCUMENT)
 
 
-def starts(spool: Path, owner: Owner, command: int) -> None:
-    """Write down the pid of the command, which may outlive its agent. Raises `OSError`."""
-    write(spool, replace(owner, command=command))
-
-
 def ends(spool: Path, outcome: Outcome) -> None:
-    """Write down how the job ended, beside the records that could not be stored. Raises `OSError`."""
+    """Write the end of the job next to the records that the store lacks. Raises `OSError`."""
     owner = owner_of(spool)
     if owner is not None:
-        told = {name: getattr(outcome, name) for name in ("status", "exit_code", "signal", "failure")}
-        write(spool, replace(owner, ended={**told, "start": outcome.started, "end": outcome.ended}))
+        write(spool, replace(owner, ended=outcome.ending))
 
 
 def owner_of(spool: Path) -> Owner | None:
@@ -129,8 +117,8 @@ def owner_of(spool: Path) -> Owner | None:
             return None
         if not spool.name.startswith(PREFIX):
             return None
-        told = json.loads((spool / DOCUMENT).read_text())
-        return Owner(**{**told, "clock": Clock(**told["clock"])})
+        document = json.loads((spool / DOCUMENT).read_text())
+        return Owner(**{**document, "clock": Clock(**document["clock"])})
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
@@ -146,13 +134,13 @@ def spools() -> list[Path]:
     return [path for path in found.values() if owner_of(path) is not None]
 
 
-def named(nodes: Mapping[str, Mapping[str, Any]]) -> list[Path]:
+def named(nodes: Mapping[str, Document]) -> list[Path]:
     """Return the spools on this machine that a job's nodes name."""
     found = []
     for facts in nodes.values():
-        told = facts.get("spool")
-        if isinstance(told, dict) and told.get("host") == socket.gethostname():
-            found.append(Path(str(told.get("path"))))
+        spool = facts.get("spool")
+        if isinstance(spool, dict) and spool.get("host") == socket.gethostname():
+            found.append(Path(str(spool.get("path"))))
     return found
 
 
@@ -200,8 +188,6 @@ def _lives(pid: int, owner: Owner, began: int) -> bool:
 
 def _since_boot(owner: Owner, wall: int) -> int:
     """Return a wall time as nanoseconds since boot, by the clock of the owner."""
-    import time
-
     asleep = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.monotonic_ns()
     return wall - owner.clock.offset + asleep
 

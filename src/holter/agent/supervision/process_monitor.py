@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.agent.drain.journal import Process, RecordedEvent
 from holter.agent.machine import procfs
-from holter.agent.supervision.hangs import HangLimits, HangWatch, Silence, diagnosis, line
+from holter.agent.supervision.hangs import HangLimits, Silence, diagnosis, line
 from holter.agent.supervision.stacks import StackRequest, common_frame, loop_stack, own_frame
 from holter.schema.phases import ENDED
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from holter.agent.drain.drain import Drain
     from holter.agent.supervision.stacks import StackFrame
+    from holter.store.documents import Document
 
 STACKS_WAIT_NS = 1_500_000_000
 """Time limit for stacks; a process writes them at once unless it is stuck in the kernel."""
@@ -38,7 +39,9 @@ class ProcessMonitor:
         tell: Callable[[str], None] | None = None,
     ) -> None:
         """`tell` is given a line for people when ranks hang, and when they move again."""
-        self.hangs = HangWatch(limits)
+        self._limits = limits
+        self._hanging: dict[str, Silence] = {}
+        """The ranks that hang, by process."""
         self._drain = drain
         self._proc = proc
         self._tell = tell
@@ -59,7 +62,7 @@ class ProcessMonitor:
     @property
     def hanging(self) -> bool:
         """Whether any rank hangs, or hung to its end."""
-        return bool(self.hangs.hanging)
+        return bool(self._hanging)
 
     def look(self, now: int, *, ending: bool = False) -> list[RecordedEvent]:
         """Look once, about every second; `ending`: the job is being stopped, so that ranks may vanish."""
@@ -82,10 +85,10 @@ class ProcessMonitor:
     def end(self, now: int, *, well: bool) -> list[RecordedEvent]:
         """Check a last time after the job's end; `well` means that it completed by itself."""
         told = self._tell_hang(now) if self._begun else []
-        kept = self.hangs.hanging
+        kept = dict(self._hanging)
         if well:
             kept = {key: one for key, one in kept.items() if not self._drain.processes[key].ended_well}
-        return told + self._recovered(self.hangs.update(kept, now)[1], now)
+        return told + self._update(kept, now)
 
     def ask(self, now: int) -> None:
         """Ask every process that records for its stacks; the events follow when it has had time to write."""
@@ -112,10 +115,9 @@ class ProcessMonitor:
                 "exception": process.exception,
                 "living": sorted(living),
             }
-            wall = self._drain.clock.to_wall(process.died)
             rank = self._drain.ranks.of(process)
             text = "raised an exception" if process.exception else "vanished"
-            events.append(RecordedEvent(wall, rank, "lost", f"rank {rank} {text}", detail))
+            events.append(self._event(process.died, rank, "lost", f"rank {rank} {text}", detail))
         return events
 
     def _look_for_hangs(self, now: int) -> list[RecordedEvent]:
@@ -129,23 +131,25 @@ class ProcessMonitor:
             silence = self._silence(process, stat, now)
             if silence is not None:
                 silences[process.key] = silence
-        for key, silence in self.hangs.hanging.items():
+        for key, silence in self._hanging.items():
             # A process that is ended leaves what it hung in too; only one that goes on begins something new.
             if self._drain.processes[key].begun <= self._noticed[key]:
                 silences.setdefault(key, silence)
-        begun, ended = self.hangs.update(silences, now)
+        return self._update(silences, now)
+
+    def _update(self, silences: dict[str, Silence], now: int) -> list[RecordedEvent]:
+        """Note which ranks hang now; return events for reported hangs that are over."""
+        begun = {key: silence for key, silence in silences.items() if key not in self._hanging}
+        ended = {key: silence for key, silence in self._hanging.items() if key not in silences}
+        self._hanging = silences
         if begun:
             self._noticed |= dict.fromkeys(begun, now)
             self._asked = now if self._asked is None else self._asked
             self._begun |= begun
             wanted = [self._drain.processes[key] for key in begun]
             wanted += [one for one in self._drain.alive() if one.is_worker and one.parent in begun]
-            room = _MAX_REQUESTS - len(self._requests)
-            self._requests += [StackRequest(self._drain.spool, one, proc=self._proc) for one in wanted[:room]]
-        return self._recovered(ended, now)
-
-    def _recovered(self, ended: dict[str, Silence], now: int) -> list[RecordedEvent]:
-        """Return events for reported hangs that are over."""
+            free = _MAX_REQUESTS - len(self._requests)
+            self._requests += [StackRequest(self._drain.spool, one, proc=self._proc) for one in wanted[:free]]
         events = []
         for key, silence in ended.items():
             if self._begun.pop(key, None):
@@ -158,30 +162,21 @@ class ProcessMonitor:
                 "step": silence.step,
                 "silent_s": round(silence.silent_s, 1),
             }
-            events.append(
-                RecordedEvent(self._drain.clock.to_wall(now), silence.rank, "hang", "recovered", detail)
-            )
+            events.append(self._event(now, silence.rank, "hang", "recovered", detail))
         return events
 
     def _silence(self, process: Process, stat: procfs.Stat | None, now: int) -> Silence | None:
         phase = process.last_phase if process.end is None else ENDED
         took = self._drain.slow.get(phase or "")
-        silence = self.hangs.look(
-            process.key,
-            rank=self._drain.ranks.of(process),
-            last_progress=process.last_progress,
-            now=now,
-            durations=list(process.durations),
-            phase=phase,
-            step=max(process.last_head_step, process.last_step),
-            median_s=median(took) / 1e9 if took else None,
-        )
+        silent_s = (now - process.last_progress) / 1e9
+        limit_s = self._limits.limit_s(process.durations, phase, median(took) / 1e9 if took else None)
         used = self._used(process, stat)
         # Code outside of all phases may take the longest time.
-        outside = silence is not None and phase in (None, ENDED) and used is not None and used > _BUSY_PCT
-        return (
-            None if silence is None or (outside and silence.silent_s <= self.hangs.limits.max_s) else silence
-        )
+        busy_outside = phase in (None, ENDED) and used is not None and used > _BUSY_PCT
+        if silent_s <= (self._limits.max_s if busy_outside else limit_s):
+            return None
+        step = max(process.last_head_step, process.last_step)
+        return Silence(self._drain.ranks.of(process), silent_s, limit_s, phase, step)
 
     def _used(self, process: Process, stat: procfs.Stat | None) -> float | None:
         """Return CPU used since the last progress, in percent of a core."""
@@ -200,19 +195,14 @@ class ProcessMonitor:
         process = request.process
         frames = _stack(process, text)
         own = own_frame(frames)
-        detail = {
-            "process": process.key,
-            "role": process.role,
-            "text": text,
-            "own": str(own) if own else None,
-        }
+        shown = str(own) if own else None
+        detail = {"process": process.key, "role": process.role, "text": text, "own": shown}
         top = str(frames[0]) if frames else ""
-        wall = self._drain.clock.to_wall(now)
-        return RecordedEvent(wall, self._drain.ranks.of(process), "stacks", top, detail)
+        return self._event(now, self._drain.ranks.of(process), "stacks", top, detail)
 
     def _tell_hang(self, now: int) -> list[RecordedEvent]:
         """Write down the stacks that came, and what they and the processes' state say."""
-        clock, self._asked = self._drain.clock, None
+        self._asked = None
         silences, self._begun = list(self._begun.values()), {}
         requests, self._requests = self._requests, []
         events, stacks, states, used = [], [], [], []
@@ -236,7 +226,7 @@ class ProcessMonitor:
             text += f"; stands in {frame[0]}" + (
                 f", called from {own}" if own and str(own) != frame[0] else ""
             )
-        found: dict[str, Any] = {
+        found: Document = {
             "ranks": sorted(silence.rank for silence in silences),
             "phase": silences[0].phase,
             "step": silences[0].step if silences[0].step >= 0 else None,
@@ -251,8 +241,11 @@ class ProcessMonitor:
             "recovered": False,
         }
         rank = silences[0].rank if len(silences) == 1 else -1
-        events.append(RecordedEvent(clock.to_wall(now), rank, "hang", kind, found))
+        events.append(self._event(now, rank, "hang", kind, found))
         return events
+
+    def _event(self, when: int, rank: int, kind: str, name: str, detail: Document) -> RecordedEvent:
+        return RecordedEvent(self._drain.clock.to_wall(when), rank, kind, name, detail)
 
 
 def _stack(process: Process, text: str) -> list[StackFrame]:

@@ -9,8 +9,7 @@ import select
 import signal
 import struct
 import threading
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,12 +29,10 @@ _FROM_KERNEL = 0x80
 """`si_code` of a signal from the terminal, which the whole foreground group gets."""
 _INFO = struct.Struct("=Iii")
 _INFO_SIZE = 128
-_SET_BYTES = 128
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     """One signal that came."""
 
     number: int
@@ -116,17 +113,9 @@ def adopt_orphans(on: bool) -> None:
 
 
 def _signalfd(numbers: Iterable[int]) -> int:
-    """Open a descriptor that gives these signals; -1 where there is no such thing."""
-    library = ctypes.CDLL(None, use_errno=True)
-    if not hasattr(library, "signalfd"):
-        return -1
-    chosen = bytearray(_SET_BYTES)
-    for number in numbers:
-        chosen[(number - 1) // 8] |= 1 << (number - 1) % 8
-    if struct.pack("=H", 1) == b"\x00\x01":  # big-endian: the words of the set are turned round
-        chosen = bytearray(b"".join(bytes(chosen[i : i + 8][::-1]) for i in range(0, _SET_BYTES, 8)))
-    buffer = (ctypes.c_char * _SET_BYTES).from_buffer(chosen)
-    return int(library.signalfd(-1, buffer, os.O_NONBLOCK | os.O_CLOEXEC))
+    """Open a descriptor that gives these signals."""
+    chosen = (ctypes.c_uint64 * 16)(sum(1 << number - 1 for number in numbers))  # all are below 65
+    return int(ctypes.CDLL(None).signalfd(-1, chosen, os.O_NONBLOCK | os.O_CLOEXEC))
 
 
 def _in_foreground() -> bool:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections import Counter
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from holter.agent.machine import procfs
 from holter.schema.record import stacks_name
@@ -23,8 +23,7 @@ _FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function
 _FOREIGN = re.compile(r"/(site-packages|dist-packages)/|/lib/python3|/lib64/python3|^<frozen")
 
 
-@dataclass(frozen=True, slots=True)
-class StackFrame:
+class StackFrame(NamedTuple):
     """One line of a stack."""
 
     file: str
@@ -46,32 +45,21 @@ class StackRequest:
     def __init__(self, spool: Path, process: Process, *, proc: Path = procfs.PROC) -> None:
         self.process = process
         self._path = spool / stacks_name(process.key)
-        self._before = self._size()
-        self.sent = self._send(proc)
+        self._before = self._path.stat().st_size if self._path.exists() else 0
+        self._send(proc)
 
-    def _send(self, proc: Path) -> bool:
-        """Send the signal that the process declared; never to one that would die of it.
+    def _send(self, proc: Path) -> None:
+        """Send the signal that the process declared, unless the process would die of it.
 
-        So ends one that declared none, and one whose Python has ended and put all signals back, but that is
-        slow to exit: to us it may look like one that hangs.
+        A process that is slow to exit, and has put all signals back, may look like one that hangs.
         """
         wanted = self.process.stacks_signal
         stat = procfs.stat(self.process.pid, proc)
         if wanted is None or stat is None or not stat.alive or stat.started != self.process.ticks:
-            return False
-        if not procfs.catches(self.process.pid, wanted, proc):
-            return False
-        try:
-            os.kill(self.process.pid, wanted)
-        except OSError:
-            return False
-        return True
-
-    def _size(self) -> int:
-        try:
-            return self._path.stat().st_size
-        except OSError:
-            return 0
+            return
+        if procfs.catches(self.process.pid, wanted, proc):
+            with contextlib.suppress(OSError):
+                os.kill(self.process.pid, wanted)
 
     def text(self) -> str:
         """Return what the process has written since, at most `MAX_TEXT` characters, or nothing yet."""
@@ -84,12 +72,9 @@ class StackRequest:
 
 
 def loop_stack(text: str, ident: int = 0) -> list[StackFrame]:
-    """Return the stack of the thread that trains, innermost first.
+    """Return the stack of the thread that trains, innermost first, from the text that a process wrote.
 
-    Args:
-        text: What the process wrote.
-        ident: The thread as Python names it. Without one that the text names, it is the thread that took the
-            signal, which is the main one.
+    Without a thread `ident` in the text this is the thread that took the signal, which is the main thread.
     """
     stacks: list[tuple[bool, int, list[StackFrame]]] = []
     for line in text.splitlines():

@@ -6,14 +6,18 @@ import contextlib
 import os
 import shutil
 import signal
+import tempfile
 import time
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from holter.agent.drain.clock import Clock
+from holter.agent.drain.journal import count_fault
 from holter.agent.drain.writer_thread import WriterPlan, WriterThread
 from holter.agent.machine import procfs
 from holter.agent.supervision import ownership
-from holter.agent.supervision.children import children, kill_trees, reap, send, wait_for
+from holter.agent.supervision.children import children, end_descriptor, kill_trees, reap, send, wait_for
 from holter.agent.supervision.command import CommandNotFound, environment, find_command, spawn
 from holter.agent.supervision.deaths import Ending
 from holter.agent.supervision.hangs import HangLimits
@@ -24,10 +28,10 @@ from holter.schema.signals import signal_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     from holter.agent.supervision.deaths import Ended
     from holter.agent.supervision.members import Member
+    from holter.store.documents import Document
     from holter.store.job import JobFolder
 
 __all__ = ["Agent", "CommandNotFound", "Outcome"]
@@ -65,16 +69,16 @@ class Agent:
 
         Args:
             folder: The job in the store.
-            command: What to run, and its arguments.
+            command: The program to run, and its arguments.
             node: Name of this machine in the store.
             interval_ms: Sampling interval; one of 100, 200, 500, 1000, 5000, 60000.
-            spool_parent: Local folder in which the spool is made; the system's temporary folder by default.
-            companions: Commands of holter that run beside the job after 5 s.
+            spool_parent: Local folder for the spool; the system's temporary folder by default.
+            companions: Commands of holter that run next to the job after 5 s.
             told: Standard input of each companion.
-            hang: When a silent rank counts as hanging.
+            hang: Limits of the silence of a rank.
             variables: Environment of the command; the agent's own by default.
             member: This node among several that record the job; None for a single node.
-            tell: Called with a line for the user when the job hangs and when it continues; it must not block.
+            tell: Prints a line for the user when the job hangs and when it continues; it must not block.
 
         Raises:
             CommandNotFound: There is no such command, or it cannot be executed.
@@ -111,8 +115,7 @@ class Agent:
     def run(self) -> Outcome:
         """Run the command to its end; faults of the agent never change its exit code.
 
-        Raises:
-            CommandNotFound: It could not be started after all.
+        Raises `CommandNotFound` when it cannot be started after all.
         """
         clock = Clock.now()
         self._make_spool(clock)
@@ -128,7 +131,7 @@ class Agent:
                 raise CommandNotFound(f"cannot run {self.command[0]!r}: {error.strerror}") from error
             if self._spool is not None and self._owner is not None:
                 with contextlib.suppress(OSError):
-                    ownership.starts(self._spool, self._owner, pid)
+                    ownership.write(self._spool, replace(self._owner, command=pid))
             plan = WriterPlan(
                 folder=self.folder,
                 node=self.node,
@@ -167,16 +170,19 @@ class Agent:
         self._release()
         return outcome
 
-    def _node_facts(self) -> dict[str, Any]:
-        member, spool, owner = self._member, self._spool, self._owner
-        facts: dict[str, Any] = {"status": "InProgress", "creator": member.creator} if member else {}
-        return {**facts, **(owner.facts(spool) if spool is not None and owner is not None else {})}
+    def _node_facts(self) -> Document:
+        facts: Document = {}
+        if self._member is not None:
+            facts = {"status": "InProgress", "creator": self._member.creator}
+        if self._spool is not None and self._owner is not None:
+            facts |= self._owner.facts(self._spool)
+        return facts
 
     def _supervise(self, pid: int, signals: Signals, thread: WriterThread, others: set[int]) -> Ended:
         """Wait for the end of the command; pass signals on and obey a stop meanwhile."""
         ended: Ended | None = None
         # SIGCHLD alone is not enough: a library's thread that does not block it may be given it, and drop it.
-        end_of_command = _pidfd(pid)
+        end_of_command = end_descriptor(pid)
         while True:
             watched = (end_of_command,) if ended is None else ()
             for message in signals.wait(self._patience(), *watched):
@@ -221,9 +227,7 @@ class Agent:
 
     def _stop(self, pid: int, thread: WriterThread) -> None:
         """Ask the command to end; what is left of the job after the grace is killed."""
-        wanted = (thread.stop_wanted or {}).get("grace_s")
-        grace = float(wanted) if isinstance(wanted, int | float) and wanted >= 0 else STOP_GRACE_S
-        self._stop_at = time.monotonic() + grace
+        self._stop_at = time.monotonic() + grace_s(thread.stop_wanted or {})
         send(pid, signal.SIGTERM)
 
     def _remaining(self, pid: int) -> set[int]:
@@ -263,25 +267,16 @@ class Agent:
             if self._member is not None:
                 self._member.end(outcome)
                 return outcome
-            self.folder.update(
-                status=outcome.status,
-                start=started,
-                end=at,
-                exit_code=outcome.exit_code,
-                signal=outcome.signal,
-                failure=outcome.failure,
-            )
+            self.folder.update(**outcome.ending)
         except Exception as error:
             # The manifest still says InProgress, so the outcome must carry this fault.
-            thread.event_log.fault("manifest", error)
-            untold = {"where": "manifest", "error": f"{type(error).__name__}: {error}", "count": 1}
-            outcome.faults.append(untold)
+            count_fault(outcome.faults, "manifest", f"{type(error).__name__}: {error}")
         return outcome
 
     def _make_spool(self, clock: Clock) -> None:
         """Make the spool; without one the command runs all the same, and only the machine is recorded."""
         try:
-            self._spool = ownership.make(self._spool_parent)
+            self._spool = Path(tempfile.mkdtemp(prefix=ownership.PREFIX, dir=self._spool_parent))
             several = self._member is not None
             self._owner, self._lock = ownership.own(
                 self._spool, self.folder.url, self.node, clock, several=several
@@ -304,9 +299,7 @@ class Agent:
             self._lock = None
 
 
-def _pidfd(pid: int) -> int:
-    """Open a descriptor that becomes readable when the process ends; -1 on old kernels."""
-    try:
-        return os.pidfd_open(pid)
-    except (OSError, AttributeError):
-        return -1
+def grace_s(order: Document) -> float:
+    """Return the time that an order to stop gives the job between SIGTERM and SIGKILL."""
+    wanted = order.get("grace_s")
+    return float(wanted) if isinstance(wanted, int | float) and wanted >= 0 else STOP_GRACE_S

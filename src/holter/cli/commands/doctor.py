@@ -228,12 +228,11 @@ def _collectors() -> Iterator[Capability]:
     """Try every collector as the agent does."""
     from holter.agent.machine.node import capabilities
 
-    for found in capabilities():
-        if "." in found["what"]:  # a single metric of a collector that has its own line
+    for name, why in capabilities():
+        if "." in name:  # a single metric of a collector that has its own line
             continue
-        what = _COLLECTORS.get(found["what"], found["what"])
-        absent = "none" if found["what"] in ("nvidia", "amd", "cgroup") else "no"
-        yield Capability(what, "yes" if found["available"] else absent, found["why"] or "can be read")
+        absent = "none" if name in ("nvidia", "amd", "cgroup") else "no"
+        yield Capability(_COLLECTORS.get(name, name), absent if why else "yes", why or "can be read")
 
 
 def _python_samples() -> Iterator[Capability]:

@@ -49,8 +49,7 @@ def finish(
     attempt = partial(_attempt, faults)
     folder.place.read(MANIFEST)  # a store that is gone fails here, once
     attempt("cost", lambda: folder.update_node(node, cost=outcome.cost))
-    trained = any(process["steps"] for process in outcome.processes)
-    trained = trained or any(facts.get("trained") for facts in folder.nodes().values())
+    trained = outcome.trained or any(facts.get("trained") for facts in folder.nodes().values())
     if not trained and outcome.duration_s < WORTH_JUDGING_S:
         print_short_card(folder, outcome, stream)
         return set()

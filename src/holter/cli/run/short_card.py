@@ -48,9 +48,9 @@ def _ending(folder: JobFolder, outcome: Outcome) -> str | None:
         return (
             f"the job failed on node {other.get('node')}: {other.get('exception') or other.get('evidence')}"
         )
-    if outcome.failure.get("exception"):
+    if exception := outcome.failure.get("exception"):
         place = _raised_at(folder, outcome.failure)
-        return f"{failed}: {first_line(outcome.failure['exception'])}" + (f" in {place}" if place else "")
+        return f"{failed}: {first_line(exception)}" + (f" in {place}" if place else "")
     if outcome.signal:
         return f"the command was killed by {signal_name(outcome.signal)} before its first step"
     return f"{failed}, with exit code {outcome.exit_code}"
@@ -63,7 +63,7 @@ def _why_no_training(folder: JobFolder, outcome: Outcome) -> str:
         return f"{names} {verb} imported; holter does not record {them}; mark steps with holter.step()"
     if outcome.failure is not None:
         return "no training step was recorded"
-    if outcome.processes:
+    if outcome.trainers:
         return "no training step was recorded: PyTorch ran no forward pass and no optimizer step"
     return "no training step was recorded: PyTorch was not imported, or is hidden (python -I, -E)"
 

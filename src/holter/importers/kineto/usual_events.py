@@ -85,8 +85,8 @@ class UsualEvents:
             self._forget()
             return None
         self._told += names
-        self._names = _grown(self._names, self._texts.codes(names))
-        self._details = _grown(self._details, self._texts.codes(details))
+        self._names = _grown(self._names, self._texts.codes(names, np.int32))
+        self._details = _grown(self._details, self._texts.codes(details, np.int32))
         self._scanned, rest = found
         self._left += rest.count(b'"ph"')
         self._looked += self._scanned.events + rest.count(b'"ph"')
@@ -170,7 +170,7 @@ class UsualEvents:
     ) -> dict[str, NDArray[Any]]:
         found, place = np.unique(scanned.name[rows], return_inverse=True)
         kinds = [copy_kind(f"{self._told[number]} ") for number in found.tolist()]
-        kind, memory = (self._texts.codes(words)[place] for words in zip(*kinds, strict=True))
+        kind, memory = (self._texts.codes(words, np.int32)[place] for words in zip(*kinds, strict=True))
         moved = _or(numbers[3], _or(numbers[4], 0))
         return {"kind": kind, "memory": memory, "bytes": moved}
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
-from holter.schema.table import Table
+from holter.schema.table import NameCodes, Table
 from holter.schema.tables import TABLES
 
-Given = Any
-"""An input column: an array, a sequence, or for text a pair `(codes, values)`."""
-
+Column = Sequence[Any] | NDArray[Any] | tuple[NDArray[Any], Sequence[str]]
+"""A column to write: an array or a sequence, or for text a pair `(codes, values)`."""
+Columns = Mapping[str, Column]
 
 SERIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "samples": (600 * 10**9, ("metric", "device")),
@@ -29,20 +29,16 @@ That halves what samples take, and makes one series quicker to read. The others 
 class Batch:
     """Rows of one table that wait to be written.
 
-    Text is kept as small numbers and one list of its distinct values: nine million spans have a few
-    hundred names, and a Python string for each would cost more than all the rest.
+    Text is kept as codes of its distinct values, because nine million spans have a few hundred names.
     """
 
     def __init__(self, table: str) -> None:
         self.schema = TABLES[table]
         self.rows = 0
-        self.dropped = 0
         self._chunks: dict[str, list[NDArray[Any]]] = {c.name: [] for c in self.schema.columns}
-        self._codes: dict[str, dict[str, int]] = {
-            c.name: {} for c in self.schema.columns if c.type == "VARCHAR"
-        }
+        self._codes = {c.name: NameCodes() for c in self.schema.columns if c.type == "VARCHAR"}
 
-    def append(self, columns: Mapping[str, Given], node: str) -> int:
+    def append(self, columns: Columns, node: str) -> int:
         """Take rows in; returns how many.
 
         Raises:
@@ -67,10 +63,10 @@ class Batch:
         self.rows += rows
         return rows
 
-    def _taken(self, name: str, column: Given, rows: int) -> NDArray[Any]:
+    def _taken(self, name: str, column: Column | None, rows: int) -> NDArray[Any]:
         default = _NEUTRAL[self.schema.name][name]
         if name in self._codes:
-            return self._coded(name, [""] * rows if column is None else column, rows)
+            return self._coded(name, [""] * rows if column is None else column)
         if column is None:
             return np.full(rows, default[0], dtype=default.dtype)
         array = np.asarray(column)
@@ -84,7 +80,7 @@ class Batch:
             )
         return converted
 
-    def _coded(self, name: str, column: Given, rows: int) -> NDArray[Any]:
+    def _coded(self, name: str, column: Column) -> NDArray[Any]:
         known = self._codes[name]
         if _is_pair(column):
             codes, values = np.asarray(column[0]), column[1]
@@ -96,12 +92,10 @@ class Batch:
             used[codes] = True
             own = np.zeros(len(values), dtype=np.int32)
             for code in np.flatnonzero(used).tolist():
-                own[code] = known.setdefault(_text(values[code]), len(known))
+                own[code] = known[_text(values[code])]
             mapped: NDArray[Any] = own[codes]
             return mapped
-        return np.fromiter(
-            (known.setdefault(_text(v), len(known)) for v in column), dtype=np.int32, count=rows
-        )
+        return known.codes(map(_text, column), np.int32)
 
     def forget(self, rows: int) -> None:
         """Drop the first rows: they are stored."""
@@ -138,11 +132,11 @@ def _text(value: Any) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _is_pair(column: Given) -> bool:
+def _is_pair(column: Column) -> TypeGuard[tuple[NDArray[Any], Sequence[str]]]:
     return isinstance(column, tuple) and len(column) == 2 and not isinstance(column[0], str)
 
 
-def _length(column: Given) -> int:
+def _length(column: Column) -> int:
     return len(column[0] if _is_pair(column) else column)
 
 
@@ -152,6 +146,3 @@ def _neutral(table: str) -> dict[str, NDArray[Any]]:
 
 _NEUTRAL: dict[str, dict[str, NDArray[Any]]] = {table: _neutral(table) for table in TABLES}
 """For each column its default, as an array of one, which has the column's dtype."""
-
-Columns = Mapping[str, Sequence[Any] | NDArray[Any] | tuple[NDArray[Any], Sequence[str]]]
-"""What `Writer.append` takes: any column as array or sequence, text also as `(codes, values)`."""

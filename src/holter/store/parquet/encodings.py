@@ -36,7 +36,7 @@ def texts(values: Sequence[str]) -> bytes:
 def indices(codes: NDArray[Any], most: int) -> bytes:
     """Return numbers of a list's values, up to `most`: one run if all are alike, else in whole bytes.
 
-    Whole bytes take more room than bits would, but what compresses them sees what repeats.
+    Whole bytes are larger than bits, but they compress better.
     """
     rows = len(codes)
     if most == 0:
@@ -76,7 +76,7 @@ def differences(numbers: NDArray[Any]) -> bytes:
 def _packed(parts: NDArray[np.uint64], used: int) -> tuple[bytes, bytes]:
     """Return the widths of parts in bits, and the numbers of those that are used, each part in its width.
 
-    Widths are whole bytes, which are cut and not shifted, and in which a compression sees what repeats.
+    Widths are whole bytes, which need no shifts and compress better.
     """
     largest = np.bitwise_or.reduce(parts, axis=1)
     widths: NDArray[np.int64] = np.asarray(np.searchsorted(_BYTES, largest, "right"), np.int64)

@@ -92,7 +92,7 @@ class EventTables:
         self.trial = trial
         self._connection = parquet.connect()
         self._connection.execute("SET parquet_metadata_cache = true")
-        parquet.confine(self._connection, trial.reads_from, *_cache_folders())
+        parquet.confine(self._connection, trial.folder.place.reads_from, *_cache_folders())
         for table in TABLES:
             self._see(table, empty_source(table) if table == TILES.name else trial.source(table))
         self.names = self._all_names()

@@ -11,9 +11,10 @@ schema by table, without the column `rank`, which the caller adds. What does not
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Protocol, cast
 
 import numpy as np
 
@@ -24,14 +25,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from holter.agent.drain.clock import Clock
-
-Columns = dict[str, Any]
-"""Columns as the store's writer takes them: arrays, lists, and pairs (codes, values) for text."""
+    from holter.store.parquet.columns import Columns
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What the process said of a window that is over."""
+    """The facts of a process about a window that is over."""
 
     profiler: str
     first_step: int
@@ -40,11 +39,10 @@ class Fact:
     bounds: list[int]
     """When each step began, and the last ended, monotonic ns; one more than there are steps."""
     process: str
-    parameters: dict[str, Any] = field(default_factory=dict)
     wall_minus_monotonic: int = 0
     """Nanoseconds between the clocks of the process then: what a profiler timed by the wall clock."""
-    more: dict[str, Any] = field(default_factory=dict)
-    """What else the profiler returned."""
+    stop_ns: int = 1 << 62
+    """The time that the profiler waited for the device when the window ended."""
 
     def steps(self, begins: NDArray[np.int64]) -> NDArray[np.int32]:
         """Return the step in which each moment lies, monotonic ns; the nearest of the window's."""
@@ -62,11 +60,7 @@ class WindowReader(Protocol):
 
 def reader(profiler: str) -> WindowReader:
     """Return the module for a profiler; raises `LookupError` for an unknown one."""
-    try:
-        made: Any = import_module(f"{__name__}.{profiler}")
-    except ModuleNotFoundError as error:
-        if error.name != f"{__name__}.{profiler}":
-            raise
-        raise LookupError(f"this version makes no rows of windows of {profiler!r}") from None
-    found: WindowReader = made
-    return found
+    name = f"{__name__}.{profiler}"
+    if find_spec(name) is None:
+        raise LookupError(f"this version makes no rows of windows of {profiler!r}")
+    return cast(WindowReader, import_module(name))

@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from holter.agent.drain.clock import Clock
-    from holter.agent.drain.windows import Columns, Fact
+    from holter.agent.drain.windows import Fact
+    from holter.store.parquet.columns import Columns
 
     Ints = NDArray[np.int64]
+    Arrays = dict[str, NDArray[Any]]
 
 MAX_HEAD = 256 << 20
 """Bytes of names and details; more is damage."""
@@ -55,7 +57,7 @@ def rows(path: Path, fact: Fact, clock: Clock) -> dict[str, Columns]:
     end = np.where(host, np.minimum(end, bounds[-1]), end)
     ours = np.array([is_ours(one) for one in names] or [False])[arrays["name"]]
     # A device was waited for when the window ended; what it did from then on is of steps that came later.
-    waited = bounds[-1] + int(fact.more.get("stop_ns", 1 << 62))
+    waited = bounds[-1] + fact.stop_ns
     within = np.where(host, (start < bounds[-1]) & (end > bounds[0]) & ~ours, start < waited)
     begin = np.where(host, np.maximum(start, bounds[0]), start)
     steps = _steps(begin, kinds, arrays, fact)
@@ -131,7 +133,7 @@ def copy_kind(name: str) -> tuple[str, str]:
     return kind, memory
 
 
-def _read(path: Path) -> tuple[list[str], list[str], list[str], dict[str, Any]]:
+def _read(path: Path) -> tuple[list[str], list[str], list[str], Arrays]:
     """Return names, kinds of activity, details and arrays of one length."""
     with open(path, "rb") as file:
         line = file.readline(MAX_HEAD)
@@ -139,7 +141,7 @@ def _read(path: Path) -> tuple[list[str], list[str], list[str], dict[str, Any]]:
         count = int(head["count"])
         if not 0 <= count <= path.stat().st_size:
             raise ValueError(f"{path.name}: {count} events are more than the file can hold")
-        arrays: dict[str, Any] = {}
+        arrays: Arrays = {}
         for name, code in head["columns"]:
             if code not in ("b", "i", "q"):
                 raise ValueError(f"{path.name}: column {name} has the unknown type {code!r}")
@@ -151,7 +153,8 @@ def _read(path: Path) -> tuple[list[str], list[str], list[str], dict[str, Any]]:
     if missing := {"start", "duration", "thread", "name"} - set(arrays):
         raise ValueError(f"{path.name}: there is no column {', '.join(sorted(missing))}")
     for column, key in (("name", "names"), ("kind", "kinds"), ("detail", "details")):
-        if column in arrays and count and not _points_within(arrays[column], texts[key]):
+        codes = arrays.get(column, np.zeros(0))
+        if len(codes) and not 0 <= codes.min() <= codes.max() < len(texts[key]):
             raise ValueError(f"{path.name}: column {column} points beyond its texts")
     for column in ("device", "correlation", "bytes", "detail"):
         arrays.setdefault(column, np.zeros(count, np.int64))
@@ -161,11 +164,7 @@ def _read(path: Path) -> tuple[list[str], list[str], list[str], dict[str, Any]]:
     return texts["names"], texts["kinds"], texts["details"] or [""], arrays
 
 
-def _points_within(codes: NDArray[Any], texts: list[str]) -> bool:
-    return bool(codes.min() >= 0 and codes.max() < len(texts))
-
-
-def _kinds(arrays: dict[str, Any], names: list[str], activities: list[str]) -> NDArray[np.int8]:
+def _kinds(arrays: Arrays, names: list[str], activities: list[str]) -> NDArray[np.int8]:
     """Return for each event what it is, as its place in `_KINDS`."""
     pairs = arrays["name"].astype(np.int64) * len(activities) + arrays["kind"]
     # Few names, many events: each pair of name and activity is looked at once.
@@ -214,7 +213,7 @@ def _kind(activity: str, name: str) -> str:
     return "operator" if activity in ("cpu_op", "") else "other" if activity.startswith("gpu_") else "runtime"
 
 
-def _steps(begin: Ints, kinds: NDArray[np.int8], arrays: dict[str, Any], fact: Fact) -> NDArray[np.int32]:
+def _steps(begin: Ints, kinds: NDArray[np.int8], arrays: Arrays, fact: Fact) -> NDArray[np.int32]:
     """Return the step of each event; what a device does belongs to the step that launched it."""
     steps = fact.steps(begin)
     launches, work = np.flatnonzero(_among(kinds, ("launch", "sync"))), np.flatnonzero(_among(kinds, _WORK))

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from holter.agent.drain.clock import Clock
-    from holter.agent.drain.windows import Columns, Fact
+    from holter.agent.drain.windows import Fact
+    from holter.store.parquet.columns import Column, Columns
 
 RUNNING = "(running when the profiler began)"
 """Stands for functions that a part of a step found running, such as the script's own loop: their own time."""
@@ -76,23 +77,20 @@ def rows(path: Path, fact: Fact, clock: Clock) -> Mapping[str, Columns]:
 def _functions(parts: list[_Line], names: list[str], clock: Clock) -> dict[str, Columns]:
     """Return `python_functions` and `python_calls`, a block of rows for each part."""
     values = [*names, RUNNING]
-    modes = _modes(parts)
-    functions, calls = _Blocks(), _Blocks()
-    for part, mode in zip(parts, modes, strict=True):
+    functions, calls = [np.empty((0, 5), np.int64)], [np.empty((0, 6), np.int64)]
+    for part in parts:
         table = _matrix(part.functions, 5, names)
         rest = max(part.spent - int(table[:, 4].sum()), 0)
-        table = np.vstack([table, [[len(names), 0, 0, part.spent, rest]]])
-        functions.add(part, mode, table, clock)
+        functions.append(np.vstack([table, [[len(names), 0, 0, part.spent, rest]]]))
         edges = _matrix(part.calls, 6, names)
         if edges.size and not 0 <= edges[:, 1].min() <= edges[:, 1].max() < len(names):
             raise ValueError("a call names a function that is not known")
-        calls.add(part, mode, edges, clock)
+        calls.append(edges)
     counts = ("calls", "primitive_calls", "total_time", "self_time")
-    found = functions.columns()
-    table, edges = functions.values(5), calls.values(6)
+    found, between = _common(parts, functions[1:], clock), _common(parts, calls[1:], clock)
+    table, edges = np.vstack(functions), np.vstack(calls)
     found["function"] = (table[:, 0], values)
     found.update({name: table[:, at + 1] for at, name in enumerate(counts)})
-    between = calls.columns()
     del between["duration"]
     between["caller"], between["function"] = (edges[:, 0], values), (edges[:, 1], values)
     between.update({name: edges[:, at + 2] for at, name in enumerate(counts)})
@@ -131,35 +129,16 @@ def _stacks(line: _Line, names: list[str], clock: Clock) -> dict[str, Columns]:
     }
 
 
-class _Blocks:
-    """Blocks of rows, one for each part of a step."""
-
-    def __init__(self) -> None:
-        self._blocks: list[NDArray[np.int64]] = []
-        self._parts: list[tuple[int, int, int, str, str, str]] = []
-
-    def add(self, part: _Line, mode: str, block: NDArray[np.int64], clock: Clock) -> None:
-        phase, timer = _known(part.phase, _PARTS), _known(part.timer, TIMERS)
-        self._blocks.append(block)
-        begin = clock.to_wall(part.begin)
-        self._parts.append((begin, part.end - part.begin, part.step, mode, phase, timer))
-
-    def columns(self) -> Columns:
-        """Return what the rows of a part have in common."""
-        lengths = [len(block) for block in self._blocks]
-        told = list(zip(*self._parts, strict=True)) or [()] * 6
-        found: Columns = {
-            name: np.repeat(np.array(told[at], np.int64), lengths)
-            for at, name in enumerate(("time", "duration", "step"))
-        }
-        for at, name in enumerate(("mode", "phase", "timer"), 3):
-            values, codes = np.unique(np.array(told[at], dtype=str), return_inverse=True)
-            found[name] = (np.repeat(codes, lengths), values.tolist())
-        return found
-
-    def values(self, width: int) -> NDArray[np.int64]:
-        """Return all rows."""
-        return np.vstack(self._blocks) if self._blocks else np.empty((0, width), np.int64)
+def _common(parts: list[_Line], blocks: list[NDArray[np.int64]], clock: Clock) -> dict[str, Column]:
+    """Return the columns that are equal for all rows in the block of a part."""
+    part = np.repeat(np.arange(len(parts)), [len(block) for block in blocks])
+    times = np.array([(clock.to_wall(one.begin), one.end - one.begin, one.step) for one in parts], np.int64)
+    return {
+        **dict(zip(("time", "duration", "step"), times.reshape(-1, 3)[part].T, strict=True)),
+        "mode": (part, _modes(parts)),
+        "phase": (part, [_known(one.phase, _PARTS) for one in parts]),
+        "timer": (part, [_known(one.timer, TIMERS) for one in parts]),
+    }
 
 
 def _matrix(flat: list[int], width: int, known: list[Any]) -> NDArray[np.int64]:
