@@ -20,8 +20,8 @@ TESTS = (
     "tests/recorder/test_python_windows.py",
     "tests/recorder/frameworks/test_step_hooks.py",
     "tests/recorder/tensors/test_statistics.py",
-    "tests/importers/test_usual_events.py",
-    "tests/importers/test_scanning_fuzz.py",
+    "tests/importers/kineto/test_usual_events.py",
+    "tests/importers/kineto/test_scanning_fuzz.py",
 )
 """Not all of tests/recorder and tests/importers, which would take many minutes under the sanitizers."""
 LEFT_OUT = ("hundred_million", "steps_back")

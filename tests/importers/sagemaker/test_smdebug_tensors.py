@@ -19,7 +19,7 @@ from holter.importers.sagemaker.smdebug_tensors import NotSmdebugError, TensorFo
 from holter.schema.varint import BadMessageError
 from holter.store import job
 
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 TRAIN, EVAL = smd.modes.TRAIN, smd.modes.EVAL
 
 

@@ -13,7 +13,7 @@ import random
 from collections import Counter
 
 import pytest
-from tests.importers.test_usual_events import COMMON, EVENTS, both
+from tests.importers.kineto.usual import COMMON, EVENTS, both
 
 from holter.importers.kineto import scanning
 
