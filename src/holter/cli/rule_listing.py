@@ -21,10 +21,12 @@ _ORDER = ("training", "tensors", "data", "framework", "system", "reliability", "
 def list_rules(words: list[str]) -> int:
     """Run `holter rules list`."""
     parser = options.Parser(
-        "rules list", "List all rules.", "  holter rules list\n  holter rules list --pack essentials --json"
+        "rules list",
+        "List all rules.",
+        "  holter rules list\n  holter rules list --pack essentials --json",
+        "--json",
     )
     parser.add_argument("--pack", metavar="NAME", help="only the rules of this pack")
-    options.add_json(parser)
     given = parser.read(words)
     from holter.evaluation import packs
     from holter.rules import catalogue
@@ -71,10 +73,10 @@ def show_rule(words: list[str]) -> int:
         "rules show",
         "Show one rule: what it finds, its parameters, and when it last fired in a store.",
         "  holter rules show LowGPUUtilization",
+        "--store",
+        "--json",
     )
     parser.add_argument("name", metavar="NAME", help="the name of the rule, in any spelling")
-    options.add_store(parser)
-    options.add_json(parser)
     given = parser.read(words)
     from holter.rules import find
 

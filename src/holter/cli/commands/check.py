@@ -36,13 +36,10 @@ def main(words: list[str]) -> int:
 def _main(words: list[str]) -> int:
     parser = options.Parser("check", ABOUT, EXAMPLES)
     parser.add_argument("baseline", metavar="BASELINE", help="the job to compare with")
-    options.add_job(parser)
-    options.add_store(parser)
+    parser.add_shared("job", "--store", "--mean", "--json")
     parser.add_argument(
         "--max-slowdown", metavar="SHARE", default="5%", help="how much slower a step may be; default: 5%%"
     )
-    parser.add_argument("--mean", action="store_true", help="compare means of step times instead of medians")
-    options.add_json(parser)
     given = parser.read(words)
     share = _SHARE.fullmatch(given.max_slowdown.strip())
     if not share:

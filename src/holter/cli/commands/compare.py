@@ -25,10 +25,8 @@ EXAMPLES = """  holter compare before after
 
 def main(words_: list[str]) -> int:
     """Run `holter compare`."""
-    parser = options.Parser("compare", ABOUT, EXAMPLES)
+    parser = options.Parser("compare", ABOUT, EXAMPLES, "--store", "--price", "--mean", "--json")
     parser.add_argument("jobs", metavar="JOB", nargs="+", help="two jobs or more; the first is the baseline")
-    options.add_store(parser)
-    options.add_price(parser)
     parser.add_argument("--epochs", metavar="N", type=float, help="epochs of a full training")
     parser.add_argument(
         "--nodes", metavar="N", type=float, help="machines of a full training; default: those of the job"
@@ -36,9 +34,7 @@ def main(words_: list[str]) -> int:
     parser.add_argument(
         "--epoch-steps", metavar="N", type=int, help="steps per epoch, if the job recorded no epochs"
     )
-    parser.add_argument("--mean", action="store_true", help="compare means of step times instead of medians")
     parser.add_argument("--markdown", action="store_true", help="print Markdown for a pull request")
-    options.add_json(parser)
     given = parser.read(words_)
     if given.epoch_steps is not None and given.epoch_steps < 1:
         raise Refusal(f"--epoch-steps must be at least 1, not {given.epoch_steps}")

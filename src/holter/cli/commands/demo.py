@@ -27,7 +27,7 @@ DEFAULT = "slow_dataloader"
 
 def main(words: list[str]) -> int:
     """Run `holter demo`."""
-    parser = options.Parser("demo", ABOUT, EXAMPLES)
+    parser = options.Parser("demo", ABOUT, EXAMPLES, "--store")
     parser.add_argument(
         "name", metavar="NAME", nargs="?", default=DEFAULT, help=f"the demo; default: {DEFAULT}"
     )
@@ -36,7 +36,6 @@ def main(words: list[str]) -> int:
         "--seconds", type=float, default=25.0, metavar="S", help="how long to train; default: 25"
     )
     parser.add_argument("--python", metavar="PATH", help="a Python with torch; default: the first one found")
-    options.add_store(parser)
     given = parser.read(words)
     listed = demos()
     if given.list:

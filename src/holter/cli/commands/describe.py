@@ -54,11 +54,7 @@ _SEVERITY = {"critical": "bold red", "warning": "yellow", "info": ""}
 
 def main(words_: list[str]) -> int:
     """Run `holter describe`."""
-    parser = options.Parser("describe", ABOUT, EXAMPLES)
-    options.add_job(parser)
-    options.add_store(parser)
-    options.add_price(parser)
-    options.add_json(parser)
+    parser = options.Parser("describe", ABOUT, EXAMPLES, "job", "--store", "--price", "--json")
     given = parser.read(words_)
     description = described(find_job(given.job, given.store), options.price(given.price))
     if given.json:

@@ -20,15 +20,13 @@ EXAMPLES = """  holter diagnose latest
 
 def main(words: list[str]) -> int:
     """Run `holter diagnose`."""
-    parser = options.Parser("diagnose", ABOUT, EXAMPLES)
+    parser = options.Parser("diagnose", ABOUT, EXAMPLES, "--store", "--json")
     parser.add_argument(
         "jobs",
         metavar="JOB|TRACE",
         nargs="+",
         help="a job's name, the start of its name, `latest`, a job's folder; or files and folders of traces",
     )
-    options.add_store(parser)
-    options.add_json(parser)
     parser.add_argument(
         "--detail",
         action="store_true",

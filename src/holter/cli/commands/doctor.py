@@ -56,10 +56,8 @@ class Capability(NamedTuple):
 
 def main(words: list[str]) -> int:
     """Run `holter doctor`."""
-    parser = options.Parser("doctor", ABOUT, EXAMPLES)
-    options.add_store(parser)
+    parser = options.Parser("doctor", ABOUT, EXAMPLES, "--store", "--json")
     parser.add_argument("--python", metavar="PATH", help="the training's Python; default: `python` on PATH")
-    options.add_json(parser)
     given = parser.read(words)
     from holter.store.job import store_url
 

@@ -32,9 +32,7 @@ def main(words: list[str]) -> int:
 
     known = formats()
     listed = "; ".join(f"{name}: {module.ABOUT}" for name, module in known.items())
-    parser = options.Parser("export", ABOUT, EXAMPLES)
-    options.add_job(parser)
-    options.add_store(parser)
+    parser = options.Parser("export", ABOUT, EXAMPLES, "job", "--store", "--force", "--json")
     parser.add_argument("--format", required=True, metavar="FORMAT", help=listed)
     parser.add_argument(
         "-o",
@@ -43,7 +41,6 @@ def main(words: list[str]) -> int:
         help="the file to write, or a new or empty folder for formats of several files; "
         "default: the job's name with the format's ending, in this folder",
     )
-    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
     parser.add_argument("--steps", metavar="A:B", help="only steps from A to B, without B")
     parser.add_argument("--seconds", metavar="A:B", help="only this time, in seconds since the job began")
     parser.add_argument("--rank", metavar="R,...", help="only these ranks")
@@ -53,7 +50,6 @@ def main(words: list[str]) -> int:
         type=float,
         help="format chrome: mark times at which a GPU was less busy, with all metrics of that time",
     )
-    options.add_json(parser)
     given = parser.read(words)
     if given.format not in known:
         raise Refusal(

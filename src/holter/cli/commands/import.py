@@ -34,13 +34,11 @@ _AT_ONCE = 1_000_000
 
 def main(words: list[str]) -> int:
     """Run `holter import`."""
-    parser = options.Parser("import", ABOUT, EXAMPLES)
+    parser = options.Parser("import", ABOUT, EXAMPLES, "--store", "--json")
     parser.add_argument(
         "paths", metavar="PATH", nargs="+", help="a trace, or a folder of traces, such as one per rank"
     )
     parser.add_argument("--job", metavar="NAME", help="the job's name; default: made from the first path")
-    options.add_store(parser)
-    options.add_json(parser)
     given = parser.read(words)
     paths = [Path(path).expanduser() for path in given.paths]
     for path in paths:

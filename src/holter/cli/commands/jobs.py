@@ -36,14 +36,12 @@ _COLORS = {
 
 def main(words: list[str]) -> int:
     """Run `holter jobs`."""
-    parser = options.Parser("jobs", ABOUT, EXAMPLES)
-    options.add_store(parser)
+    parser = options.Parser("jobs", ABOUT, EXAMPLES, "--store", "--json")
     parser.add_argument("--name", metavar="PATTERN", help="only names that match; * and ? are wildcards")
     parser.add_argument("--status", metavar="STATUS", help=f"only jobs of this status: {', '.join(STATUSES)}")
     parser.add_argument(
         "--since", metavar="WHEN", help="only jobs created since then: 30min, 12h, 7d, or 2026-01-31"
     )
-    options.add_json(parser)
     given = parser.read(words)
     from holter.store.job import jobs, store_url
 

@@ -25,9 +25,7 @@ STEPS = 5
 
 def main(words: list[str]) -> int:
     """Run `holter profile`."""
-    parser = options.Parser("profile", ABOUT, EXAMPLES)
-    options.add_job(parser)
-    options.add_store(parser)
+    parser = options.Parser("profile", ABOUT, EXAMPLES, "job", "--store", "--json")
     parser.add_argument("--steps", type=int, metavar="N", help=f"how many steps; default: {STEPS}")
     parser.add_argument("--start-step", type=int, metavar="S", help="the first step; default: the next one")
     parser.add_argument("--seconds", type=float, metavar="T", help="profile for T seconds instead of steps")
@@ -42,7 +40,6 @@ def main(words: list[str]) -> int:
     parser.add_argument("--dataloader", action="store_true", help="record the workers of the data loader")
     parser.add_argument("--rank", type=int, metavar="R", help="this rank only; default: all ranks")
     parser.add_argument("--off", action="store_true", help="end the running window and drop later ones")
-    options.add_json(parser)
     given = parser.read(words)
     document = _document(vars(given))
     order = _checked(document)

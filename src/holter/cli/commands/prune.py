@@ -29,8 +29,7 @@ _SIZE_BYTES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 
 def main(words: list[str]) -> int:
     """Run `holter prune`."""
-    parser = options.Parser("prune", ABOUT, EXAMPLES)
-    options.add_store(parser)
+    parser = options.Parser("prune", ABOUT, EXAMPLES, "--store", "--json")
     parser.add_argument("--older-than", metavar="AGE", help="delete jobs that ended longer ago: 12h, 30d, 8w")
     parser.add_argument("--keep", metavar="N", help="keep the N newest jobs and delete the others")
     parser.add_argument(
@@ -38,7 +37,6 @@ def main(words: list[str]) -> int:
     )
     parser.add_argument("--yes", action="store_true", help="delete without asking")
     parser.add_argument("--dry-run", action="store_true", help="only list the jobs to delete")
-    options.add_json(parser)
     given = parser.read(words)
     if given.older_than is None and given.keep is None and given.max_size is None:
         raise Refusal(

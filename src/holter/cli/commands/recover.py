@@ -27,11 +27,9 @@ _FAILED = {"busy": Refusal.NOT_RUNNING, "unwritten": Refusal.UNREADABLE}
 
 def main(words: list[str]) -> int:
     """Run `holter recover`; 0: all is stored, 5: a training still writes, 65: a store cannot be written."""
-    parser = options.Parser("recover", ABOUT, EXAMPLES)
+    parser = options.Parser("recover", ABOUT, EXAMPLES, "--store", "--json")
     parser.add_argument("job", metavar="JOB", nargs="?", help="a job's name or folder, or a spool")
-    options.add_store(parser)
     parser.add_argument("--discard", action="store_true", help="delete the spools; their records are lost")
-    options.add_json(parser)
     given = parser.read(words)
     found = _found(given.job, given.store)
     if not found and given.job:

@@ -22,9 +22,7 @@ FORMATS = ("html", "ipynb", "json", "sagemaker")
 
 def main(words: list[str]) -> int:
     """Run `holter report`."""
-    parser = options.Parser("report", ABOUT, EXAMPLES)
-    options.add_job(parser)
-    options.add_store(parser)
+    parser = options.Parser("report", ABOUT, EXAMPLES, "job", "--store", "--price", "--force", "--json")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="the file to write, - for standard output; default: JOB.html"
     )
@@ -34,9 +32,6 @@ def main(words: list[str]) -> int:
         help="html (default), ipynb (a notebook), json, or sagemaker (a folder with a page, a notebook and "
         "one JSON file per rule)",
     )
-    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
-    options.add_price(parser)
-    options.add_json(parser)
     given = parser.read(words)
     kind = given.format or _by_ending(given.output)
     if kind not in FORMATS:

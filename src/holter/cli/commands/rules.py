@@ -48,7 +48,7 @@ def _run(words: list[str]) -> int:
         "  holter rules run latest LowGPUUtilization:threshold_p95=80 StepOutlier\n"
         "  holter rules run latest pack:convergence\n  holter rules run latest 'when:loss > 100'",
     )
-    options.add_job(parser)
+    parser.add_shared("job", "--store", "--json")
     parser.add_argument(
         "rules",
         metavar="NAME[:k=v,...]",
@@ -73,8 +73,6 @@ def _run(words: list[str]) -> int:
     parser.add_argument(
         "--strict-coverage", action="store_true", help="count a rule without data to judge as failed"
     )
-    options.add_store(parser)
-    options.add_json(parser)
     given = parser.read(words)
     folder = find_job(given.job, given.store)
     rules = select([*given.rules, *given.rule], {}, defaults=False) or (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from holter.cli import options, output
 from holter.cli.naming import check_node
-from holter.cli.options import Refusal
+from holter.cli.options import SHARED, Refusal
 from holter.cli.run.pushing import check_endpoint
 from holter.schema.metrics import DEFAULT_INTERVAL_MS
 
@@ -42,7 +42,7 @@ class RunOption:
 
 
 def _text(
-    metavar: str,
+    metavar: str | None,
     help_: str,
     read: Callable[[str], Any] | None = None,
     *,
@@ -93,7 +93,7 @@ def _python_hz(given: str) -> str:
 class RunOptions:
     """The values of all options of one run, checked."""
 
-    store: str | None = _text(*options.STORE)
+    store: str | None = _text(*SHARED["--store"])
     job: str | None = _text("NAME", "the job's name; default: the script's name and the time", _job_name)
     config: str | None = _text(
         "FILE",
@@ -153,7 +153,7 @@ class RunOptions:
         check_endpoint,
         bare=True,
     )
-    price: float | None = _text(*options.PRICE, options.price)
+    price: float | None = _text(*SHARED["--price"], options.price)
     """What one machine costs an hour."""
     steps: int | None = _text("N", "how many steps the training takes, to estimate its end", options.steps)
     node: str | None = _text("NAME", "the name of this machine; default: its host name", check_node)
