@@ -32,9 +32,8 @@ def list_rules(words: list[str]) -> int:
     from holter.rules import catalogue
 
     known = packs()
-    if given.pack is not None and given.pack not in known:
-        near = options.nearest(given.pack, known)
-        raise options.Refusal(f"unknown pack {given.pack!r}{near}; valid: {', '.join(known)}")
+    if given.pack is not None:
+        options.check_choice("pack", given.pack, known)
     rules = {
         name: rule for name, rule in catalogue().items() if given.pack is None or given.pack in rule.packs
     }

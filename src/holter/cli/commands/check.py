@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import Any
 
 from holter.cli import options, output
@@ -19,21 +18,12 @@ exit codes: 0 not slower, 1 slower, 2 wrong usage, 3 inconclusive, 4 no such job
 In a GitHub workflow the result is also added to the summary of the step."""
 
 CODES = {"pass": 0, "regression": 1, "inconclusive": 3}
-WRONG_USAGE = 2
-_SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%")
+EXIT_CODES = {Refusal.WRONG_USAGE: 2}
+"""Wrong usage is 2, because 1 and 3 are results."""
 
 
 def main(words: list[str]) -> int:
-    """Run `holter check`; wrong usage is 2, because 1 and 3 are results."""
-    try:
-        return _main(words)
-    except Refusal as refusal:
-        if refusal.code == Refusal.WRONG_USAGE:
-            raise Refusal(str(refusal), WRONG_USAGE) from None
-        raise
-
-
-def _main(words: list[str]) -> int:
+    """Run `holter check`."""
     parser = options.Parser("check", ABOUT, EXAMPLES)
     parser.add_argument("baseline", metavar="BASELINE", help="the job to compare with")
     parser.add_shared("job", "--store", "--mean", "--json")
@@ -41,14 +31,13 @@ def _main(words: list[str]) -> int:
         "--max-slowdown", metavar="SHARE", default="5%", help="how much slower a step may be; default: 5%%"
     )
     given = parser.read(words)
-    share = _SHARE.fullmatch(given.max_slowdown.strip())
-    if not share:
+    most_pct = options.quantity(given.max_slowdown, {"%": 1})
+    if most_pct is None:
         raise Refusal(
             f"--max-slowdown {given.max_slowdown!r} is not a percentage; valid: a number and %, as in 5%"
         )
     statistic = "mean" if given.mean else "median"
-    document = compare_jobs([given.baseline, given.job], given.store, statistic=statistic)
-    result = _result(document, float(share[1]))
+    result = _result(compare_jobs([given.baseline, given.job], given.store, statistic=statistic), most_pct)
     _summarize(result)
     if given.json:
         output.write_json(result)

@@ -42,9 +42,7 @@ def main(words: list[str]) -> int:
         width = max(map(len, listed))
         print("\n".join(f"{name:<{width}}  {about}" for name, about in listed.items()))
         return 0
-    if given.name not in listed:
-        near = options.nearest(given.name, listed)
-        raise Refusal(f"there is no demo {given.name!r}{near}; valid: {', '.join(listed)}")
+    options.check_choice("demo", given.name, listed)
     if not 1 <= given.seconds <= 3600:
         raise Refusal(f"--seconds {given.seconds:g} is out of range; valid: 1 to 3600")
     script = FOLDER / f"{given.name}.py"

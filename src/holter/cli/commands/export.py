@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from holter.analysis.verdict.evidence import counted
 from holter.cli import options, output
 from holter.cli.job_lookup import find_job
-from holter.cli.options import Refusal, nearest
+from holter.cli.options import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,10 +51,7 @@ def main(words: list[str]) -> int:
         help="format chrome: mark times at which a GPU was less busy, with all metrics of that time",
     )
     given = parser.read(words)
-    if given.format not in known:
-        raise Refusal(
-            f"unknown format {given.format!r}{nearest(given.format, known)}; valid: {', '.join(known)}"
-        )
+    options.check_choice("format", given.format, known)
     form = known[given.format]
     if given.output is None and not form.SUFFIX:
         raise Refusal(f"--output is required: --format {given.format} writes a folder")

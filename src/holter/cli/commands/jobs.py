@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
+from datetime import datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -23,8 +23,7 @@ EXAMPLES = """  holter jobs
 
 STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped", "Unreadable")
 _NAME_WIDTH = 34
-_SINCE = re.compile(r"(\d+(?:\.\d+)?)\s*(min|h|d|w)")
-_SECONDS = {"min": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_AGES_NS = {"min": 60e9, "h": 3.6e12, "d": 86.4e12, "w": 604.8e12}
 _COLORS = {
     "Completed": "green",
     "Failed": "red",
@@ -46,8 +45,12 @@ def main(words: list[str]) -> int:
     from holter.store.job import jobs, store_url
 
     url = store_url(given.store)
-    status = _status(given.status)
-    since = _since(given.since, time.time_ns())
+    status = next(
+        (valid for valid in STATUSES if valid.lower() == (given.status or "").lower()), given.status
+    )
+    if status is not None:
+        options.check_choice("status", status, STATUSES)
+    since = 0 if given.since is None else _since(given.since, time.time_ns())
     try:
         folders = jobs(url)
         for folder in folders:
@@ -59,8 +62,8 @@ def main(words: list[str]) -> int:
         job
         for job in listed
         if (not given.name or fnmatchcase(job["name"], given.name) or given.name in job["name"])
-        and (not status or job["status"] == status)
-        and (since is None or (job["created"] or 0) >= since)
+        and status in (None, job["status"])
+        and (job["created"] or 0) >= since
     ]
     if given.json:
         output.write_json({"schema": 1, "store": url, "jobs": chosen})
@@ -73,23 +76,9 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def _status(given: str | None) -> str | None:
-    if given is None:
-        return None
-    for valid in STATUSES:
-        if valid.lower() == given.lower():
-            return valid
-    raise Refusal(f"unknown status {given!r}{options.nearest(given, STATUSES)}; valid: {', '.join(STATUSES)}")
-
-
-def _since(given: str | None, now_ns: int) -> int | None:
-    if given is None:
-        return None
-    match = _SINCE.fullmatch(given.strip())
-    if match:
-        return now_ns - int(float(match[1]) * _SECONDS[match[2]] * 1e9)
-    from datetime import datetime
-
+def _since(given: str, now_ns: int) -> int:
+    if (age := options.quantity(given, _AGES_NS)) is not None:
+        return now_ns - int(age)
     try:
         return int(datetime.fromisoformat(given).timestamp() * 1e9)
     except ValueError:

@@ -76,8 +76,8 @@ def _document(given: dict[str, Any]) -> dict[str, Any]:
 def _checked(document: dict[str, Any]) -> windows.ProfilingOrder:
     for name, valid in (("python", windows.PYTHON), ("timer", windows.TIMERS)):
         value = document.get(name)
-        if value is not None and value not in valid:
-            raise Refusal(f"--{name} {value}{options.nearest(value, valid)}; valid: {', '.join(valid)}")
+        if value is not None:
+            options.check_choice(f"--{name}", value, valid)
     if document.get("timer") and document.get("python") != "cprofile":
         raise Refusal("--timer is for --python cprofile")
     try:

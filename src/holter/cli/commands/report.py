@@ -8,7 +8,7 @@ from pathlib import Path
 
 from holter.cli import options, output
 from holter.cli.job_lookup import check_readable, find_job
-from holter.cli.options import Refusal, nearest
+from holter.cli.options import Refusal
 
 ABOUT = "Write the report of a job into one file that needs no network and no other file."
 EXAMPLES = """  holter report latest
@@ -34,8 +34,7 @@ def main(words: list[str]) -> int:
     )
     given = parser.read(words)
     kind = given.format or _by_ending(given.output)
-    if kind not in FORMATS:
-        raise Refusal(f"unknown format {kind!r}{nearest(kind, FORMATS)}; valid: {', '.join(FORMATS)}")
+    options.check_choice("format", kind, FORMATS)
     if given.json and given.output == "-":
         raise Refusal("--json names the file that was written; for the report as JSON give --format json")
     folder = find_job(given.job, given.store)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.cli import options, output, rule_listing, rule_template
 from holter.cli.job_lookup import find_job
-from holter.cli.options import Refusal, nearest
+from holter.cli.options import Refusal
 from holter.cli.rule_selection import select
 
 if TYPE_CHECKING:
@@ -33,10 +33,7 @@ def main(words: list[str]) -> int:
         parser = options.Parser("rules", ABOUT, EXAMPLES, usage="holter rules list|show|run|new ...")
         parser.print_help()
         return 0
-    if words[0] not in subcommands:
-        kind = "option" if words[0].startswith("-") else "command"
-        valid = ", ".join(subcommands)
-        raise Refusal(f"unknown {kind} {words[0]}{nearest(words[0], subcommands)}; valid: {valid}, --help")
+    options.check_choice("command", words[0], [*subcommands, "--help"])
     return subcommands[words[0]](words[1:])
 
 
