@@ -11,6 +11,7 @@ from holter.cli.recovery import recover_if_killed
 
 if TYPE_CHECKING:
     from holter.store.job import JobFolder
+    from holter.store.trial import Trial
 
 
 def find_job(text: str, store: str | None) -> JobFolder:
@@ -54,13 +55,22 @@ def named_job(text: str, store: str | None) -> JobFolder:
         raise unreadable_store(url, error) from None
 
 
+def readable_job(text: str, store: str | None) -> Trial:
+    """Return the job that `text` names, to be read; raises `Refusal` with code 65 for an unreadable one."""
+    from holter.store.trial import Trial
+
+    folder = find_job(text, store)
+    _check_readable(folder)
+    return Trial(folder)
+
+
 def unreadable_store(url: str, error: Exception) -> Refusal:
     """Return the refusal for a store that cannot be read; an error that names the store is quoted alone."""
     text = str(error)
     return Refusal(text if "is no store" in text else f"store {url}: {text}", Refusal.UNREADABLE)
 
 
-def check_readable(folder: JobFolder) -> None:
+def _check_readable(folder: JobFolder) -> None:
     """Raise `Refusal` with code 65 for a job whose manifest cannot be read; warn of an unfinished one."""
     from holter.views import jobs
 

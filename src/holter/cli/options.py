@@ -8,12 +8,13 @@ import itertools
 import re
 import sys
 import textwrap
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 from holter.schema.metrics import INTERVALS_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 SHARED: dict[str, tuple[str | None, str]] = {
     "job": ("JOB", "a job's name, the start of its name, `latest`, or a job's folder"),
@@ -43,6 +44,15 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a fault
     def __init__(self, text: str, code: int = WRONG_USAGE) -> None:
         super().__init__(text)
         self.code = code
+
+
+@contextmanager
+def refusing(*errors: type[Exception], before: str = "", code: int = Refusal.WRONG_USAGE) -> Iterator[None]:
+    """Turn errors into a `Refusal` with their message after the text `before`."""
+    try:
+        yield
+    except errors as error:
+        raise Refusal(f"{before}{error}", code) from None
 
 
 def nearest(word: str, valid: Iterable[str]) -> str:

@@ -9,8 +9,14 @@ import textwrap
 from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rich.console import Console
+    from rich.table import Table
     from rich.text import Text
+
+    Line = str | Text | Table
+    Section = tuple[str, Iterable[Line]]
 
 WIDEST = 100
 _ASCII = str.maketrans(
@@ -97,6 +103,35 @@ def clean(text: str) -> str:
 def write(console_: Console, text: Text) -> None:
     """Print one line, cut at the width of the console."""
     console_.print(text, no_wrap=True, overflow="ellipsis", crop=True)
+
+
+def write_sections(out: Console, sections: Iterable[Section]) -> None:
+    """Print titles with the lines below them; a section without lines is left out."""
+    from rich.text import Text
+
+    separator = ""
+    for title, found in sections:
+        if lines := list(found):
+            write(out, Text(f"{separator}{title}", style="bold"))
+            write_lines(out, lines, "  ")
+            separator = "\n"
+
+
+def write_lines(out: Console, lines: Iterable[Line], indent: str) -> None:
+    """Print wrapped lines with an indent; a line that begins with spaces is indented further."""
+    from rich.text import Text
+
+    for line in lines:
+        if not isinstance(line, str | Text):
+            out.print(line)
+            continue
+        text = line if isinstance(line, Text) else Text(line)
+        around = indent + " " * (len(text.plain) - len(text.plain.lstrip(" ")))
+        text = text[len(around) - len(indent) :]
+        text.plain = clean(text.plain)
+        for piece in text.wrap(out, out.width - len(around)):
+            piece.rstrip()
+            write(out, Text.assemble(around, piece))
 
 
 def write_json(document: Any) -> None:

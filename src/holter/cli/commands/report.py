@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from holter.cli import options, output
-from holter.cli.job_lookup import check_readable, find_job
+from holter.cli.job_lookup import readable_job
 from holter.cli.options import Refusal
 
 ABOUT = "Write the report of a job into one file that needs no network and no other file."
@@ -37,10 +37,9 @@ def main(words: list[str]) -> int:
     options.check_choice("format", kind, FORMATS)
     if given.json and given.output == "-":
         raise Refusal("--json names the file that was written; for the report as JSON give --format json")
-    folder = find_job(given.job, given.store)
-    check_readable(folder)
+    trial = readable_job(given.job, given.store)
+    folder = trial.folder
     from holter.report.formats import report
-    from holter.store.trial import Trial
 
     ending = "-profiler-output" if kind == "sagemaker" else f".{kind}"
     path = given.output or folder.name + ending
@@ -50,7 +49,7 @@ def main(words: list[str]) -> int:
 
         written = {Path(path) / name: text for name, text in files(folder, judge=True).items()}
     else:
-        text = report(Trial(folder), kind, price=options.price(given.price))
+        text = report(trial, kind, price=options.price(given.price))
         if path == "-":
             sys.stdout.write(text)
             return 0
