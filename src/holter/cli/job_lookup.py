@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from holter.cli.options import Refusal
+from holter.cli.options import Refusal, Refusing
 from holter.cli.output import warn
 from holter.cli.recovery import recover_if_killed
 
@@ -98,19 +98,14 @@ def running_job(text: str, store: str | None) -> JobFolder:
 
 def send_order(folder: JobFolder, order: dict[str, object]) -> None:
     """Write an order for the job's agents, which look about once a second; raises `Refusal`."""
-    try:
+    before = f"the order cannot be written to job {folder.name}: "
+    with Refusing(OSError, before=before, code=Refusal.UNREADABLE):
         folder.order(**order)
-    except OSError as error:
-        raise Refusal(
-            f"the order cannot be written to job {folder.name}: {error}", Refusal.UNREADABLE
-        ) from None
 
 
 def check_obeyed(folder: JobFolder, order: str) -> None:
     """Raise `Refusal` with code 5 when no agent of the job knows this kind of order."""
-    obeyed = [facts.get("obeys") or () for facts in folder.nodes().values()]
-    if obeyed and not any(order in each for each in obeyed):
-        raise Refusal(
-            f"job {folder.name}: its agents are of an older version, which does not know {order!r}",
-            Refusal.NOT_RUNNING,
-        )
+    from holter.views.jobs import why_not_obeyed
+
+    if why := why_not_obeyed(folder, order):
+        raise Refusal(why, Refusal.NOT_RUNNING)

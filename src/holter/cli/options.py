@@ -8,13 +8,12 @@ import itertools
 import re
 import sys
 import textwrap
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 from holter.schema.metrics import INTERVALS_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
 
 SHARED: dict[str, tuple[str | None, str]] = {
     "job": ("JOB", "a job's name, the start of its name, `latest`, or a job's folder"),
@@ -46,13 +45,17 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a fault
         self.code = code
 
 
-@contextmanager
-def refusing(*errors: type[Exception], before: str = "", code: int = Refusal.WRONG_USAGE) -> Iterator[None]:
-    """Turn errors into a `Refusal` with their message after the text `before`."""
-    try:
-        yield
-    except errors as error:
-        raise Refusal(f"{before}{error}", code) from None
+class Refusing:
+    """Turns errors inside a `with` block into a `Refusal` with their message after the text `before`."""
+
+    def __init__(self, *errors: type[Exception], before: str = "", code: int = Refusal.WRONG_USAGE) -> None:
+        self._errors, self._before, self._code = errors, before, code
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if isinstance(error, self._errors):
+            raise Refusal(f"{self._before}{error}", self._code) from None
 
 
 def nearest(word: str, valid: Iterable[str]) -> str:

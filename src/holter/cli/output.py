@@ -6,10 +6,13 @@ import os
 import shutil
 import sys
 import textwrap
+import time
+from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from rich.console import Console
     from rich.table import Table
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
     Section = tuple[str, Iterable[Line]]
 
 WIDEST = 100
+_PROGRESS_S = 0.5
 _ASCII = str.maketrans(
     {
         "█": "#",
@@ -140,6 +144,25 @@ def write_json(document: Any) -> None:
 
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
     sys.stdout.write("\n")
+
+
+@contextmanager
+def progress_line() -> Iterator[Callable[[str, int, int], None]]:
+    """Yield a function that shows the file that is read and its share on a terminal; clears the line."""
+    shown, live = 0.0, sys.stderr.isatty()
+
+    def show(file: str, done: int, size: int) -> None:
+        nonlocal shown
+        if live and time.monotonic() - shown >= _PROGRESS_S:
+            shown = time.monotonic()
+            share = 100 * done // size if size else 100
+            print(f"\r\033[Kreading {Path(file).name} {share} %", end="", file=sys.stderr, flush=True)
+
+    try:
+        yield show
+    finally:
+        if shown:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 def say(line: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.drawing.markup import html, tag
 from holter.pages.job.overview import insights
@@ -15,10 +15,11 @@ if TYPE_CHECKING:
 
     from markupsafe import Markup
 
+    from holter.store.documents import Document
     from holter.store.job import JobFolder
 
 
-def document(folder: JobFolder) -> dict[str, Any]:
+def document(folder: JobFolder) -> Document:
     """Return the part of a job's description that needs no table."""
     manifest, now = folder.manifest(), time.time_ns()
     listed = summary(folder, now)
@@ -34,7 +35,7 @@ def document(folder: JobFolder) -> dict[str, Any]:
     return {"job": {**job, "headline": headline}, "rules": folder.evaluations().get("rules") or []}
 
 
-def page(told: Mapping[str, Any], asked: Mapping[str, str]) -> Markup:
+def page(told: Document, asked: Mapping[str, str]) -> Markup:
     """Draw the page; it is the same for every page of the job."""
     headline = sections.bullets([told["job"]["headline"]]) if told["job"]["headline"] else ""
     return html(

@@ -7,7 +7,7 @@ import contextlib
 import json
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
@@ -123,7 +123,7 @@ class _Watch:
         """Return a number that changes when there is something new."""
         raise NotImplementedError
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Return the data of an event."""
         return {}
 
@@ -174,7 +174,7 @@ class _OfJob(_Watch):
     def stamp(self) -> int:
         return self.stores.stamp(self.job, self.store)
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         try:
             return {"age_s": self.stores.age_s(self.job, self.store)}
         except (OSError, LookupError, ValueError):
@@ -193,5 +193,5 @@ class _OfList(_Watch):
         return hash(tuple((one["name"], one["status"], str(one["verdict"])) for one in listed))
 
 
-def _event(name: str, facts: dict[str, Any]) -> str:
+def _event(name: str, facts: dict[str, object]) -> str:
     return f"event: {name}\ndata: {json.dumps(facts)}\n\n"

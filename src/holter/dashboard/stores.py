@@ -7,7 +7,7 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from holter.dashboard.job_list import JobList
+from holter.dashboard.job_list import JobList, valid_until
 from holter.dashboard.job_state import JobState
 from holter.store.job import find
 from holter.store.layout import CONTROL
@@ -20,14 +20,11 @@ if TYPE_CHECKING:
     from anyio import CapacityLimiter
 
     from holter.store.job import JobFolder
+    from holter.views.jobs import ListedJob
     from holter.views.reading import Reading
 
 _KEPT = 16
 """Jobs whose reading is kept."""
-_STALE_S = 0.4
-"""Seconds for which a listing of a job's files is valid."""
-_REST = 10
-"""Listing takes at most a tenth of the time: slow stores, such as object stores, are listed less often."""
 
 
 class Stores:
@@ -43,7 +40,7 @@ class Stores:
         self.turns: CapacityLimiter | None = None
         """Limits the number of slow answers; only the event loop's thread uses it."""
 
-    def listed(self, *, whole: bool = True) -> tuple[list[dict[str, Any]], list[str]]:
+    def listed(self, *, whole: bool = True) -> tuple[list[ListedJob], list[str]]:
         """Return every job's summary, newest first, and what could not be listed; see `JobList.all`."""
         return self._jobs.all(whole=whole)
 
@@ -132,6 +129,5 @@ class Stores:
                 self._known[key] = known
                 while len(self._known) > _KEPT:
                     self._known.pop(next(iter(self._known)))
-            now = time.monotonic()
-            known.good_until = now + max(_STALE_S, _REST * (now - began))
+            known.good_until = valid_until(began)
             return known

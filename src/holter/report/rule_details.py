@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holter.store.documents import Document
+
 Details = dict[str, Any]
 """Statistics of a rule, in the form of `evaluations.json` or of SageMaker."""
 
@@ -29,14 +31,14 @@ _FRAMEWORK = (
 )
 
 
-def details(rule: dict[str, Any]) -> Details:
+def details(rule: Document) -> Details:
     """Return the details of a rule's document, as `evaluations.json` holds it; empty for an unknown one."""
     made = _MADE.get(rule["rule"])
     found = rule.get("details")
     return made(found, rule) if made is not None and isinstance(found, dict) and found else {}
 
 
-def _overall_system_usage(found: Details, rule: dict[str, Any]) -> Details:
+def _overall_system_usage(found: Details, rule: Document) -> Details:
     """Return metric → node → max, p99, p95, p50, min."""
     told: Details = {}
     for node, groups in found.get("nodes", {}).items():
@@ -47,19 +49,19 @@ def _overall_system_usage(found: Details, rule: dict[str, Any]) -> Details:
     return told
 
 
-def _max_initialization_time(found: Details, rule: dict[str, Any]) -> Details:
+def _max_initialization_time(found: Details, rule: Document) -> Details:
     step = {name: at for name, at in found.get("step_num", {}).items() if at is not None}
     return {"job_start": found.get("job_start"), "job_end": found.get("job_end"), "step_num": step}
 
 
-def _overall_framework_metrics(found: Details, rule: dict[str, Any]) -> Details:
+def _overall_framework_metrics(found: Details, rule: Document) -> Details:
     told = {name: found[name] for name in _FRAMEWORK if found.get(name)}
     if "forward_backward" in told:
         told["forward_backward"] = {_PASSES[name]: pct for name, pct in told["forward_backward"].items()}
     return told
 
 
-def _bottleneck(found: Details, rule: dict[str, Any]) -> Details:
+def _bottleneck(found: Details, rule: Document) -> Details:
     """Return snapshots with a low GPU, and of the last that were bottlenecks the devices, by microseconds."""
     nodes = [node for node in found.values() if isinstance(node, dict) and "bottlenecks" in node]
     when: Details = {}
@@ -72,11 +74,11 @@ def _bottleneck(found: Details, rule: dict[str, Any]) -> Details:
     return {"low_gpu_utilization": low, "bottlenecks": dict(sorted(when.items()))} if nodes else {}
 
 
-def _low_gpu_utilization(found: Details, rule: dict[str, Any]) -> Details:
+def _low_gpu_utilization(found: Details, rule: Document) -> Details:
     return _gpus(found, ("gpu_max", "gpu_95", "gpu_5", *_BOX))
 
 
-def _gpu_memory_increase(found: Details, rule: dict[str, Any]) -> Details:
+def _gpu_memory_increase(found: Details, rule: Document) -> Details:
     return _gpus(found, ("increase", "gpu_max", "p05", *_BOX))
 
 
@@ -92,7 +94,7 @@ def _gpus(found: Details, names: tuple[str, ...]) -> Details:
     return told | ({"last_timestamp": max(known) // 1000} if known else {})
 
 
-def _batch_size(found: Details, rule: dict[str, Any]) -> Details:
+def _batch_size(found: Details, rule: Document) -> Details:
     """Return node → cpu, gpu<n>, gpu<n>_memory → box."""
     told: Details = {}
     for key, box in found.get("boxes", {}).items():
@@ -104,7 +106,7 @@ def _batch_size(found: Details, rule: dict[str, Any]) -> Details:
     return told | ({"last_timestamp": last // 1000} if told and last else {})
 
 
-def _load_balancing(found: Details, rule: dict[str, Any]) -> Details:
+def _load_balancing(found: Details, rule: Document) -> Details:
     """Return node → workloads; and distances, when it fired."""
     told: Details = {}
     for key, counts in found.get("workloads", {}).items():
@@ -122,7 +124,7 @@ def _device(key: str) -> tuple[str, str]:
     return (match[1], match[2]) if match else (key, "")
 
 
-def _dataloader(found: Details, rule: dict[str, Any]) -> Details:
+def _dataloader(found: Details, rule: Document) -> Details:
     if "nodes" in found:
         return {node: _dataloader(one, rule) for node, one in found["nodes"].items()}
     told = {
@@ -135,7 +137,7 @@ def _dataloader(found: Details, rule: dict[str, Any]) -> Details:
     return told
 
 
-def _step_outlier(found: Details, rule: dict[str, Any]) -> Details:
+def _step_outlier(found: Details, rule: Document) -> Details:
     steps = {}
     for key, one in found.get("processes", {}).items():
         mode, _, rank = key.partition("/")
@@ -163,7 +165,7 @@ def _seconds(ms: float | None) -> float | None:
     return None if ms is None else ms / 1000
 
 
-_MADE: dict[str, Callable[[Details, dict[str, Any]], Details]] = {
+_MADE: dict[str, Callable[[Details, Document], Details]] = {
     "BatchSize": _batch_size,
     "CPUBottleneck": _bottleneck,
     "Dataloader": _dataloader,

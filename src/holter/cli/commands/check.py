@@ -6,7 +6,7 @@ import os
 
 from holter.cli import options, output
 from holter.cli.job_lookup import readable_job
-from holter.cli.options import Refusal, refusing
+from holter.cli.options import Refusal, Refusing
 from holter.views.comparison.changes import step_sentence
 from holter.views.wording import milliseconds
 
@@ -40,7 +40,7 @@ def main(words: list[str]) -> int:
     from holter.views.comparison.document import compare
 
     trials = [readable_job(name, given.store) for name in (given.baseline, given.job)]
-    with refusing(ValueError):
+    with Refusing(ValueError):
         document = compare(trials, statistic="mean" if given.mean else "median")
     change = document["changes"][0]
     step, job, baseline = change["step"], change["job"], document["baseline"]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.cli import options, output
 from holter.cli.job_lookup import readable_job
-from holter.cli.options import Refusal, refusing
+from holter.cli.options import Refusal, Refusing
 from holter.cli.output import clean
 from holter.views.comparison.changes import changes, comparison_rows
 
@@ -41,7 +41,7 @@ def main(words_: list[str]) -> int:
     if given.json and given.markdown:
         raise Refusal("give --json or --markdown, not both")
     trials = [readable_job(name, given.store) for name in given.jobs]
-    with refusing(ValueError):
+    with Refusing(ValueError):
         document = compare(
             trials,
             price=options.price(given.price),

@@ -6,7 +6,7 @@ import sys
 import time
 from datetime import datetime
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING
 
 from holter.analysis.verdict.evidence import counted
 from holter.cli import options, output
@@ -15,6 +15,9 @@ from holter.cli.options import Refusal
 from holter.cli.recovery import recover_if_killed
 from holter.views.jobs import ended_sick, said, summary
 from holter.views.wording import duration
+
+if TYPE_CHECKING:
+    from holter.views.jobs import ListedJob
 
 ABOUT = "List the jobs of a store, newest first."
 EXAMPLES = """  holter jobs
@@ -87,7 +90,7 @@ def _since(given: str, now_ns: int) -> int:
         ) from None
 
 
-def _print(listed: list[dict[str, Any]]) -> None:
+def _print(listed: list[ListedJob]) -> None:
     from rich.table import Table
     from rich.text import Text
 

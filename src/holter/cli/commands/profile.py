@@ -8,7 +8,7 @@ from typing import Any
 from holter.analysis.verdict.evidence import counted
 from holter.cli import options, output
 from holter.cli.job_lookup import check_obeyed, running_job, send_order
-from holter.cli.options import Refusal
+from holter.cli.options import Refusal, Refusing
 from holter.schema import windows
 from holter.schema.dividing import told as notices
 
@@ -80,10 +80,8 @@ def _checked(document: dict[str, Any]) -> windows.ProfilingOrder:
             options.check_choice(f"--{name}", value, valid)
     if document.get("timer") and document.get("python") != "cprofile":
         raise Refusal("--timer is for --python cprofile")
-    try:
+    with Refusing(ValueError):
         return windows.order_of(document)
-    except ValueError as error:
-        raise Refusal(str(error)) from None
 
 
 def _sentence(order: windows.ProfilingOrder, rank: int | None) -> str:

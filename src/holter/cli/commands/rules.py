@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.cli import options, output, rule_listing, rule_template
 from holter.cli.job_lookup import find_job
-from holter.cli.options import Refusal
+from holter.cli.options import Refusal, Refusing
 from holter.cli.rule_selection import select
 
 if TYPE_CHECKING:
@@ -79,14 +79,10 @@ def _run(words: list[str]) -> int:
     from holter.rules import BadRule
 
     others = {name: find_job(name, given.store) for name in given.baseline}
-    try:
+    with Refusing(ValueError, code=Refusal.UNREADABLE), Refusing(BadRule):
         result = evaluate(
             folder, rules, record=False, baselines=others, strict_coverage=given.strict_coverage
         )
-    except BadRule as error:
-        raise Refusal(str(error)) from None
-    except ValueError as error:
-        raise Refusal(str(error), Refusal.UNREADABLE) from None
     for sentence in result.left_out:
         output.warn(sentence)
     if given.json:

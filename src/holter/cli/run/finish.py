@@ -10,9 +10,10 @@ from holter.cli.run.short_card import print_short_card
 from holter.store.layout import MANIFEST
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from holter.agent.supervision.outcome import Outcome
+    from holter.store.documents import Document
     from holter.store.job import JobFolder
     from holter.store.trial import Trial
     from holter.views.document.types import Description
@@ -27,8 +28,8 @@ def finish(
     node: str,
     stream: TextIO,
     *,
-    rules: Sequence[Mapping[str, Any]] = (),
-    actions: Sequence[Mapping[str, Any]] = (),
+    rules: Sequence[Document] = (),
+    actions: Sequence[Document] = (),
 ) -> set[str]:
     """Judge a job whose command has ended and print its card to `stream`.
 
@@ -54,13 +55,21 @@ def finish(
     if not trained and outcome.duration_s < WORTH_JUDGING_S:
         print_short_card(folder, outcome, stream)
         return set()
+    from holter.evaluation import evaluate
+    from holter.report import profiler_report
+    from holter.store.compact import compact
+    from holter.views import heatmap
+    from holter.views.jobs import judged
+    from holter.views.reading import Reading
+
     if rules:
-        attempt("rules", lambda: _evaluate(folder, rules, actions))
-    attempt("compaction", lambda: _compact(folder))
+        attempt("rules", lambda: evaluate(folder, rules, actions=actions))
+    attempt("compaction", lambda: compact(folder))
     trial, description = _describe(folder, outcome, faults)
-    attempt("manifest", lambda: _store_verdict(folder, description))
-    attempt("heat map", lambda: _store_heat_map(trial))
-    attempt("report", lambda: _write_report(folder))
+    attempt("manifest", lambda: folder.update(verdict=judged(description)))
+    attempt("heat map", lambda: heatmap.keep(trial, Reading(trial).interval_ns))
+    if profiler_report.wanted(folder):
+        attempt("report", lambda: profiler_report.write(folder))
     if trained:
         from holter.cli.card import print_card
 
@@ -76,20 +85,6 @@ def _attempt(faults: list[str], name: str, step: Callable[[], object]) -> None:
         step()
     except Exception as error:
         faults.append(f"{name}: {type(error).__name__}: {error}")
-
-
-def _evaluate(
-    folder: JobFolder, rules: Sequence[Mapping[str, Any]], actions: Sequence[Mapping[str, Any]]
-) -> None:
-    from holter.evaluation import evaluate
-
-    evaluate(folder, rules, actions=actions)
-
-
-def _compact(folder: JobFolder) -> None:
-    from holter.store.compact import compact
-
-    compact(folder)
 
 
 def _describe(folder: JobFolder, outcome: Outcome, faults: list[str]) -> tuple[Trial, Description]:
@@ -110,23 +105,3 @@ def _describe(folder: JobFolder, outcome: Outcome, faults: list[str]) -> tuple[T
         cast("dict[str, Any]", description["job"]).update(ending, duration_s=outcome.duration_s)
     cost["faults"] += [{"where": "end", "error": text} for text in faults]
     return trial, description
-
-
-def _store_verdict(folder: JobFolder, description: Description) -> None:
-    from holter.views.jobs import judged
-
-    folder.update(verdict=judged(description))
-
-
-def _store_heat_map(trial: Trial) -> None:
-    from holter.views import heatmap
-    from holter.views.reading import Reading
-
-    heatmap.keep(trial, Reading(trial).interval_ns)
-
-
-def _write_report(folder: JobFolder) -> None:
-    from holter.report import profiler_report
-
-    if profiler_report.wanted(folder):
-        profiler_report.write(folder)

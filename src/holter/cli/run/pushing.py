@@ -7,7 +7,7 @@ import time
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from holter.cli.options import Refusal
+from holter.cli.options import Refusal, Refusing
 from holter.cli.output import warn
 from holter.schema.companions import own_command
 
@@ -28,10 +28,8 @@ def check_endpoint(given: str) -> str:
         there = None
     if there is None:
         raise Refusal(f"--otlp: {LACKING}")
-    try:
+    with Refusing(ValueError, before="--otlp: "):
         address(given)
-    except ValueError as error:
-        raise Refusal(f"--otlp: {error}") from None
     return given
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holter.cli.options import Refusal, nearest
+from holter.cli.options import Refusal, Refusing, nearest
 from holter.recorder.tensors.collections import EACH, SOURCES, STATISTICS
 from holter.recorder.tensors.requests import requests, to_environment
 
@@ -45,10 +45,8 @@ _NOT_TENSORS = {"metrics", "sm_metrics", "hyperparameters", "scalars"}
 
 def variable(given: Iterable[str | Mapping[str, Any]]) -> str:
     """Return the value of the environment variable for the recorder; raises `Refusal`."""
-    try:
+    with Refusing(ValueError, TypeError, before="--save: "):
         return to_environment(requests(given)) if given else ""
-    except (ValueError, TypeError) as error:
-        raise Refusal(f"--save: {error}") from None
 
 
 def is_hook(document: Mapping[str, Any]) -> bool:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from holter.analysis.verdict.failure import first_line
 from holter.cli.naming import command_for
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from holter.agent.supervision.outcome import Outcome
+    from holter.store.documents import Document
     from holter.store.job import JobFolder
 
 _FRAME = re.compile(r'^  File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<function>\S+)$', re.MULTILINE)
@@ -77,7 +77,7 @@ def _other_frameworks(folder: JobFolder) -> Iterator[str]:
         yield f"{NOT_RECORDED[name]} {version}".rstrip()
 
 
-def _raised_at(folder: JobFolder, failure: Mapping[str, Any]) -> str:
+def _raised_at(folder: JobFolder, failure: Mapping[str, object]) -> str:
     """Return function, file and line in the user's own code that raised; empty when it was not recorded."""
     for row in _events(folder, "exception"):
         message = f"{row.get('type')}: {row.get('message')}" if row.get("message") else str(row.get("type"))
@@ -91,18 +91,12 @@ def _raised_at(folder: JobFolder, failure: Mapping[str, Any]) -> str:
     return ""
 
 
-def _events(folder: JobFolder, kind: str) -> Iterator[dict[str, Any]]:
-    """Yield the details of a job's events of one kind; none when the store cannot be read."""
+def _events(folder: JobFolder, kind: str) -> list[Document]:
+    """Return the details of a job's events of one kind; empty when the store cannot be read."""
     from holter.store.trial import Trial
+    from holter.views.document.cost import details
 
     try:
-        events = Trial(folder).table("events")
+        return details(Trial(folder).table("events"), kind)
     except (OSError, ValueError):
-        return
-    for text in events["detail"][events["kind"] == kind] if events.rows else ():
-        try:
-            detail = json.loads(text)
-        except ValueError:
-            continue
-        if isinstance(detail, dict):
-            yield detail
+        return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,8 +44,9 @@ _KERNEL = (
 def kernel_args(table: Table, quoted: Callable[[str], str]) -> list[str]:
     """Return the arguments of kernels, each as the inside of a JSON object. `quoted` writes text as JSON."""
     args = []
-    for row in zip(*(table[column].tolist() for column in _KERNEL), strict=True):
-        device, stream, correlation, collective, group, size, moved, detail = row
+    for device, stream, correlation, collective, group, size, moved, detail in _merged.columns(
+        table, *_KERNEL
+    ):
         arg = f'"device":{device},"stream":{stream},"correlation":{correlation}'
         if collective:
             arg += f',"Collective name":{quoted(collective)}'
@@ -62,9 +64,8 @@ def kernel_args(table: Table, quoted: Callable[[str], str]) -> list[str]:
 def copies(table: Table) -> tuple[list[str], list[str], list[str]]:
     """Return names, categories and arguments of copies and fills."""
     names, categories, args = [], [], []
-    columns = ("kind", "memory", "device", "stream", "correlation", "bytes")
-    for row in zip(*(table[column].tolist() for column in columns), strict=True):
-        kind, memory, device, stream, correlation, moved = row
+    columns = _merged.columns(table, "kind", "memory", "device", "stream", "correlation", "bytes")
+    for kind, memory, device, stream, correlation, moved in columns:
         names.append(_copy_name(kind, memory))
         categories.append("gpu_memset" if kind == "memset" else "gpu_memcpy")
         args.append(f'"device":{device},"stream":{stream},"correlation":{correlation},"bytes":{moved}')
@@ -84,13 +85,12 @@ def bottlenecks(samples: Table, below: float, quoted: Callable[[str], str]) -> I
         for at in dict.fromkeys(times[low].tolist()):
             first, last = np.searchsorted(times, [at - _SNAPSHOT_NS, at + _SNAPSHOT_NS + 1])
             near = own.where(slice(int(first), int(last)))
-            columns = (near[column].tolist() for column in ("metric", "device", "value"))
-            told = (
+            readings = (
                 f"{quoted(f'{metric} {device}'.rstrip())}:{value!r}"
-                for metric, device, value in zip(*columns, strict=True)
-                if value - value == 0
+                for metric, device, value in _merged.columns(near, "metric", "device", "value")
+                if math.isfinite(value)
             )
-            yield at, node, ",".join(dict.fromkeys(told))
+            yield at, node, ",".join(dict.fromkeys(readings))
 
 
 def _copy_name(kind: str, memory: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 import io
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -42,37 +43,22 @@ def write(trial: Trial, chosen: ExportSelection, output: Path) -> int:
     )
     base = _merged.first_ns(trial, chosen)
     encoder = _Encoder(Tracks(trial.table("tracks")), base, chosen.low_gpu_pct)
-    header: dict[str, Any] = {"displayTimeUnit": "ms", "baseTimeNanoseconds": base, "job": trial.folder.name}
-    if len(ranks) == 1:
-        header["distributedInfo"] = {"rank": ranks[0]}
-    written = 0
+    header = {"displayTimeUnit": "ms", "baseTimeNanoseconds": base, "job": trial.folder.name}
+    own = {"distributedInfo": {"rank": ranks[0]}} if len(ranks) == 1 else {}
     with opened(output) as binary, io.TextIOWrapper(binary, "utf-8", "replace", newline="\n") as file:
-        file.write(json.dumps(header)[:-1] + ', "traceEvents": [\n')
+        file.write(json.dumps(header | own)[:-1] + ', "traceEvents": [\n')
         separator = ""
-        for tables in _merged.read(trial, chosen):
-            events, lines = encoder.encode(tables)
-            written += events
-            for line in lines:
-                file.write(separator + line)
-                separator = ",\n"
-        for line in encoder.rest():
+        for line in encoder.lines(_merged.read(trial, chosen)):
             file.write(separator + line)
+            separator = ",\n"
         file.write("\n]}\n")
-    return written
+    return encoder.written
 
 
 _RANKS = " UNION ".join(
     f"SELECT DISTINCT rank FROM {table}"  # noqa: S608
-    for table in (
-        "spans",
-        "operators",
-        "launches",
-        "syncs",
-        "kernels",
-        "memory_operations",
-        "counters",
-        "flows",
-    )
+    for table in _merged.TABLES
+    if table != "samples"
 )
 
 
@@ -84,26 +70,29 @@ class _Encoder:
         self._base = base
         self._low_gpu_pct = low_gpu_pct
         self._texts: dict[str, str] = {}
+        self.written = 0
+        """Number of events."""
         self._arrows = 0
         self._ends: list[tuple[int, str]] = []
         """Ends of arrows in later time ranges, the next one first."""
 
-    def encode(self, tables: dict[str, Table]) -> tuple[int, Iterator[str]]:
-        """Return how many events the rows are, and the lines, in the order of time."""
+    def lines(self, stretches: Iterable[dict[str, Table]]) -> Iterator[str]:
+        """Yield the lines of all rows, in the order of time."""
+        for tables in stretches:
+            self.written += sum(table.rows for table in tables.values())
+            yield from self._lines(self._encoded(tables))
+        yield from self._lines(sorted(self._ends))
+
+    def _encoded(self, tables: dict[str, Table]) -> list[tuple[int, str]]:
         found: list[tuple[int, str]] = []
         for name, table in tables.items():
             if table.rows:
                 found += getattr(self, f"_{name}")(table)
-        events = sum(table.rows for table in tables.values())
         last = max((at for at, _ in found), default=0)
         while self._ends and self._ends[0][0] <= last:
             found.append(heapq.heappop(self._ends))
         found.sort(key=lambda pair: pair[0])
-        return events, self._lines(found)
-
-    def rest(self) -> Iterator[str]:
-        """Return the lines that are left at the end."""
-        return self._lines(sorted(self._ends))
+        return found
 
     def _lines(self, found: Iterable[tuple[int, str]]) -> Iterator[str]:
         for named in self._tracks.fresh:
@@ -112,8 +101,7 @@ class _Encoder:
             yield f'{{"ph":"M","name":"{what}_name",{place},"args":{{"name":{self._text(named.name)}}}}}'
             yield f'{{"ph":"M","name":"{what}_sort_index",{place},"args":{{"sort_index":{named.position}}}}}'
         self._tracks.fresh.clear()
-        for _, line in found:
-            yield line
+        yield from (line for _, line in found)
 
     def _text(self, text: str) -> str:
         quoted = self._texts.get(text)
@@ -146,8 +134,8 @@ class _Encoder:
         return time, f'{head},{place},"ts":{_us(time - self._base)}{end}}}'
 
     def _launched(self, table: Table, ph: str, places: list[str]) -> Iterator[tuple[int, str]]:
-        columns = (table[name].tolist() for name in ("correlation", "rank", "time"))
-        for (correlation, rank, time), place in zip(zip(*columns, strict=True), places, strict=True):
+        columns = _merged.columns(table, "correlation", "rank", "time")
+        for (correlation, rank, time), place in zip(columns, places, strict=True):
             if correlation > 0:
                 yield self._arrow(ph, "ac2g", correlation + (max(rank, 0) << 40), time, place)
 
@@ -161,7 +149,7 @@ class _Encoder:
     def _places(table: Table, place: Any, columns: tuple[str, ...]) -> list[str]:
         known: dict[tuple[Any, ...], str] = {}
         found = []
-        for key in zip(*(table[column].tolist() for column in columns), strict=True):
+        for key in _merged.columns(table, *columns):
             if key not in known:
                 row = place(*key)
                 known[key] = f'"pid":{row.process},"tid":{row.thread}'
@@ -171,8 +159,8 @@ class _Encoder:
     def _spans(self, table: Table) -> Iterator[tuple[int, str]]:
         places = self._places(table, self._tracks.phases, ("node", "rank", "worker", "thread"))
         args = [
-            f'"step":{step}' + (f',"value":{value!r}' if value - value == 0 else "")
-            for step, value in zip(table["step"].tolist(), table["value"].tolist(), strict=True)
+            f'"step":{step}' + (f',"value":{value!r}' if math.isfinite(value) else "")
+            for step, value in _merged.columns(table, "step", "value")
         ]
         yield from self._slices(
             table, places, ["user_annotation"] * table.rows, _merged.span_names(table), args
@@ -205,12 +193,9 @@ class _Encoder:
         yield from self._launched(table, "s", places)
 
     def _syncs(self, table: Table) -> Iterator[tuple[int, str]]:
-        names = [n or k for n, k in zip(table["name"].tolist(), table["kind"].tolist(), strict=True)]
-        cats, args = (
-            ["cuda_runtime"] * table.rows,
-            [f'"waits for":"{kind}"' for kind in table["kind"].tolist()],
-        )
-        yield from self._slices(table, self._threads(table), cats, names, args)
+        names = [name or kind for name, kind in _merged.columns(table, "name", "kind")]
+        args = [f'"waits for":"{kind}"' for kind in table["kind"].tolist()]
+        yield from self._slices(table, self._threads(table), ["cuda_runtime"] * table.rows, names, args)
 
     def _kernels(self, table: Table) -> Iterator[tuple[int, str]]:
         places = self._streams(table)
@@ -225,15 +210,14 @@ class _Encoder:
         yield from self._launched(table, "f", places)
 
     def _counters(self, table: Table) -> Iterator[tuple[int, str]]:
-        columns = (table[name].tolist() for name in ("time", "node", "rank", "process", "name", "value"))
-        for time, node, rank, process, name, value in zip(*columns, strict=True):
+        columns = ("time", "node", "rank", "process", "name", "value")
+        for time, node, rank, process, name, value in _merged.columns(table, *columns):
             yield from self._value(time, self._tracks.counters(node, rank, process), name, value)
 
     def _samples(self, table: Table) -> Iterator[tuple[int, str]]:
-        columns = (table[name].tolist() for name in ("time", "node", "device", "metric", "value"))
-        for time, node, device, metric, value in zip(*columns, strict=True):
-            name = f"{metric} {device}" if device else metric
-            yield from self._value(time, self._tracks.samples(node), name, value)
+        columns = ("time", "node", "device", "metric", "value")
+        for time, node, device, metric, value in _merged.columns(table, *columns):
+            yield from self._value(time, self._tracks.samples(node), f"{metric} {device}".rstrip(), value)
         if self._low_gpu_pct is not None:
             for time, node, args in _chrome_words.bottlenecks(table, self._low_gpu_pct, self._text):
                 head = '{"ph":"i","s":"p","cat":"bottleneck","name":"sys_metrics_bottlenecks"'
@@ -241,15 +225,13 @@ class _Encoder:
                 yield time, f'{head},{place},"ts":{_us(time - self._base)},"args":{{{args}}}}}'
 
     def _value(self, time: int, process: int, name: str, value: float) -> Iterator[tuple[int, str]]:
-        if value - value == 0:  # JSON has no words for what is not finite
+        if math.isfinite(value):  # JSON has no words for what is not finite
             head = f'{{"ph":"C","name":{self._text(name)},"pid":{process},"tid":0'
             yield time, f'{head},"ts":{_us(time - self._base)},"args":{{"value":{value!r}}}}}'
 
     def _flows(self, table: Table) -> Iterator[tuple[int, str]]:
-        columns = (
-            table[name].tolist() for name in ("time", "duration", "node", "rank", "thread", "target", "kind")
-        )
-        for time, duration, node, rank, thread, target, kind in zip(*columns, strict=True):
+        columns = ("time", "duration", "node", "rank", "thread", "target", "kind")
+        for time, duration, node, rank, thread, target, kind in _merged.columns(table, *columns):
             self._arrows += 1
             cat = "fwdbwd" if kind == "forward_backward" else kind
             ends = []

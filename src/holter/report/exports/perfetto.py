@@ -96,7 +96,7 @@ class _Encoder:
         if not table.rows:
             return
         begins, durations = table["time"].tolist(), table["duration"].tolist()
-        said = [self._said(name, *row) for row in _columns(table, _SAID.get(name, ()))] or repeat(b"")
+        said = [self._said(name, *row) for row in _merged.columns(table, *_SAID.get(name, ()))] or repeat(b"")
         if name in ("launches", *_LAUNCHED):
             ends = name in _LAUNCHED
             pairs = zip(table["correlation"].tolist(), table["rank"].tolist(), said, strict=True)
@@ -123,7 +123,7 @@ class _Encoder:
         elif name == "spans":
             place, columns = self._tracks.phases, ("node", "rank", "worker", "thread")
         known: dict[tuple[Any, ...], int] = {}
-        for key in _columns(table, columns):
+        for key in _merged.columns(table, *columns):
             if key not in known:
                 known[key] = self._rows[place(*key)]
             yield known[key]
@@ -132,7 +132,7 @@ class _Encoder:
         """Number arrows; returns their begins, by track and time, and keeps their ends for later."""
         begins: dict[tuple[int, int], list[bytes]] = defaultdict(list)
         columns = ("time", "duration", "node", "rank", "thread", "target")
-        for time, duration, node, rank, thread, target in _columns(table, columns):
+        for time, duration, node, rank, thread, target in _merged.columns(table, *columns):
             self._arrows += 1
             number = 1 << 63 | self._arrows
             source, end = (self._rows[self._tracks.thread(node, rank, which)] for which in (thread, target))
@@ -141,15 +141,13 @@ class _Encoder:
         return begins
 
     def _samples(self, table: Table) -> None:
-        for time, node, device, metric, value in _columns(
-            table, ("time", "node", "device", "metric", "value")
-        ):
-            name = f"{metric} {device}" if device else metric
-            self._value(self._tracks.samples(node), name, time, value)
+        columns = ("time", "node", "device", "metric", "value")
+        for time, node, device, metric, value in _merged.columns(table, *columns):
+            self._value(self._tracks.samples(node), f"{metric} {device}".rstrip(), time, value)
 
     def _values(self, table: Table) -> None:
         columns = ("time", "node", "rank", "process", "name", "value")
-        for time, node, rank, process, name, value in _columns(table, columns):
+        for time, node, rank, process, name, value in _merged.columns(table, *columns):
             self._value(self._tracks.counters(node, rank, process), name, time, value)
 
     def _value(self, process: int, name: str, time: int, value: float) -> None:
@@ -159,10 +157,6 @@ class _Encoder:
             track = self._counters[process, name] = self._track()
             self._packets.counter(track, self._processes[process], name)
         self._packets.value(track, time, value)
-
-
-def _columns(table: Table, names: Iterable[str]) -> Iterator[tuple[Any, ...]]:
-    return zip(*(table[name].tolist() for name in names), strict=True)
 
 
 def _words(name: str, table: Table) -> tuple[Iterable[str], Iterable[str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holter.analysis.host.python_functions import place
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from holter.report.exports import ExportSelection
-    from holter.schema.table import Table
     from holter.store.trial import Trial
 
 ABOUT = "stacks of Python code, and threads of traces, for speedscope.app"
@@ -103,14 +103,9 @@ def write(trial: Trial, chosen: ExportSelection, output: Path) -> int:
     Returns how many stacks and calls are in it. They are in the order of time. What cProfile found has no
     stacks; the format `pstats` is for that. Memory grows with the calls of one thread, and with the file.
     """
-    part: dict[str, Any] = {"start_ns": chosen.start_ns, "end_ns": chosen.end_ns}
-
-    def table(name: str, condition: str | None = None) -> Table:
-        terms = [f"({term})" for term in (condition, chosen.where(name)) if term]
-        return trial.table(name, where=" AND ".join(terms) or None, **part)
-
     file = _File()
-    sampled, workers = table("python_stacks"), table("spans", "phase = 'stack'")
+    sampled = chosen.table(trial, "python_stacks")
+    workers = chosen.table(trial, "spans", "phase = 'stack'")
     for rank in sorted(set(sampled["rank"].tolist())):
         mine = sampled.where(sampled["rank"] == rank)
         file.add(f"rank {rank}: sampled", _stacks(mine["stack"], mine["self_time"]))
@@ -132,21 +127,18 @@ def _threads(
     trial: Trial, chosen: ExportSelection
 ) -> Iterator[tuple[tuple[int, int], Iterable[tuple[int, int, str]]]]:
     """Yield each rank and thread with its operators, functions, ranges and runtime calls."""
-    limits = [] if chosen.start_ns is None else [f"time >= {int(chosen.start_ns)}"]
-    limits += [] if chosen.end_ns is None else [f"time < {int(chosen.end_ns)}"]
-    limits += [term for term in (chosen.where("operators"),) if term]
-    where = " AND ".join(limits) or "true"
+    where = chosen.where("operators", timed=True) or "true"
     kinds = ", ".join(map(literal, _CALLS))
     rows = " UNION ALL ".join(
         f"SELECT rank, thread, time, duration, name FROM {table} WHERE {where}{only}"  # noqa: S608
         for table, only in (("operators", f" AND kind IN ({kinds})"), ("launches", ""), ("syncs", ""))
     )
-    within: dict[str, Any] = {"start_ns": chosen.start_ns, "end_ns": chosen.end_ns}
-    listed = trial.sql(f"SELECT DISTINCT rank, thread FROM ({rows}) ORDER BY ALL", **within)  # noqa: S608
+    ask = partial(trial.sql, start_ns=chosen.start_ns, end_ns=chosen.end_ns)
+    listed = ask(f"SELECT DISTINCT rank, thread FROM ({rows}) ORDER BY ALL")  # noqa: S608
     for rank, thread in zip(listed["rank"].tolist(), listed["thread"].tolist(), strict=True):
         mine = f"FROM ({rows}) WHERE rank = {rank} AND thread = {thread}"
         query = f"SELECT time, time + duration AS stop, name {mine} ORDER BY time, stop DESC"
-        own = trial.sql(query, **within)
+        own = ask(query)
         calls = zip(own["time"].tolist(), own["stop"].tolist(), own["name"].tolist(), strict=True)
         yield (rank, thread), calls
 

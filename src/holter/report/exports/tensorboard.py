@@ -45,14 +45,10 @@ def write(trial: Trial, chosen: ExportSelection, output: Path) -> int:
     Raises:
         OSError: The folder cannot be written.
     """
-    start, end = chosen.start_ns, chosen.end_ns
-    ours = chosen.where("tensors")
-    scalars = trial.table("scalars", where=ours, start_ns=start, end_ns=end)
+    scalars = chosen.table(trial, "scalars")
     scalars = told_apart(scalars, begins(steps_of(trial, columns=("time", "duration", "rank", "step"))))
-    described = ("time", "rank", "step", "mode", "name", *_DISTRIBUTION)
-    tensors = trial.table("tensors", columns=described, where=ours, start_ns=start, end_ns=end)
-    histograms = "kind = 'histogram'" + (f" AND {ours}" if ours else "")
-    bins = trial.table("tensor_values", where=histograms, start_ns=start, end_ns=end)
+    tensors = chosen.table(trial, "tensors", columns=("time", "rank", "step", "mode", "name", *_DISTRIBUTION))
+    bins = chosen.table(trial, "tensor_values", "kind = 'histogram'")
     ranks = sorted(set(scalars["rank"].tolist()) | set(tensors["rank"].tolist()))
     written = 0
     for mode in MODES:
