@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, TextIO
+from itertools import islice
+from typing import TYPE_CHECKING, TextIO
 
 from holter.analysis.verdict.evidence import counted
 from holter.cli.bar import bar, legend
@@ -24,11 +25,15 @@ from holter.views.wording import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from rich.console import Console
     from rich.text import Text
 
+    from holter.views.document.types import Description, TraceDescription
+    from holter.views.document.types.job import RecordingCost
+
+    AnyDescription = Description | TraceDescription
 
 MOST_LINES = 20
 _LABEL = 11
@@ -49,7 +54,7 @@ _DROPPED_FIRST = (("ruled out", 0), ("not seen", 0), ("evidence", 1), ("advice",
 """Labels that a full card drops first, and the number of blocks that stay."""
 
 
-def print_card(description: Mapping[str, Any], stream: TextIO, next_: str, width: int | None = None) -> None:
+def print_card(description: AnyDescription, stream: TextIO, next_: str, width: int | None = None) -> None:
     """Print the card of a described job to `stream`, in at most `MOST_LINES` lines of `width` columns.
 
     `next_` is the command that shows more.
@@ -109,7 +114,7 @@ def _labeled_once(drawn: list[Drawn]) -> list[Text]:
     return said
 
 
-def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
+def _blocks(description: AnyDescription, width: int) -> Iterator[Block]:
     verdict = description["verdict"]
     failure = description["job"]["headline"]
     sentence = verdict["sentence"]
@@ -123,13 +128,13 @@ def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
     healthy = verdict["suspect"] == "healthy"
     style = "bold green" if healthy and not failure else "bold" if not failure else ""
     yield ("", sentence, style, 3)
-    breakdown = description.get("breakdown")
+    breakdown = description["breakdown"]
     if breakdown:
         yield ("", "", "", 1)
         yield ("", bar(breakdown, width - 2), "", 1)
-        named = legend(breakdown, width - 2, description.get("not_seen", ()))
+        named = legend(breakdown, width - 2, description["not_seen"])
         yield from (("", line, "", 1) for line in named)
-    stages = stages_text(description.get("dataloading"))
+    stages = stages_text(description["dataloading"])
     if stages and (breakdown or {}).get("data_loading", 0.0) >= 1.0:
         yield ("data", stages, "", 2)
     # Without a bottleneck the issues come before the evidence.
@@ -144,21 +149,21 @@ def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
         and fact["text"] != verdict["sentence"].removesuffix(".")
     ]
     yield from (("evidence", text, "", 2) for text in facts[:3])
-    yield from (("advice", text, "bold", 2) for text in map(advice_text, verdict.get("advice", [])[:2]))
-    if used := (description.get("trace") or description.get("window") or {}).get("mfu"):
+    yield from (("advice", text, "bold", 2) for text in map(advice_text, verdict["advice"][:2]))
+    seen = description["trace"] if "trace" in description else description["window"]
+    if used := seen and seen.get("mfu"):
         text = (
             f"{percent(used['pct'])} of the peak of {used['device']} in {used['precision']} "
             f"({used['peak_tflops']:,.0f} TFLOP/s), of the operators whose shapes are known"
         )
         yield ("MFU", text, "", 2)
-    if verdict.get("missing"):
+    if verdict["missing"]:
         yield ("not seen", "; ".join(verdict["missing"]), "", 1)
     if not sick_only:
         yield from _issues(description)
-    ruled_out = verdict.get("ruled_out", [])
-    if ruled_out:
-        said = "; ".join(f"{words(r['suspect'])} ({r['because']})" for r in ruled_out)
-        yield ("ruled out", said, "bright_black", 2)
+    if verdict["ruled_out"]:
+        causes = "; ".join(f"{words(r['suspect'])} ({r['because']})" for r in verdict["ruled_out"])
+        yield ("ruled out", causes, "bright_black", 2)
 
 
 def _wrap(block: Block, out: Console, width: int, more: int = 0) -> list[Text]:
@@ -189,28 +194,26 @@ def _kept_together(text: Text) -> Text:
     return tied
 
 
-def _facts(description: Mapping[str, Any], room: int) -> str:
+def _facts(description: AnyDescription, room: int) -> str:
     """Return duration, steps, step time and ranks; only as many as fit into `room` columns."""
     from rich.cells import cell_len
 
     # The status, unless the headline says it.
-    status = "" if description["job"]["headline"] else description["job"].get("status")
+    status = "" if description["job"]["headline"] else description["job"]["status"]
     ending = {"Stopped": "stopped after ", "InProgress": "running for "}.get(status, "")
-    facts = [ending + duration(description["job"].get("duration_s"))]
-    steps = description.get("steps") or {}
-    if steps.get("count"):
+    facts = [ending + duration(description["job"]["duration_s"])]
+    if steps := description["steps"]:
         facts.append(counted(steps["count"], "step"))
-    if steps.get("mean_ms") is not None:  # not the median: with two workers every other batch is ready
-        facts.append(f"{milliseconds(steps['mean_ms'])} a step")
-    ranks = description.get("ranks") or []
-    if len(ranks) > 1:
-        facts.append(f"{len(ranks)} ranks")
+        if steps["mean_ms"] is not None:  # not the median: with two workers every other batch is ready
+            facts.append(f"{milliseconds(steps['mean_ms'])} a step")
+    if len(description["ranks"]) > 1:
+        facts.append(f"{len(description['ranks'])} ranks")
     while len(facts) > 1 and sum(map(cell_len, facts)) + 3 * (len(facts) - 1) > room:
         facts.pop()
     return " · ".join(facts)
 
 
-def _issues(description: Mapping[str, Any]) -> Iterator[Block]:
+def _issues(description: AnyDescription) -> Iterator[Block]:
     # Notes without severity are in the description only.
     found = [one for one in ordered(description["rules"]) if one.severity in _SEVERITY]
     for one in found[:_MOST_ISSUES]:
@@ -221,39 +224,41 @@ def _issues(description: Mapping[str, Any]) -> Iterator[Block]:
     if len(found) > _MOST_ISSUES:
         rest = ", ".join(dict.fromkeys(one.rule for one in found[_MOST_ISSUES:]))
         yield ("issues", f"and {len(found) - _MOST_ISSUES} more: {rest}", "bright_black", 1)
-    broken = [rule["name"] for rule in description.get("rules") or [] if rule["status"] == "Error"]
+    broken = [rule["name"] for rule in description["rules"] if rule["status"] == "Error"]
     if broken:
         yield ("rules", f"could not be evaluated: {', '.join(broken)}", "yellow", 1)
 
 
-def _bill(description: Mapping[str, Any]) -> Iterator[Block]:
-    if description.get("bill"):
-        lines = list(bill_lines(description["bill"]))[:_MOST_BILL]
-        yield from (("" if at else "cost", text, "bright_black", 1) for at, text in enumerate(lines))
+def _bill(description: AnyDescription) -> Iterator[Block]:
+    if "bill" not in description or not description["bill"]:
+        return
+    for at, text in enumerate(islice(bill_lines(description["bill"]), _MOST_BILL)):
+        yield ("" if at else "cost", text, "bright_black", 1)
 
 
-def _cost(description: Mapping[str, Any]) -> Iterator[Block]:
-    cost = description.get("cost") or {}
-    said = []
-    if cost.get("recorder_pct") is not None:
-        said.append(f"recorder {percent(cost['recorder_pct'])}")
-    if cost.get("agent_cpu_pct") is not None:
-        said.append(f"agent {percent(cost['agent_cpu_pct'])} of a core")
-    if cost.get("bytes") is not None:
-        said.append(size(cost["bytes"]))
-    dropped = cost.get("dropped")
-    if dropped is not None:
-        said.append(f"{counted(dropped, 'record')} dropped" if dropped else "nothing dropped")
-    if said:
-        yield ("holter", ", ".join(said), "yellow" if dropped else "bright_black", 1)
-    faults = cost.get("faults") or []
-    if faults:
-        where, error = faults[0].get("where", ""), faults[0].get("error", "")
-        text = f"internal error, training not touched: {where}: {error}"
-        yield ("" if said else "holter", text + _more(len(faults) - 1), "yellow", 1)
-    skipped = description.get("skipped") or []
-    if skipped:
+def _cost(description: AnyDescription) -> Iterator[Block]:
+    if "cost" in description:
+        yield from _recording_cost(description["cost"])
+    if skipped := description["skipped"]:
         yield ("skipped", f"{skipped[0]['file']}: {skipped[0]['why']}" + _more(len(skipped) - 1), "yellow", 1)
+
+
+def _recording_cost(cost: RecordingCost) -> Iterator[Block]:
+    facts = []
+    if cost["recorder_pct"] is not None:
+        facts.append(f"recorder {percent(cost['recorder_pct'])}")
+    if cost["agent_cpu_pct"] is not None:
+        facts.append(f"agent {percent(cost['agent_cpu_pct'])} of a core")
+    if cost["bytes"] is not None:
+        facts.append(size(cost["bytes"]))
+    dropped = cost["dropped"]
+    if dropped is not None:
+        facts.append(f"{counted(dropped, 'record')} dropped" if dropped else "nothing dropped")
+    if facts:
+        yield ("holter", ", ".join(facts), "yellow" if dropped else "bright_black", 1)
+    if faults := cost["faults"]:
+        text = f"internal error, training not touched: {faults[0]['where']}: {faults[0]['error']}"
+        yield ("" if facts else "holter", text + _more(len(faults) - 1), "yellow", 1)
 
 
 def _more(count: int) -> str:

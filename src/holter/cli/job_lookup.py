@@ -10,6 +10,8 @@ from holter.cli.output import warn
 from holter.cli.recovery import recover_if_killed
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from holter.store.job import JobFolder
     from holter.store.trial import Trial
 
@@ -96,7 +98,7 @@ def running_job(text: str, store: str | None) -> JobFolder:
     return folder
 
 
-def send_order(folder: JobFolder, order: dict[str, object]) -> None:
+def send_order(folder: JobFolder, order: Mapping[str, object]) -> None:
     """Write an order for the job's agents, which look about once a second; raises `Refusal`."""
     before = f"the order cannot be written to job {folder.name}: "
     with Refusing(OSError, before=before, code=Refusal.UNREADABLE):

@@ -7,7 +7,7 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.analysis.verdict.evidence import counted
 from holter.cli.output import warn
@@ -15,6 +15,7 @@ from holter.cli.output import warn
 if TYPE_CHECKING:
     from holter.agent.supervision.outcome import Outcome
     from holter.agent.supervision.ownership import Owner
+    from holter.store.documents import Document
     from holter.store.job import JobFolder
 
 
@@ -68,11 +69,11 @@ def belongs_to(owner: Owner, folder: JobFolder) -> bool:
     return os.path.realpath(owner.job) == os.path.realpath(folder.url)
 
 
-def recover_spool(spool: Path, owner: Owner, *, quiet: bool) -> dict[str, Any]:
+def recover_spool(spool: Path, owner: Owner, *, quiet: bool) -> Document:
     """Recover one spool; return the result as a JSON document. `quiet`: the card is not printed."""
     from holter.agent.supervision.ownership import SpoolBusy, held
 
-    about: dict[str, Any] = {"job": owner.job, "spool": str(spool), "agent": "gone"}
+    about: Document = {"job": owner.job, "spool": str(spool), "agent": "gone"}
     about["killed"] = owner.ended is None
     try:
         with held(spool, owner):  # usually the agent runs: then the imports below are not needed
@@ -100,7 +101,7 @@ def recover_spool(spool: Path, owner: Owner, *, quiet: bool) -> dict[str, Any]:
     return {**about, "result": "recovered", "rows": done.rows, "status": done.outcome.status}
 
 
-def sentence(result: dict[str, Any]) -> str:
+def sentence(result: Document) -> str:
     """Say what became of one spool."""
     name, spool = result["job"].rpartition("/")[2], result["spool"]
     if result["result"] == "recovered":

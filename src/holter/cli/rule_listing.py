@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from holter.cli import options, output
 from holter.cli.rule_selection import full_name
@@ -16,6 +16,15 @@ if TYPE_CHECKING:
 
 _WIDTH = 80
 _ORDER = ("training", "tensors", "data", "framework", "system", "reliability", "own")
+
+
+class LastFired(TypedDict):
+    """The last issue of a rule in a store."""
+
+    job: str
+    time: int
+    """Nanoseconds since the epoch."""
+    summary: str
 
 
 def list_rules(words: list[str]) -> int:
@@ -116,7 +125,7 @@ def show_rule(words: list[str]) -> int:
     return 0
 
 
-def card(rule: type[Rule]) -> dict[str, Any]:
+def card(rule: type[Rule]) -> dict[str, object]:
     """Return everything that a rule declares, as a JSON document."""
     return {
         "name": rule.__name__,
@@ -145,15 +154,15 @@ def card(rule: type[Rule]) -> dict[str, Any]:
     }
 
 
-def last_fired(rule: str, store: str | None) -> dict[str, Any] | None:
-    """Return the last issue of a rule in a store: `job`, `time` (ns) and `summary`; None without an issue."""
+def last_fired(rule: str, store: str | None) -> LastFired | None:
+    """Return the last issue of a rule in a store; None without an issue."""
     from holter.store.job import jobs, store_url
 
     try:
         known = jobs(store_url(store))
     except (OSError, ValueError):
         return None
-    found = [
+    found: list[LastFired] = [
         {"job": job.name, "time": when, "summary": issue["summary"]}
         for job in known
         for entry in job.evaluations().get("rules") or ()
@@ -164,7 +173,7 @@ def last_fired(rule: str, store: str | None) -> dict[str, Any] | None:
     return max(found, key=lambda one: one["time"], default=None)
 
 
-def _fired_words(fired: dict[str, Any] | None) -> str:
+def _fired_words(fired: LastFired | None) -> str:
     if fired is None:
         return "Last fired: never in this store"
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(fired["time"] / 1e9))

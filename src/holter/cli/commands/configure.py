@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from holter.cli import options, output
 from holter.cli.job_lookup import check_obeyed, running_job, send_order
 from holter.cli.options import Refusal
@@ -22,7 +20,7 @@ def main(words: list[str]) -> int:
     given = parser.read(words)
     if given.interval is None and given.monitoring is None:
         raise Refusal("nothing to change; give --interval or --monitoring")
-    order: dict[str, Any] = {}
+    order: dict[str, int | bool] = {}
     if given.interval is not None:
         order["interval_ms"] = options.interval_ms(given.interval)
     if given.monitoring is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 
 from holter.analysis.verdict.evidence import counted
 from holter.cli import options, output
@@ -11,6 +11,9 @@ from holter.cli.job_lookup import check_obeyed, running_job, send_order
 from holter.cli.options import Refusal, Refusing
 from holter.schema import windows
 from holter.schema.dividing import told as notices
+
+if TYPE_CHECKING:
+    from holter.store.documents import Document
 
 ABOUT = """Profile a few steps of a running job in detail: no restart, no change of its code.
 Several profilers run one after the other, because two at once would measure each other."""
@@ -56,7 +59,7 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def _document(given: dict[str, Any]) -> dict[str, Any]:
+def _document(given: Document) -> Document:
     """Return the order for the agents."""
     if given["off"]:
         return {"replace": True}
@@ -73,7 +76,7 @@ def _document(given: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _checked(document: dict[str, Any]) -> windows.ProfilingOrder:
+def _checked(document: Document) -> windows.ProfilingOrder:
     for name, valid in (("python", windows.PYTHON), ("timer", windows.TIMERS)):
         value = document.get(name)
         if value is not None:

@@ -6,7 +6,7 @@ import os
 import shutil
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.cli import options, output, recovery
 from holter.cli.job_lookup import named_job
@@ -14,6 +14,7 @@ from holter.cli.options import Refusal
 
 if TYPE_CHECKING:
     from holter.agent.supervision.ownership import Owner
+    from holter.store.documents import Document
 
 ABOUT = """Store the records that a killed agent left on this machine, close its job, and print the verdict.
 Without JOB, recover all spools of yours in the temporary folders."""
@@ -66,11 +67,11 @@ def _found(text: str | None, store: str | None) -> list[tuple[Path, Owner]]:
     return list((mine | dict(recovery.spools_of(folder))).items())
 
 
-def _discard(spool: Path, owner: Owner) -> dict[str, Any]:
+def _discard(spool: Path, owner: Owner) -> Document:
     from holter.agent.drain.recovery import waiting
     from holter.agent.supervision.ownership import SpoolBusy, held
 
-    about: dict[str, Any] = {"job": owner.job, "spool": str(spool)}
+    about: Document = {"job": owner.job, "spool": str(spool)}
     try:
         with held(spool, owner):
             about["waiting"] = waiting(spool)

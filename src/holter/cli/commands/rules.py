@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.cli import options, output, rule_listing, rule_template
 from holter.cli.job_lookup import find_job
@@ -12,6 +12,8 @@ from holter.cli.rule_selection import select
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from holter.store.documents import Document
 
 ABOUT = "List all rules, show one with its parameters, judge a job by rules, or write a rule of your own."
 EXAMPLES = """  holter rules list
@@ -93,14 +95,14 @@ def _run(words: list[str]) -> int:
     return result.exit_code
 
 
-def _issue_text(rule: dict[str, Any], issue: dict[str, Any]) -> str:
+def _issue_text(rule: Document, issue: Document) -> str:
     over = " (over since)" if issue["status"] == "resolved" else ""
     cause = issue["caused_by"]
     because = f" (look at {cause} first)" if cause not in (None, rule["rule"]) else ""
     return f"{issue['severity']}: {issue['summary']}{over}{because}"
 
 
-def _print(rules: list[dict[str, Any]]) -> None:
+def _print(rules: list[Document]) -> None:
     from rich.text import Text
 
     out = output.console(sys.stdout)

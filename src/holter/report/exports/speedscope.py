@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from holter.report.exports import ExportSelection
+    from holter.store.documents import Document
     from holter.store.trial import Trial
 
 ABOUT = "stacks of Python code, and threads of traces, for speedscope.app"
@@ -31,7 +32,7 @@ class _File:
 
     def __init__(self) -> None:
         self._frames: dict[str, int] = {}
-        self.profiles: list[dict[str, Any]] = []
+        self.profiles: list[Document] = []
         self.written = 0
 
     def add(self, name: str, stacks: Iterable[tuple[list[str], int]]) -> None:
@@ -63,7 +64,7 @@ class _File:
             calls: Begin and end in ns, and name, by begin and the longer first. One that ends after the call
                 around it, as no call of a thread does, is cut where that ends.
         """
-        events: list[dict[str, Any]] = []
+        events: list[dict[str, str | int]] = []
         within: list[tuple[int, int]] = []
         first = None
 
@@ -86,7 +87,7 @@ class _File:
         span = {"unit": "nanoseconds", "startValue": 0, "endValue": last}
         self.profiles.append({"type": "evented", "name": name, **span, "events": events})
 
-    def document(self, name: str) -> dict[str, Any]:
+    def document(self, name: str) -> Document:
         return {
             "$schema": SCHEMA,
             "name": name,
@@ -148,6 +149,6 @@ def _stacks(names: Any, durations: Any) -> Iterable[tuple[list[str], int]]:
         yield [frame for frame in name.split(";") if frame], spent
 
 
-def _frame(name: str) -> dict[str, Any]:
+def _frame(name: str) -> Document:
     file, line, function = place(name)
     return {"name": name} if file == "~" else {"name": function, "file": file, "line": line}

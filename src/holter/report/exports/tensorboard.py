@@ -114,7 +114,7 @@ def _histograms(bins: Table) -> dict[tuple[str, int], Any]:
     return dict(zip(zip(names, steps, strict=True), heights, strict=True))
 
 
-def _only(row: dict[str, Any]) -> float:
+def _only(row: dict[str, float]) -> float:
     """Return the one element of a tensor."""
     if row["nan"]:
         return float("nan")
