@@ -117,7 +117,8 @@ async def _made(
 
     After each change all tabs ask at once: one thread works, and no other thread waits for its lock.
     """
-    name = (job, store, key, packed, stores.state(job, store))
+    known = stores.last(job, store)
+    name = (job, store, key, packed, known and known.version)
     making = stores.making.get(name)
     if making is None:
         ask = in_turn(stores, lambda: stores.kept(job, store, key, made, packed=packed))

@@ -42,9 +42,7 @@ class JobList:
     def all(self, *, whole: bool = True) -> tuple[list[ListedJob], list[str]]:
         """Return every job's summary, newest first, and what could not be listed.
 
-        Args:
-            whole: Read every new job. Otherwise read those that changed last, and return the others by name,
-                as `UNREAD`.
+        Without `whole`, only the new jobs that changed last are read; the others have the status `UNREAD`.
         """
         with self._lock:
             if time.monotonic() < self._until and not (whole and self._left):

@@ -67,9 +67,9 @@ class JobState:
         return Reading(last.trial, before=vars(last).get("steps", last.before) if follows else None)
 
     @property
-    def later(self) -> int:
-        """A number that changes when a background description is done."""
-        return self._last.later
+    def version(self) -> tuple[int, int]:
+        """Numbers that change with the job, and when a background description is done."""
+        return self.stamp, self._last.later
 
     @property
     def described(self) -> bool:

@@ -28,15 +28,10 @@ _CLASSES = {"duration": "n"}
 
 
 def chosen_jobs(listed: list[ListedJob], asked: Mapping[str, str]) -> list[ListedJob]:
-    """Keep the jobs that an address asks for.
+    """Return the jobs that an address asks for; raises `RefusalError` for an invalid day.
 
-    Args:
-        listed: The jobs.
-        asked: `name`, a text in it; `status`; `since` and `until`, the first and the last day of creation in
-            this machine's time, as `2026-01-31`.
-
-    Raises:
-        RefusalError: A day is invalid.
+    `name` is a part of the name; `since` and `until` are the first and the last day of creation in this
+    machine's time, as `2026-01-31`.
     """
     name, status = asked.get("name", "").lower(), asked.get("status", "").lower()
     first, last = _day(asked, "since"), _day(asked, "until", timedelta(days=1))

@@ -128,7 +128,7 @@ class _Watch:
         return {}
 
     def cost_s(self) -> float:
-        """Return the CPU seconds of all answers since the last change."""
+        """Return the CPU seconds of answers about the current state, or about the one before."""
         return 0.0
 
     def show(self) -> None:
@@ -181,7 +181,8 @@ class _OfJob(_Watch):
             return {}
 
     def cost_s(self) -> float:
-        return self.stores.cost_s(self.job, self.store)
+        known = self.stores.last(self.job, self.store)
+        return 0.0 if known is None else known.cost_s or known.cost_before_s
 
     def show(self) -> None:
         self.stores.watched(self.job, self.store)

@@ -111,7 +111,8 @@ class _Site:
         def alone(reading: Reading) -> bytes:
             return _with_facts(made(reading), _facts(reading.description))
 
-        described = self.stores.described(job, store)
+        state = self.stores.last(job, store)
+        described = state is not None and state.described
         if inside and described:  # many tabs ask for this after each change
             return await kept(self.stores, request, key, alone, HTML)
         # Taken before drawing, so that the page is notified of changes meanwhile.

@@ -52,18 +52,11 @@ class Stores:
 
     def stamp(self, name: str, store: int = 0) -> int:
         """Return a number that changes with the job."""
-        known = self._look(name, store)
-        return hash((known.stamp, known.later))
+        return hash(self._look(name, store).version)
 
-    def state(self, name: str, store: int = 0) -> tuple[int, int] | None:
+    def last(self, name: str, store: int = 0) -> JobState | None:
         """Return the last known state of the job, without waiting."""
-        known = self._known.get(f"{store}/{name}")
-        return None if known is None else (known.stamp, known.later)
-
-    def described(self, name: str, store: int = 0) -> bool:
-        """Return whether a description of the job exists, without waiting."""
-        known = self._known.get(f"{store}/{name}")
-        return known is not None and known.described
+        return self._known.get(f"{store}/{name}")
 
     def early(self, name: str, store: int = 0) -> JobFolder | None:
         """Return a job whose description takes long, after starting it; `stamp` changes when it is done."""
@@ -85,7 +78,7 @@ class Stores:
 
     def at_once(self, name: str, store: int, key: str, *, packed: bool) -> bytes | None:
         """Return a cached answer of `kept`, or None, without waiting."""
-        known = self._known.get(f"{store}/{name}")
+        known = self.last(name, store)
         if known is None or time.monotonic() >= known.good_until:
             return None
         return known.at_once(key, packed=packed)
@@ -106,12 +99,6 @@ class Stores:
         with suppress(OSError):
             if folder.manifest().get("status") in RUNNING:
                 folder.order(watched=time.time_ns())
-
-    def cost_s(self, name: str, store: int = 0) -> float:
-        """Return the CPU seconds of answers about the job's current state, or about the one before."""
-        with self._lock:
-            known = self._known.get(f"{store}/{name}")
-        return 0.0 if known is None else known.cost_s or known.cost_before_s
 
     def _look(self, name: str, store: int) -> JobState:
         key = f"{store}/{name}"

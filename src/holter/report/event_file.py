@@ -66,17 +66,7 @@ class EventFile:
         total: float,
         squares: float,
     ) -> None:
-        """Add one histogram.
-
-        Args:
-            tag: Its name.
-            step: Global step.
-            wall_time: When it was, seconds since the epoch.
-            edges: Limits of its bins, one more than there are bins, growing.
-            counts: Elements in each bin.
-            total: Sum of the elements.
-            squares: Sum of their squares.
-        """
+        """Add one histogram: edges of bins, elements of each bin, the sum and the squares' sum of values."""
         message = (
             double_field(1, edges[0])
             + double_field(2, edges[-1])

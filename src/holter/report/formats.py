@@ -20,16 +20,10 @@ if TYPE_CHECKING:
 
 
 def report(trial: Trial, kind: str, *, price: float | None = None, rules: Sequence[Document] = ()) -> str:
-    """Return the report of a job as `html`, `ipynb` or `json`.
+    """Return the report of a job as `html`, `ipynb` or `json`; raises `ValueError` for another kind.
 
-    Args:
-        trial: The job.
-        kind: Which of them.
-        price: What one machine costs an hour.
-        rules: Documents of rules that judged it only now, for the page.
-
-    Raises:
-        ValueError: There is no such kind.
+    `price` is the price of one machine per hour. The page also shows `rules`, documents of rules that judged
+    the job only now.
     """
     if kind == "html":
         reading = Reading(trial, price=price)

@@ -39,12 +39,7 @@ def place_of(folder: JobFolder) -> str:
 
 
 def files(folder: JobFolder, *, judge: bool = False) -> dict[str, str]:
-    """Return the report's files, by their names below the folder of the report.
-
-    Args:
-        folder: The job, running or finished.
-        judge: Let rules of the report that did not run judge the job now; else they have no file.
-    """
+    """Return the report's files by their names; with `judge`, also those of rules that did not run before."""
     trial = Trial(folder)
     ran = _ran(folder)
     late = _judged(folder, [name for name in RULES if name not in ran]) if judge else {}
@@ -130,15 +125,9 @@ def follow(
     wait: Callable[[float], object],
     clock: Callable[[], float] = time.process_time,
 ) -> None:
-    """Keep the report of a running job up to date until it ends, at bounded cost.
+    """Keep the report of a running job up to date until it ends or `stopping` says so, at bounded cost.
 
-    An error of one report is reported with the next one, or at the end of the job.
-
-    Args:
-        folder: The job.
-        stopping: Whether to end now.
-        wait: Waits so many seconds, less when it is to end.
-        clock: CPU seconds used so far.
+    `clock` returns the CPU seconds used so far.
     """
     judged = None
     while not stopping():

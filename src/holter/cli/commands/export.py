@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -112,14 +111,13 @@ def _check(target: Path, shown: str, *, is_folder: bool, force: bool) -> None:
 def _draft(target: Path, *, is_folder: bool) -> Iterator[Path]:
     """Yield a temporary path next to the target; it is removed afterwards."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    around = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    try:
-        draft = around / target.name
+    with tempfile.TemporaryDirectory(
+        prefix=f".{target.name}.", dir=target.parent, ignore_cleanup_errors=True
+    ) as around:
+        draft = Path(around) / target.name
         if is_folder:
             draft.mkdir()
         yield draft
-    finally:
-        shutil.rmtree(around, ignore_errors=True)
 
 
 def _chosen(trial: Trial, steps: str | None, seconds: str | None, ranks: str | None) -> ExportSelection:

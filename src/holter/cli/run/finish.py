@@ -31,20 +31,10 @@ def finish(
     rules: Sequence[Document] = (),
     actions: Sequence[Document] = (),
 ) -> set[str]:
-    """Judge a job whose command has ended and print its card to `stream`.
+    """Judge a job whose command has ended, print its card, and return the rules that found an issue.
 
-    A step that fails does not stop the following steps; the card names it.
-
-    Args:
-        folder: The job.
-        outcome: How it ended, from the agent.
-        node: Name of this node.
-        stream: Where the card goes.
-        rules: Rules of this command line; the store may hold rules that others wrote.
-        actions: Actions of this command line, likewise.
-
-    Returns:
-        The rules that found an issue.
+    A step that fails does not stop the following steps; the card names it. `rules` and `actions` come from
+    this command line, because the store may hold rules that others wrote.
     """
     faults: list[str] = []
     attempt = partial(_attempt, faults)

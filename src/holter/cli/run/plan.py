@@ -100,17 +100,9 @@ def plan(words: Sequence[str]) -> RunPlan:
 
 
 def profiling_variable(given: Iterable[str], configured: Sequence[windows.Request] = ()) -> str:
-    """Return the text with which `--profile-steps` asks the command's processes for profiling windows.
+    """Return the environment variable that asks processes for profiling windows; empty without a window.
 
-    Args:
-        given: What stands after each `--profile-steps`.
-        configured: Windows of a SageMaker configuration.
-
-    Returns:
-        The value of an environment variable; empty when no window is asked for.
-
-    Raises:
-        Refusal: Steps that cannot be read.
+    `given` holds the values of `--profile-steps`, `configured` the windows of a SageMaker configuration.
     """
     with Refusing(ValueError, before="--profile-steps: "):
         chosen = [request for text in given for request in windows.order_of_words(text).requests]

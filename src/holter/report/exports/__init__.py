@@ -71,12 +71,7 @@ class ExportSelection:
     def stretches(self, trial: Trial, tables: Mapping[str, str | None]) -> Iterator[dict[str, Table]]:
         """Read tables together in time ranges, so that memory does not grow with the job.
 
-        Args:
-            trial: The job.
-            tables: Names of tables, each with an SQL condition on its rows, or None.
-
-        Yields:
-            The rows of each table that begin in one time range, in the order of time.
+        Each table comes with an SQL condition for its rows, or None. A row belongs to the range of its begin.
         """
         for start, end in stretches(trial, tables, ROWS, start_ns=self.start_ns, end_ns=self.end_ns):
             part = replace(self, start_ns=start, end_ns=end)

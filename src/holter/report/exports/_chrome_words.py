@@ -10,7 +10,7 @@ import numpy as np
 from holter.report.exports import _merged
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from holter.schema.table import Table
 
@@ -41,42 +41,40 @@ _KERNEL = (
 )
 
 
-def kernel_args(table: Table, quoted: Callable[[str], str]) -> list[str]:
-    """Return the arguments of kernels, each as the inside of a JSON object. `quoted` writes text as JSON."""
-    args = []
+def kernel_args(table: Table) -> Iterator[dict[str, object]]:
+    """Yield the arguments of kernels."""
     for device, stream, correlation, collective, group, size, moved, detail in _merged.columns(
         table, *_KERNEL
     ):
-        arg = f'"device":{device},"stream":{stream},"correlation":{correlation}'
+        args: dict[str, object] = {"device": device, "stream": stream, "correlation": correlation}
         if collective:
-            arg += f',"Collective name":{quoted(collective)}'
+            args["Collective name"] = collective
         if group:
-            arg += f',"Process Group Name":{quoted(group)}'
+            args["Process Group Name"] = group
         if size:
-            arg += f',"Group size":{size}'
+            args["Group size"] = size
         if moved:
-            # Bytes are what the table knows; said as elements of one byte they are read as such again.
-            arg += f',"In msg nelems":{moved},"Out msg nelems":{moved},"dtype":"Byte"'
-        args.append(arg + (f",{_merged.details(detail)}" if detail else ""))
-    return args
+            # The table holds bytes; written as elements of one byte they are read as such again.
+            args |= {"In msg nelems": moved, "Out msg nelems": moved, "dtype": "Byte"}
+        yield args | _merged.details(detail)
 
 
-def copies(table: Table) -> tuple[list[str], list[str], list[str]]:
+def copies(table: Table) -> tuple[list[str], list[str], list[dict[str, int]]]:
     """Return names, categories and arguments of copies and fills."""
     names, categories, args = [], [], []
     columns = _merged.columns(table, "kind", "memory", "device", "stream", "correlation", "bytes")
     for kind, memory, device, stream, correlation, moved in columns:
         names.append(_copy_name(kind, memory))
         categories.append("gpu_memset" if kind == "memset" else "gpu_memcpy")
-        args.append(f'"device":{device},"stream":{stream},"correlation":{correlation},"bytes":{moved}')
+        args.append({"device": device, "stream": stream, "correlation": correlation, "bytes": moved})
     return names, categories, args
 
 
-def bottlenecks(samples: Table, below: float, quoted: Callable[[str], str]) -> Iterator[tuple[int, str, str]]:
+def bottlenecks(samples: Table, below: float) -> Iterator[tuple[int, str, dict[str, float]]]:
     """Find readings of how busy a GPU is that are below a share in percent.
 
     Yields:
-        Time in ns, node, and all that was read there within 20 ms: the inside of a JSON object.
+        Time in ns, node, and the values that were read there within 20 ms, by metric and device.
     """
     for node in dict.fromkeys(samples["node"].tolist()):
         own = samples.where(samples["node"] == node)
@@ -85,12 +83,12 @@ def bottlenecks(samples: Table, below: float, quoted: Callable[[str], str]) -> I
         for at in dict.fromkeys(times[low].tolist()):
             first, last = np.searchsorted(times, [at - _SNAPSHOT_NS, at + _SNAPSHOT_NS + 1])
             near = own.where(slice(int(first), int(last)))
-            readings = (
-                f"{quoted(f'{metric} {device}'.rstrip())}:{value!r}"
-                for metric, device, value in _merged.columns(near, "metric", "device", "value")
-                if math.isfinite(value)
+            columns = _merged.columns(near, "metric", "device", "value")
+            yield (
+                at,
+                node,
+                {f"{metric} {device}".rstrip(): v for metric, device, v in columns if math.isfinite(v)},
             )
-            yield at, node, ",".join(dict.fromkeys(readings))
 
 
 def _copy_name(kind: str, memory: str) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 
 if TYPE_CHECKING:
@@ -61,12 +61,10 @@ def span_names(spans: Table) -> list[str]:
 
 
 @lru_cache(maxsize=65536)
-def details(text: str) -> str:
-    """Return a detail as the inside of a JSON object: `"a": 1, "b": 2`."""
-    if not text:
-        return ""
+def details(text: str) -> dict[str, Any]:
+    """Return the JSON object that a detail holds; another text stands under the key `detail`."""
     try:
-        is_object = isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        is_object = False
-    return text.strip()[1:-1].strip() if is_object else f'"detail": {json.dumps(text)}'
+        found = msgspec.json.decode(text) if text else {}
+    except (msgspec.DecodeError, RecursionError):
+        found = None
+    return found if isinstance(found, dict) else {"detail": text}

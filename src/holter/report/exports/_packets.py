@@ -70,15 +70,8 @@ class Packets:
     def slice(self, track: int, begin: int, end: int, category: str, name: str, more: bytes = b"") -> None:
         """Write a slice; those of a track come in the order of begin, the longer first. Times in ns.
 
-        A slice that overlaps another without lying in it goes to a track beside.
-
-        Args:
-            track: Its track.
-            begin: Begin.
-            end: End.
-            category: What kind of event it is.
-            name: What it is called.
-            more: Encoded fields of the event: `argument`, `arrow`.
+        A slice that overlaps another one without lying inside it goes to an extra track. `more` holds encoded
+        fields of the event: `argument`, `arrow`.
         """
         for place in (track, *self._beside.get(track, ())):
             around = self._open.get(place)

@@ -24,13 +24,7 @@ def write(
 ) -> int:
     """Write each table that has rows to `<table>.<ending>`; returns how many rows were written.
 
-    Args:
-        trial: The job.
-        chosen: What of it.
-        output: The folder.
-        ending: The files' ending.
-        options: What DuckDB's COPY is told.
-        text: The SQL that is written for a column of texts, which it calls `{column}`.
+    `options` are those of DuckDB's COPY. `text` is the SQL expression for a text column `{column}`.
 
     Raises:
         OSError: The folder cannot be written, or a file of the job cannot be read.

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from holter.report.exports import _merged
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holter.schema.table import Table
 
 _FIRST_OWN = 1 << 22
@@ -57,6 +61,16 @@ class Tracks:
             if row["kind"] == "thread":
                 self._homes[(*where, row["thread"])] = process
             self._main.setdefault(where, process)
+
+    def rows(self, name: str, table: Table) -> list[TrackRow]:
+        """Return the row of each slice of a table."""
+        place: Callable[..., TrackRow] = self.thread
+        columns: tuple[str, ...] = ("node", "rank", "thread")
+        if name in ("kernels", "memory_operations"):
+            place, columns = self.stream, ("node", "rank", "device", "stream")
+        elif name == "spans":
+            place, columns = self.phases, ("node", "rank", "worker", "thread")
+        return [place(*key) for key in _merged.columns(table, *columns)]
 
     def thread(self, node: str, rank: int, thread: int) -> TrackRow:
         """Return the row of a thread's operators."""

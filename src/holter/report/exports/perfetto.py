@@ -104,7 +104,8 @@ class _Encoder:
                 more + arrow(number << 20 | rank & 0xFFFFF, ends=ends) if number > 0 else more
                 for number, rank, more in pairs
             ]
-        rows = zip(begins, durations, self._places(name, table), *_words(name, table), said, strict=False)
+        tracks = (self._rows[row] for row in self._tracks.rows(name, table))
+        rows = zip(begins, durations, tracks, *_words(name, table), said, strict=False)
         for begin, duration, track, category, called, more in rows:
             if name == "operators":
                 for end in chain(arrows.pop((track, begin), ()), self._ends.pop((track, begin), ())):
@@ -114,19 +115,6 @@ class _Encoder:
     def _said(self, table: str, *values: Any) -> bytes:
         told = zip(_SAID[table], values, strict=True)
         return b"".join(argument(name, value) for name, value in told if value not in ("", 0, -1))
-
-    def _places(self, name: str, table: Table) -> Iterator[int]:
-        place: Any = self._tracks.thread
-        columns: tuple[str, ...] = ("node", "rank", "thread")
-        if name in _LAUNCHED:
-            place, columns = self._tracks.stream, ("node", "rank", "device", "stream")
-        elif name == "spans":
-            place, columns = self._tracks.phases, ("node", "rank", "worker", "thread")
-        known: dict[tuple[Any, ...], int] = {}
-        for key in _merged.columns(table, *columns):
-            if key not in known:
-                known[key] = self._rows[place(*key)]
-            yield known[key]
 
     def _flows(self, table: Table) -> dict[tuple[int, int], list[bytes]]:
         """Number arrows; returns their begins, by track and time, and keeps their ends for later."""

@@ -43,12 +43,7 @@ def write(trial: Trial, chosen: ExportSelection, output: Path) -> int:
 
 
 def as_stats(functions: Table, calls: Table) -> dict[Any, Any]:
-    """Return rows as the dictionary that `pstats` loads: function → counts, seconds and callers.
-
-    Args:
-        functions: Rows of `python_functions` of one timer.
-        calls: Rows of `python_calls` of the same.
-    """
+    """Return rows of one timer as the dictionary that `pstats` loads: function → counts, seconds, callers."""
     callers: dict[Any, dict[Any, Any]] = defaultdict(dict)
     (above, below), counts = summed(calls, "caller", "function")
     for caller, callee, row in zip(above.tolist(), below.tolist(), counts.tolist(), strict=True):

@@ -57,12 +57,9 @@ class _File:
             )
 
     def follow(self, name: str, calls: Iterable[tuple[int, int, str]]) -> None:
-        """Add one profile of calls as they were made.
+        """Add one profile of calls: begin and end in ns, and name, by begin and the longer first.
 
-        Args:
-            name: What to call it.
-            calls: Begin and end in ns, and name, by begin and the longer first. One that ends after the call
-                around it, as no call of a thread does, is cut where that ends.
+        A call that ends after the call around it is cut at the end of that call.
         """
         events: list[dict[str, str | int]] = []
         within: list[tuple[int, int]] = []

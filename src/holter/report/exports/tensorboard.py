@@ -34,16 +34,7 @@ def write(trial: Trial, chosen: ExportSelection, output: Path) -> int:
     tensors. TensorBoard cannot show elements that are not finite in a histogram: their number is the scalar
     `nonfinite/<tensor>`.
 
-    Args:
-        trial: The job.
-        chosen: Which part of it.
-        output: Where to write; made when it is not there.
-
-    Returns:
-        How many scalars and histograms were written.
-
-    Raises:
-        OSError: The folder cannot be written.
+    Returns the number of scalars and histograms. Raises `OSError` if the folder cannot be written.
     """
     scalars = chosen.table(trial, "scalars")
     scalars = told_apart(scalars, begins(steps_of(trial, columns=("time", "duration", "rank", "step"))))

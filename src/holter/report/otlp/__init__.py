@@ -43,11 +43,8 @@ _PATH = "/v1/metrics"
 def address(given: str) -> str:
     """Return where metrics go: below an endpoint, or where OpenTelemetry's variables say.
 
-    Args:
-        given: The endpoint without `/v1/metrics`; empty for that of the variables.
-
     Raises:
-        ValueError: It is no HTTP address, or holds what is secret.
+        ValueError: The endpoint is not an HTTP address, or it holds credentials.
     """
     if not given:
         own = os.environ.get("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
@@ -82,13 +79,9 @@ def stretches(trial: Trial, start: int, end: int, *, every: int = EVERY_NS) -> I
 
 
 def record(job: str, points: Sequence[Point], *, began: int, at: int) -> ResourceMetrics:
-    """Return points of one moment as OpenTelemetry's record, named after the job.
+    """Return points of one moment as OpenTelemetry's record; counters count from `began`, ns like `at`.
 
-    Args:
-        job: The job's name; each point has it as `job_name` too, as for Prometheus.
-        points: What is told.
-        began: When the job began, ns since the epoch: where counters count from.
-        at: The moment, ns since the epoch.
+    Each point has the job's name as `job_name` too, as for Prometheus.
     """
     from opentelemetry.sdk.metrics.export import ResourceMetrics, ScopeMetrics
 
