@@ -93,35 +93,28 @@ def show_rule(words: list[str]) -> int:
     if given.json:
         output.write_json({"schema": 1, **card(rule), "last_fired": fired})
         return 0
-    from rich.padding import Padding
     from rich.text import Text
 
     out = _console()
-
-    def line(text: str, indent: int = 2, style: str = "") -> None:
-        out.print(Padding(Text(text, style=style), (0, 0, 0, indent)))
-
-    out.print(Text(rule.__name__, style="bold"))
-    line(rule.description)
-    if rule.formula:
-        line(f"Fires when: {rule.formula}")
-    if rule.advice:
-        line(f"Advice: {rule.advice}")
-    line(f"Reads: {', '.join(rule.reads)}")
     on = "on by default" if "default" in rule.packs else f"off by default; on with --rule {rule.__name__}"
-    line(f"Category: {rule.category()}; severity: {rule.severity}; {on}")
-    line(f"Packs: {', '.join(rule.packs)}")
-    if rule.also_called:
-        line(f"Also called: {', '.join(rule.also_called)}")
-    line(_fired_words(fired))
-    if rule.parameters():
-        out.print(Text("\nParameters", style="bold"))
+    lines = [
+        rule.description,
+        f"Fires when: {rule.formula}" if rule.formula else "",
+        f"Advice: {rule.advice}" if rule.advice else "",
+        f"Reads: {', '.join(rule.reads)}",
+        f"Category: {rule.category()}; severity: {rule.severity}; {on}",
+        f"Packs: {', '.join(rule.packs)}",
+        f"Also called: {', '.join(rule.also_called)}" if rule.also_called else "",
+        _fired_words(fired),
+    ]
+    parameters: list[str | Text] = []
     for parameter in rule.parameters():
         unit = f" {parameter.unit}" if parameter.unit else ""
         classic = "" if parameter.classic == parameter.modern else f"  (classic: {parameter.classic})"
-        line(f"{parameter.name} = {parameter.modern}{unit}{classic}", style="cyan")
+        parameters.append(Text(f"{parameter.name} = {parameter.modern}{unit}{classic}", style="cyan"))
         also = f" Also called {', '.join(parameter.aliases)}." if parameter.aliases else ""
-        line(f"{parameter.meaning} Takes {parameter.valid}.{also}", indent=6)
+        parameters.append(f"    {parameter.meaning} Takes {parameter.valid}.{also}")
+    output.write_sections(out, [(rule.__name__, filter(None, lines)), ("Parameters", parameters)])
     return 0
 
 

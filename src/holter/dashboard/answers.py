@@ -7,9 +7,10 @@ import math
 import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from anyio import CapacityLimiter, to_thread
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from holter.dashboard.stores import MOST_AT_ONCE
 from holter.pages.data.encoding import encoded
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ MOST_OFFSET = 10**9
 """Entries of the longest list."""
 MOST_SECONDS = 4e9
 """Longer than any job; times further away do not fit into 64 bits of ns."""
-MOST_AT_ONCE = 8
-"""Answers that are computed at the same time. Each holds a thread, and short answers need threads too."""
 MOST_WAITING = 200
 """Requests that wait for their turn to be computed; further ones are refused."""
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
@@ -155,9 +154,11 @@ async def in_turn(stores: Stores, work: Callable[[], T]) -> T:
     Raises:
         RefusalError: Too many requests are waiting.
     """
-    turns = stores.turns
-    if turns is None:
-        turns = stores.turns = CapacityLimiter(MOST_AT_ONCE)
-    if turns.statistics().tasks_waiting >= MOST_WAITING:
+    if stores.slow >= MOST_AT_ONCE + MOST_WAITING:
         raise RefusalError(f"{MOST_WAITING} requests wait for an answer already; ask again in a moment", 503)
-    return await to_thread.run_sync(work, limiter=turns)
+    stores.slow += 1
+    try:
+        async with stores.turns:
+            return await run_in_threadpool(work)
+    finally:
+        stores.slow -= 1

@@ -53,7 +53,7 @@ class Live:
         `lost` says what is wrong with the store.
         """
         job, store = request.query_params.get("job"), store_of(request)
-        watch = _OfJob(self.stores, job, store) if job is not None else _OfList(self.stores)
+        watch = _Watch(self.stores, job, store)
         headers = {"x-accel-buffering": "no"}
         shown = request.query_params.get("stamp", "")
         key = f"{store}/{job}" if job is not None else ""
@@ -109,8 +109,9 @@ class Live:
 class _Watch:
     """Watches one job, or the list of jobs, while streams are open."""
 
-    def __init__(self, stores: Stores) -> None:
+    def __init__(self, stores: Stores, job: str | None, store: int) -> None:
         self.stores = stores
+        self.job, self.store = job, store
         self.number = 0
         self.last: int | str | None = None
         """Stamp of the last notification; None before the first look."""
@@ -121,18 +122,21 @@ class _Watch:
 
     def stamp(self) -> int:
         """Return a number that changes when there is something new."""
-        raise NotImplementedError
+        if self.job is not None:
+            return self.stores.stamp(self.job, self.store)
+        listed, _ = self.stores.listed(whole=False)
+        return hash(tuple((one["name"], one["status"], str(one["verdict"])) for one in listed))
 
     def facts(self) -> dict[str, object]:
         """Return the data of an event."""
+        with contextlib.suppress(OSError, LookupError, ValueError):
+            return {"age_s": self.stores.age_s(self.job, self.store)} if self.job is not None else {}
         return {}
 
     def cost_s(self) -> float:
         """Return the CPU seconds of answers about the current state, or about the one before."""
-        return 0.0
-
-    def show(self) -> None:
-        """Signal that a page is open."""
+        known = None if self.job is None else self.stores.last(self.job, self.store)
+        return 0.0 if known is None else known.cost_s or known.cost_before_s
 
     async def later(self, seen: int) -> None:
         """Wait for an event after number `seen`."""
@@ -145,7 +149,8 @@ class _Watch:
             try:
                 if time.monotonic() - shown >= _SIGN_S:
                     shown = time.monotonic()
-                    await run_in_threadpool(self.show)
+                    if self.job is not None:
+                        await run_in_threadpool(self.stores.watched, self.job, self.store)
                 now: int | str = await run_in_threadpool(self.stamp)
                 facts = await run_in_threadpool(self.facts) if now != self.last else {}
                 text = _event("changed", facts)
@@ -164,34 +169,6 @@ class _Watch:
                     self.text = text
                     self.news.notify_all()
             await asyncio.sleep(LOOK_S)
-
-
-class _OfJob(_Watch):
-    def __init__(self, stores: Stores, job: str, store: int) -> None:
-        super().__init__(stores)
-        self.job, self.store = job, store
-
-    def stamp(self) -> int:
-        return self.stores.stamp(self.job, self.store)
-
-    def facts(self) -> dict[str, object]:
-        try:
-            return {"age_s": self.stores.age_s(self.job, self.store)}
-        except (OSError, LookupError, ValueError):
-            return {}
-
-    def cost_s(self) -> float:
-        known = self.stores.last(self.job, self.store)
-        return 0.0 if known is None else known.cost_s or known.cost_before_s
-
-    def show(self) -> None:
-        self.stores.watched(self.job, self.store)
-
-
-class _OfList(_Watch):
-    def stamp(self) -> int:
-        listed, _ = self.stores.listed(whole=False)
-        return hash(tuple((one["name"], one["status"], str(one["verdict"])) for one in listed))
 
 
 def _event(name: str, facts: dict[str, object]) -> str:

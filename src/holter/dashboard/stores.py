@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from contextlib import contextmanager, suppress
@@ -14,15 +15,14 @@ from holter.store.layout import CONTROL
 from holter.views.jobs import RUNNING
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Iterator, Sequence
-
-    from anyio import CapacityLimiter
 
     from holter.store.job import JobFolder
     from holter.views.jobs import ListedJob
     from holter.views.reading import Reading
 
+MOST_AT_ONCE = 8
+"""Answers that are computed at the same time. Each holds a thread, and short answers need threads too."""
 _KEPT = 16
 """Jobs whose reading is kept."""
 
@@ -37,8 +37,9 @@ class Stores:
         self._jobs = JobList(urls)
         self.making: dict[tuple[Any, ...], asyncio.Future[bytes]] = {}
         """Answers that are being made, by question and state; only the event loop's thread uses it."""
-        self.turns: CapacityLimiter | None = None
-        """Limits the number of slow answers; only the event loop's thread uses it."""
+        self.turns = asyncio.Semaphore(MOST_AT_ONCE)
+        self.slow = 0
+        """Slow answers that are computed or wait for their turn; only the event loop's thread uses it."""
 
     def listed(self, *, whole: bool = True) -> tuple[list[ListedJob], list[str]]:
         """Return every job's summary, newest first, and what could not be listed; see `JobList.all`."""

@@ -25,12 +25,7 @@ EXAMPLES = """  holter doctor
   holter doctor --python .venv/bin/python --store s3://bucket/jobs
   holter doctor --json"""
 
-_MARKS = {
-    "yes": ("yes", "green"),
-    "partly": ("partly", "yellow"),
-    "no": ("no", "red"),
-    "none": ("none", "bright_black"),
-}
+_COLORS = {"yes": "green", "partly": "yellow", "no": "red", "none": "bright_black"}
 _COLLECTORS = {
     "cpu": "CPU load",
     "memory": "memory use",
@@ -82,11 +77,8 @@ def _safely(check: Callable[[], Iterator[Capability]]) -> list[Capability]:
     try:
         return list(check())
     except Exception as error:
-        return [
-            Capability(
-                getattr(check, "__name__", "check").strip("_<>"), "no", f"{type(error).__name__}: {error}"
-            )
-        ]
+        name = getattr(check, "__name__", "check").strip("_<>")
+        return [Capability(name, "no", f"{type(error).__name__}: {error}")]
 
 
 def _holter() -> Iterator[Capability]:
@@ -252,6 +244,6 @@ def _print(findings: list[Capability]) -> None:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for finding in findings:
-        mark, style = _MARKS[finding.state]
-        table.add_row(finding.what, Text(mark, style=style), Text(output.clean(finding.why)))
+        state = Text(finding.state, style=_COLORS[finding.state])
+        table.add_row(finding.what, state, Text(output.clean(finding.why)))
     output.console(sys.stdout).print(table)

@@ -94,7 +94,6 @@ def _print(listed: list[ListedJob]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    console = output.console(sys.stdout)
     rows = [
         (
             job["name"],
@@ -106,18 +105,12 @@ def _print(listed: list[ListedJob]) -> None:
     ]
     # On a narrow terminal the verdict is cut, not the name, which other commands take.
     width = min(max(len("job"), *(len(row[0]) for row in rows)), _NAME_WIDTH)
-    heads = ("created", "status", "duration")
-    taken = width + 2
-    for i, head in enumerate(heads, start=1):
-        taken += max(len(head), *(len(row[i]) for row in rows)) + 2
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("job", overflow="fold", min_width=width, max_width=width)
+    table.add_column("job", overflow="fold", width=width)
     table.add_column("created", no_wrap=True)
     table.add_column("status", no_wrap=True)
     table.add_column("duration", justify="right", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
+    table.add_column("verdict")
     for job, row in zip(listed, rows, strict=True):
-        verdict = Text(output.clean(said(job)))
-        verdict.truncate(max(console.width - taken, len("verdict")), overflow="ellipsis")
-        table.add_row(*row, verdict)
-    console.print(table)
+        table.add_row(*row, Text(output.clean(said(job)), no_wrap=True, overflow="ellipsis"))
+    output.console(sys.stdout).print(table)

@@ -110,11 +110,9 @@ def _print(rules: list[Document]) -> None:
     for rule in rules:
         lacking = rule["coverage"]["lacking"] if not rule["coverage"]["evaluated"] else ""
         status = f"not evaluated: {lacking}" if lacking else rule["status"]
-        lines = [Text.assemble(f"{rule['name']}: ", (status, styles.get(rule["status"], "")))]
-        lines += [Text(output.clean(_issue_text(rule, issue))) for issue in rule["issues"]]
+        output.write_lines(
+            out, [Text.assemble(f"{rule['name']}: ", (status, styles.get(rule["status"], "")))], ""
+        )
+        output.write_lines(out, [_issue_text(rule, issue) for issue in rule["issues"]], "  ")
         if rule["status"] == "Error":
-            lines.append(Text(output.clean(rule["status_details"])))
-        for i, line in enumerate(lines):
-            for piece in line.wrap(out, out.width - 2):
-                piece.rstrip()
-                output.write(out, Text.assemble("  " if i else "", piece))
+            output.write_lines(out, [rule["status_details"]], "  ")
