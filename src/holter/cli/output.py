@@ -47,11 +47,15 @@ _ASCII = str.maketrans(
 
 def columns(stream: TextIO) -> int:
     """Return the width of lines on `stream`: the terminal's width, at most 100."""
-    try:
-        found = os.get_terminal_size(stream.fileno()).columns
-    except (OSError, ValueError, AttributeError):
-        found = shutil.get_terminal_size((WIDEST, 24)).columns
+    found = _terminal_width(stream) or shutil.get_terminal_size((WIDEST, 24)).columns
     return max(40, min(WIDEST, found or WIDEST))
+
+
+def _terminal_width(stream: TextIO) -> int:
+    try:
+        return os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError, AttributeError):
+        return 0
 
 
 def console(stream: TextIO, width: int | None = None) -> Console:
@@ -177,10 +181,7 @@ def warn(text: str, command: str = "") -> None:
 
 def wrapped(line: str, stream: TextIO) -> str:
     """Return a line, broken between words if `stream` is a narrower terminal."""
-    try:
-        width = os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
-    except (OSError, ValueError):
-        width = 0
+    width = _terminal_width(stream)
     if not 0 < width < len(line):
         return line
     return textwrap.fill(

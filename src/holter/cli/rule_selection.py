@@ -52,7 +52,10 @@ def select(
             used.add(full)
             choices.append({"name": full, "parameters": {**fixed.get(full, {}), **parameters}})
         choices += [{"name": full, "parameters": fixed[full]} for full in fixed if full not in used]
-        choices += [_expression(name, dict(each)) for name, each in sections.items() if "when" in each]
+        for name, each in sections.items():
+            if "when" in each:
+                more = {key: value for key, value in each.items() if key != "when"}
+                choices.append({"name": name, "rule": f"when:{each['when']}", "parameters": more})
         return documents(choose(choices))
 
 
@@ -62,7 +65,3 @@ def full_name(name: str) -> str:
 
     with Refusing(BadRule):
         return find(name).__name__
-
-
-def _expression(name: str, parameters: dict[str, object]) -> Choice:
-    return {"name": name, "rule": f"when:{parameters.pop('when')}", "parameters": parameters}

@@ -1,4 +1,4 @@
-"""The analyses of a trace as sections of text."""
+"""The details of a verdict as sections of text: evidence, operators, kernels, analyses of a trace."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from holter.views.wording import milliseconds, percent, words
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from holter.cli.output import Section
+    from holter.views.document.types import Description, TraceDescription
     from holter.views.document.types.profiled import (
         DurationStatistics,
         ProfiledWindow,
@@ -27,7 +29,38 @@ _NO_SHAPES = (
 _LONGEST_NAME = 80
 
 
-def trace_sections(trace: ProfiledWindow | TraceNumbers) -> Iterator[tuple[str, list[str]]]:
+def operators(d: Description | TraceDescription) -> Section:
+    """Return the section of the operators and kernels with the most time."""
+    lines = []
+    tables = d["operators"]
+    sides = (
+        {"self time on the host": tables["cpu"], "time on the accelerator": tables["gpu"]} if tables else {}
+    )
+    for what, listed in sides.items():
+        if listed:
+            lines.append(f"{what}:")
+        for one in listed[:_MOST]:
+            calls = counted(one["count"], "call")
+            name = one["name"][:_LONGEST_NAME]
+            lines.append(f"  {percent(one['pct'])}, {milliseconds(one['total_ms'])}, {calls}: {name}")
+    if "window" not in d or not d["window"]:
+        return "Operators", lines
+    first, last = d["window"]["step_start"], d["window"]["step_end"]
+    return f"Operators of step{f' {first}' if first == last else f's {first} to {last}'}", lines
+
+
+def sections(d: Description | TraceDescription) -> Iterator[Section]:
+    """Yield the sections of the details; those without data have no lines."""
+    from holter.views.document.profiled import HOW
+
+    yield "Evidence", [fact["text"] for fact in d["verdict"]["evidence"]]
+    yield operators(d) if d["operators"] else ("Operators", [f"No step was profiled. {HOW}"])
+    seen = d["trace"] if "trace" in d else d["window"]
+    if seen:
+        yield from trace_sections(seen)
+
+
+def trace_sections(trace: ProfiledWindow | TraceNumbers) -> Iterator[Section]:
     """Yield title and lines of each section of a description's `trace` or `window`; lines may be empty."""
     yield "Critical path", _shares(trace["critical_path"] or {})
     yield "Kernels by precision", _shares(trace["precision"] or {})
@@ -55,10 +88,6 @@ def trace_sections(trace: ProfiledWindow | TraceNumbers) -> Iterator[tuple[str, 
                 f"the run takes: {_spread(launches['run'])}",
             ],
         )
-
-
-def _kernel(row: TableRow) -> str:
-    return f"{row['launches']:,} x {_us(row['mean_ns'] / 1e3)}: {_name(row)}"
 
 
 def _module(row: TableRow) -> str:
@@ -90,11 +119,6 @@ def _flop(count: float) -> str:
     return f"{count:.3g} TFLOP"
 
 
-def _queue(row: TableRow) -> str:
-    stream = f"rank {row['rank']}, device {row['device']}, stream {row['stream']}"
-    return f"{stream}: longest {row['longest']}, mean {row['mean'] or 0:.3g}"
-
-
 def _hand_to_mouth(row: TableRow) -> str:
     where = f"rank {row['rank']}, device {row['device']}"
     asked = f"{percent(row['starved_pct'])} of the work was asked for only when all before had ended"
@@ -114,32 +138,38 @@ def _collective(row: TableRow) -> str:
     return f"{what}: {row['operations']:,} x, {time}, {row['bus_gb_per_s']:.3g} GB/s on the bus"
 
 
-def _gradient(row: TableRow) -> str:
-    both = f"{_us(row['forward_us'])} and {_us(row['backward_us'])}"
-    return f"{row['forward']}, {row['backward']}: {row['count']:,} x, {both}"
-
-
 def _annotation(row: TableRow) -> str:
     return (
         f"{row['count']:,} x, mean {_us(row['mean_ns'] / 1e3)}, most {_us(row['max_ns'] / 1e3)}: {_name(row)}"
     )
 
 
-def _memory(row: TableRow) -> str:
-    return f"{row['name']} of rank {row['rank']}: peak {row['peak']:,.0f} bytes"
-
-
 _LISTS: dict[str, tuple[str, Callable[[TableRow], str]]] = {
-    "kernels_by_launches": ("Kernels by launches", _kernel),
+    "kernels_by_launches": (
+        "Kernels by launches",
+        lambda row: f"{row['launches']:,} x {_us(row['mean_ns'] / 1e3)}: {_name(row)}",
+    ),
     "modules": ("Modules", _module),
     "roofline": ("Roofline", _operator),
-    "queues": ("Queues of the streams", _queue),
+    "queues": (
+        "Queues of the streams",
+        lambda row: (
+            f"rank {row['rank']}, device {row['device']}, stream {row['stream']}: "
+            f"longest {row['longest']}, mean {row['mean'] or 0:.3g}"
+        ),
+    ),
     "host_bound": ("Hand to mouth", _hand_to_mouth),
     "collectives": ("Collectives", _collective),
     "copies": ("Bandwidth of copies and fills", _copies),
-    "gradients": ("Forward operators, and what belongs to them backward", _gradient),
+    "gradients": (
+        "Forward operators and their backward operators",
+        lambda row: (
+            f"{row['forward']}, {row['backward']}: {row['count']:,} x, "
+            f"{_us(row['forward_us'])} and {_us(row['backward_us'])}"
+        ),
+    ),
     "annotations": ("Annotations", _annotation),
-    "memory": ("Memory", _memory),
+    "memory": ("Memory", lambda row: f"{row['name']} of rank {row['rank']}: peak {row['peak']:,.0f} bytes"),
 }
 
 

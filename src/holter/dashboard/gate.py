@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Gate:
             answer = RedirectResponse(_here(scope["path"], query), 303)
             answer.set_cookie(cookie, self.token, httponly=True, samesite="strict", path="/")
             return answer
-        known = _cookies(headers).get(cookie, "")
+        known = Request(scope).cookies.get(cookie, "")
         bearer = self._right(headers.get("authorization", "").removeprefix("Bearer ").strip())
         if not (bearer or self._right(known)):
             text = "The token is missing or wrong. Open the address that `holter ui` printed when it started."
@@ -107,13 +107,6 @@ def _here(path: str, query: Sequence[str]) -> str:
     """Return the same address without the token; it never names another host, as `//host/` would."""
     rest = "&".join(part for part in query if part.partition("=")[0] != "token")
     return "/" + quote(path.lstrip("/"), errors="replace") + (f"?{rest}" if rest else "")
-
-
-def _cookies(headers: Headers) -> dict[str, str]:
-    try:
-        return {name: one.value for name, one in SimpleCookie(headers.get("cookie", "")).items()}
-    except CookieError:
-        return {}
 
 
 def _own(headers: Headers) -> bool:

@@ -74,24 +74,20 @@ def _bottleneck(found: Details, rule: Document) -> Details:
     return {"low_gpu_utilization": low, "bottlenecks": dict(sorted(when.items()))} if nodes else {}
 
 
-def _low_gpu_utilization(found: Details, rule: Document) -> Details:
-    return _gpus(found, ("gpu_max", "gpu_95", "gpu_5", *_BOX))
-
-
-def _gpu_memory_increase(found: Details, rule: Document) -> Details:
-    return _gpus(found, ("increase", "gpu_max", "p05", *_BOX))
-
-
-def _gpus(found: Details, names: tuple[str, ...]) -> Details:
+def _gpus(*names: str) -> Callable[[Details, Document], Details]:
     """Return node → GPU → statistics, and when the last reading was, microseconds."""
-    told: Details = {}
-    last = []
-    for key, box in found.get("gpus", {}).items():
-        node, _, gpu = key.rpartition("/")
-        told.setdefault(node, {})[gpu] = {name: box[name] for name in names if box.get(name) is not None}
-        last.append(box.get("last_timestamp"))
-    known = [time for time in last if time is not None]
-    return told | ({"last_timestamp": max(known) // 1000} if known else {})
+
+    def made(found: Details, rule: Document) -> Details:
+        gpus: Details = {}
+        last = []
+        for key, box in found.get("gpus", {}).items():
+            node, _, gpu = key.rpartition("/")
+            gpus.setdefault(node, {})[gpu] = {n: box[n] for n in (*names, *_BOX) if box.get(n) is not None}
+            last.append(box.get("last_timestamp"))
+        known = [time for time in last if time is not None]
+        return gpus | ({"last_timestamp": max(known) // 1000} if known else {})
+
+    return made
 
 
 def _batch_size(found: Details, rule: Document) -> Details:
@@ -169,10 +165,10 @@ _MADE: dict[str, Callable[[Details, Document], Details]] = {
     "BatchSize": _batch_size,
     "CPUBottleneck": _bottleneck,
     "Dataloader": _dataloader,
-    "GPUMemoryIncrease": _gpu_memory_increase,
+    "GPUMemoryIncrease": _gpus("increase", "gpu_max", "p05"),
     "IOBottleneck": _bottleneck,
     "LoadBalancing": _load_balancing,
-    "LowGPUUtilization": _low_gpu_utilization,
+    "LowGPUUtilization": _gpus("gpu_max", "gpu_95", "gpu_5"),
     "MaxInitializationTime": _max_initialization_time,
     "OverallFrameworkMetrics": _overall_framework_metrics,
     "OverallSystemUsage": _overall_system_usage,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, cast
 from holter.analysis.verdict.evidence import counted
 from holter.cli import options, output
 from holter.cli.bar import bar, legend
-from holter.cli.detail import operators
 from holter.cli.job_lookup import readable_job
 from holter.cli.output import clean
+from holter.cli.trace_sections import operators
 from holter.schema.phases import JOB_PHASES
 from holter.views.document.bill import bill_lines
 from holter.views.document.cost import unwritten

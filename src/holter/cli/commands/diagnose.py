@@ -34,7 +34,7 @@ def main(words: list[str]) -> int:
     )
     given = parser.read(words)
     from holter.cli.card import print_card
-    from holter.cli.detail import sections
+    from holter.cli.trace_sections import sections
     from holter.views.document.description import diagnosis
 
     if foreign_traces.is_trace(given.jobs):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import shutil
@@ -97,46 +98,40 @@ def _training(given: str | None) -> Iterator[Capability]:
     """Ask the training's Python, which may be another one than holter's."""
     python = given or shutil.which("python") or shutil.which("python3") or sys.executable
     program = (
-        "import sys, importlib.util as u, importlib.metadata as m\n"
-        "print('.'.join(map(str, sys.version_info[:3])))\n"
-        "print(m.version('torch') if u.find_spec('torch') else '')\n"
+        "import sys, json, importlib.util as u, importlib.metadata as m\n"
+        "found = {'version': sys.version_info[:3], 'torch': u.find_spec('torch') and m.version('torch')}\n"
         f"sys.path.append({str(Path(__file__).parents[3])!r})\n"
         "try:\n"
         "    from holter.recorder.spool import hotpath\n"
-        "    print('compiled' if hotpath.compiled() else '')\n"
         "    from holter.recorder.native import sums\n"
-        "    print('compiled' if sums.compiled() else '')\n"
+        "    found |= {'marks': hotpath.compiled(), 'sums': sums.compiled()}\n"
         "except Exception: pass\n"
+        "print(json.dumps(found, default=bool))\n"
     )
     try:
-        done = subprocess.run(
-            [python, "-c", program], capture_output=True, text=True, timeout=20, check=False
-        )
+        done = subprocess.run([python, "-c", program], capture_output=True, text=True, timeout=20, check=True)
+    except subprocess.CalledProcessError as error:
+        yield Capability("training's Python", "no", f"{python}: {error.stderr.strip().splitlines()[-1:]}")
+        return
     except (OSError, subprocess.TimeoutExpired) as error:
         yield Capability("training's Python", "no", f"{python}: {error}")
         return
-    lines = done.stdout.splitlines()
-    if done.returncode or len(lines) < 1:
-        yield Capability("training's Python", "no", f"{python}: {done.stderr.strip().splitlines()[-1:]}")
-        return
-    version = tuple(map(int, lines[0].split(".")))
-    old = "" if version >= (3, 10) else "; the recorder needs 3.10 or newer"
-    yield Capability("training's Python", "no" if old else "yes", f"{lines[0]}, {python}{old}")
+    found = json.loads(done.stdout)
+    old = "" if found["version"] >= [3, 10] else "; the recorder needs 3.10 or newer"
+    version = ".".join(map(str, found["version"]))
+    yield Capability("training's Python", "no" if old else "yes", f"{version}, {python}{old}")
     if not old:
-        for what, line, costly in (
-            ("marks", 2, "written in Python: correct, but costly for steps of about 1 ms"),
-            ("sums of tensors", 3, "computed by torch: correct, but costly when saved at every step"),
+        for what, key, costly in (
+            ("marks", "marks", "written in Python: correct, but costly for steps of about 1 ms"),
+            ("sums of tensors", "sums", "computed by torch: correct, but costly when saved at every step"),
         ):
-            yes = len(lines) > line and bool(lines[line])
-            text = "compiled" if yes else f"{costly}; see docs/explanation/cost.md"
-            yield Capability(what, "yes" if yes else "partly", text)
-    torch = lines[1] if len(lines) > 1 else ""
-    missing = f"{python} has no torch: holter records the machine only; name another Python with --python"
-    yield Capability(
-        "PyTorch",
-        "yes" if torch else "none",
-        f"{torch}: steps and their phases are recorded" if torch else missing,
-    )
+            text = "compiled" if found.get(key) else f"{costly}; see docs/explanation/cost.md"
+            yield Capability(what, "yes" if found.get(key) else "partly", text)
+    if found["torch"]:
+        yield Capability("PyTorch", "yes", f"{found['torch']}: steps and their phases are recorded")
+    else:
+        missing = "has no torch: holter records the machine only; name another Python with --python"
+        yield Capability("PyTorch", "none", f"{python} {missing}")
 
 
 def _store(url: str) -> Iterator[Capability]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import tomllib
 
-from holter.cli.options import Refusal, interval_text, nearest
+from holter.cli.options import Refusal, Refusing, interval_text, nearest
 from holter.cli.output import warn
 from holter.cli.run.options import RunOption, declared
 from holter.cli.run.saving import read_hook
@@ -46,15 +46,8 @@ def read_file(path: str) -> Configuration:
     """
     if path.endswith(".json"):
         return _read_json(path)
-    try:
-        # Not tomllib.load: an editor on Windows may begin the file with a byte order mark.
-        document = tomllib.loads(Path(path).read_bytes().decode("utf-8-sig"))
-    except OSError as error:
-        raise Refusal(f"config {path}: {error.strerror}") from None
-    except UnicodeDecodeError as error:
-        raise Refusal(f"config {path}: not UTF-8 text (byte {error.start})") from None
-    except tomllib.TOMLDecodeError as error:
-        raise Refusal(f"config {path}: {error}") from None
+    with Refusing(tomllib.TOMLDecodeError, before=f"config {path}: "):
+        document = tomllib.loads(_text(path))
     rules, actions = document.pop("rules", {}), document.pop("actions", [])
     section = document.pop("run", {})
     if not isinstance(section, dict):
@@ -92,12 +85,8 @@ def from_environment() -> Configuration:
 
 def _read_json(path: str) -> Configuration:
     """Read SageMaker's configuration of its profiler or of its Debugger hook."""
-    try:
-        document = json.loads(Path(path).read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise Refusal(f"config {path}: {error.strerror}") from None
-    except (ValueError, RecursionError) as error:
-        raise Refusal(f"config {path}: {error}") from None
+    with Refusing(ValueError, RecursionError, before=f"config {path}: "):
+        document = json.loads(_text(path))
     from holter.agent.profilerconfig import is_profiler_config, read
 
     if not is_profiler_config(document):
@@ -108,6 +97,16 @@ def _read_json(path: str) -> Configuration:
     for notice in found.notices:
         warn(f"config {path}: {notice}")
     return Configuration(options=_interval(found.interval_ms), windows=tuple(found.windows))
+
+
+def _text(path: str) -> str:
+    try:
+        # An editor on Windows may begin the file with a byte order mark.
+        return Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise Refusal(f"config {path}: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise Refusal(f"config {path}: not UTF-8 text (byte {error.start})") from None
 
 
 def _interval(milliseconds: int | None) -> dict[str, str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections import defaultdict
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.analysis.steps.trainings import begins, told_apart
 from holter.report.event_file import EventFile
+from holter.report.exports import _merged
 from holter.views.tables import steps_of
 
 if TYPE_CHECKING:
@@ -86,7 +88,7 @@ def _write(file: EventFile, scalars: Table, tensors: Table, bins: Table) -> int:
                 row["step"],
                 at,
                 edges.tolist(),
-                heights.tolist(),
+                heights,
                 total=row["mean"] * finite,
                 squares=(row["std"] ** 2 + row["mean"] ** 2) * finite,
             )
@@ -94,15 +96,14 @@ def _write(file: EventFile, scalars: Table, tensors: Table, bins: Table) -> int:
     return written
 
 
-def _histograms(bins: Table) -> dict[tuple[str, int], Any]:
+def _histograms(bins: Table) -> dict[tuple[str, int], list[float]]:
     """Return the heights of the bins by tensor and step."""
-    ordered = bins.sorted("name", "step", "position")
-    new = np.ones(ordered.rows, dtype=bool)
-    new[1:] = (ordered["name"][1:] != ordered["name"][:-1]) | (ordered["step"][1:] != ordered["step"][:-1])
-    first = np.flatnonzero(new)
-    names, steps = ordered["name"][first].tolist(), ordered["step"][first].tolist()
-    heights = np.split(ordered["value"], first[1:]) if ordered.rows else []
-    return dict(zip(zip(names, steps, strict=True), heights, strict=True))
+    found: dict[tuple[str, int], list[float]] = defaultdict(list)
+    for name, step, height in _merged.columns(
+        bins.sorted("name", "step", "position"), "name", "step", "value"
+    ):
+        found[name, step].append(height)
+    return found
 
 
 def _only(row: dict[str, float]) -> float:
