@@ -8,8 +8,8 @@ import threading
 import pytest
 from starlette.testclient import TestClient
 from tests.cli.conftest import told
+from tests.dashboard.serving import BEARER, PATIENCE_S, until
 from tests.dashboard.stories import judged
-from tests.dashboard.test_server import BEARER, PATIENCE_S, until
 
 from holter.dashboard import job_state
 from holter.dashboard.server import application

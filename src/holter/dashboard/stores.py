@@ -53,7 +53,7 @@ class Stores:
 
     def stamp(self, name: str, store: int = 0) -> int:
         """Return a number that changes with the job."""
-        return hash(self._look(name, store).version)
+        return hash(self.state(name, store).version)
 
     def last(self, name: str, store: int = 0) -> JobState | None:
         """Return the last known state of the job, without waiting."""
@@ -61,13 +61,13 @@ class Stores:
 
     def early(self, name: str, store: int = 0) -> JobFolder | None:
         """Return a job whose description takes long, after starting it; `stamp` changes when it is done."""
-        known = self._look(name, store)
+        known = self.state(name, store)
         return None if known.at_hand() else known.reading.trial.folder
 
     @contextmanager
     def reading(self, name: str, store: int = 0) -> Iterator[Reading]:
         """Lend the job's reading to one thread at a time, so that each result is computed once."""
-        known = self._look(name, store)
+        known = self.state(name, store)
         with known.lock:
             yield known.ready()
 
@@ -75,7 +75,7 @@ class Stores:
         self, name: str, store: int, key: str, made: Callable[[Reading], bytes], *, packed: bool = False
     ) -> bytes:
         """Return an answer about the current state of the job, made once per state; `packed` with gzip."""
-        return self._look(name, store).answer(key, made, packed=packed)
+        return self.state(name, store).answer(key, made, packed=packed)
 
     def at_once(self, name: str, store: int, key: str, *, packed: bool) -> bytes | None:
         """Return a cached answer of `kept`, or None, without waiting."""
@@ -86,7 +86,7 @@ class Stores:
 
     def age_s(self, name: str, store: int = 0) -> float | None:
         """Return how long ago the newest sample of the machine was taken, seconds; None without samples."""
-        known = self._look(name, store)
+        known = self.state(name, store)
         with known.lock:
             trial = known.reading.trial
             newest = None if trial.manifest.get("monitoring") is False else trial.newest("samples")
@@ -94,14 +94,15 @@ class Stores:
 
     def watched(self, name: str, store: int = 0) -> None:
         """Tell the agents of a running job that a page is open: they write sooner then."""
-        known = self._look(name, store)
+        known = self.state(name, store)
         folder = known.reading.trial.folder
         # Pages of a read-only store are only a little older.
         with suppress(OSError):
             if folder.manifest().get("status") in RUNNING:
                 folder.order(watched=time.time_ns())
 
-    def _look(self, name: str, store: int) -> JobState:
+    def state(self, name: str, store: int = 0) -> JobState:
+        """Return the current state of the job."""
         key = f"{store}/{name}"
         with self._lock:
             known = self._known.get(key)

@@ -66,17 +66,11 @@ def demos() -> dict[str, str]:
 
 def _python() -> str:
     """Return the first Python that has torch: the one that runs holter, then those on PATH."""
-    tried = []
-    for python in (sys.executable, shutil.which("python"), shutil.which("python3")):
-        if python and python not in tried:
-            tried.append(python)
-            asked = [
-                python,
-                "-c",
-                "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)",
-            ]
-            if subprocess.run(asked, capture_output=True, check=False).returncode == 0:
-                return python
+    tried = dict.fromkeys(filter(None, (sys.executable, shutil.which("python"), shutil.which("python3"))))
+    program = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
+    for python in tried:
+        if subprocess.run([python, "-c", program], capture_output=True, check=False).returncode == 0:
+            return python
     raise Refusal(
         f"the demo needs torch, which {' and '.join(tried)} cannot import; "
         "install it (pip install torch) or name a Python that has it: holter demo --python PATH",

@@ -55,6 +55,7 @@ def main(words: list[str]) -> int:
     if given.output is None and not form.SUFFIX:
         raise Refusal(f"--output is required: --format {given.format} writes a folder")
     from holter.store.trial import Trial
+    from holter.views.jobs import RUNNING
 
     folder = find_job(given.job, given.store)
     trial = Trial(folder)
@@ -67,9 +68,12 @@ def main(words: list[str]) -> int:
         with _draft(target, is_folder=not form.SUFFIX) as draft:
             written = form.write(trial, chosen, draft)
             if not written:
-                some = given.steps or given.seconds or given.rank
-                part = " in the selected part" if some else f"; {_remedy(trial)}"
-                raise Refusal(f"job {folder.name} has no {form.NEEDS}{part}", Refusal.UNREADABLE)
+                why = "; `holter run --help` lists the options that record them"
+                if given.steps or given.seconds or given.rank:
+                    why = " in the selected part"
+                elif trial.manifest.get("status") in RUNNING:
+                    why = "; the job still runs and may record some later"
+                raise Refusal(f"job {folder.name} has no {form.NEEDS}{why}", Refusal.UNREADABLE)
             draft.replace(target)
     except OSError as error:
         raise Refusal(f"{shown} cannot be written: {error}", Refusal.UNREADABLE) from error
@@ -84,15 +88,6 @@ def main(words: list[str]) -> int:
             f"job {folder.name}: {counted(written, 'row or value', 'rows or values')}; show them: {show}"
         )
     return 0
-
-
-def _remedy(trial: Trial) -> str:
-    """Say how a job comes to hold the rows that it lacks."""
-    from holter.views.jobs import RUNNING
-
-    if trial.manifest.get("status") in RUNNING:
-        return "the job still runs and may record some later"
-    return "`holter run --help` lists the options that record them"
 
 
 def _check(target: Path, shown: str, *, is_folder: bool, force: bool) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-import slow_dataloader as slow  # type: ignore[import-not-found]  # found beside this script
-import torch
+import slow_dataloader as slow  # type: ignore[import-not-found]  # in the folder of this script
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import torch
 
 
 class PreparedImages:

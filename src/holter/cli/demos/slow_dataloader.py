@@ -9,7 +9,6 @@ import argparse
 import tempfile
 import time
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -77,7 +76,7 @@ def classifier() -> nn.Module:
     )  # fmt: skip
 
 
-def main(dataset_of: Callable[[Path], PackedImages] = PackedImages, workers: int = 1) -> None:
+def main(dataset_of: type = PackedImages, workers: int = 1) -> None:
     """Write the images, then train for some seconds."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=25.0)
