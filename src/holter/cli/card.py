@@ -49,7 +49,7 @@ _SEVERITY = {"critical": "bold red", "warning": "yellow"}
 _MOST_ISSUES = 3
 _MOST_BILL = 3
 _EXTRA_LINES = 2
-"""A block may take so many more lines when the card has room."""
+"""A block may take so many more lines when the card has free lines."""
 _DROPPED_FIRST = (("ruled out", 0), ("not seen", 0), ("evidence", 1), ("advice", 1))
 """Labels that a full card drops first, and the number of blocks that stay."""
 
@@ -72,19 +72,19 @@ def print_card(description: AnyDescription, stream: TextIO, next_: str, width: i
     )
     # The last lines, the cost of holter and the next command, are always there.
     tail: list[Block] = [*_bill(description), *_cost(description), ("next", next_, "bright_black", 1)]
-    room = MOST_LINES - 1 - len(tail)
+    space = MOST_LINES - 1 - len(tail)
     drawn = [(block, _wrap(block, out, width)) for block in _blocks(description, width)]
-    kept = _whole(_fitting(drawn, room), room, lambda block: _wrap(block, out, width, _EXTRA_LINES))
-    for line in _labeled_once(kept)[:room]:
+    kept = _whole(_fitting(drawn, space), space, lambda block: _wrap(block, out, width, _EXTRA_LINES))
+    for line in _labeled_once(kept)[:space]:
         write(out, line)
     for block in tail:
         write(out, _wrap(block, out, width)[0])
 
 
-def _fitting(drawn: list[Drawn], room: int) -> list[Drawn]:
+def _fitting(drawn: list[Drawn], space: int) -> list[Drawn]:
     """Drop the least important blocks until the others fit: all that is ruled out, then the last evidence."""
     for label, least in _DROPPED_FIRST:
-        while sum(len(lines) for _, lines in drawn) > room:
+        while sum(len(lines) for _, lines in drawn) > space:
             at = [i for i, (block, _) in enumerate(drawn) if block[0] == label]
             if len(at) <= least:
                 break
@@ -92,9 +92,9 @@ def _fitting(drawn: list[Drawn], room: int) -> list[Drawn]:
     return drawn
 
 
-def _whole(drawn: list[Drawn], room: int, longer: Callable[[Block], list[Text]]) -> list[Drawn]:
+def _whole(drawn: list[Drawn], space: int, longer: Callable[[Block], list[Text]]) -> list[Drawn]:
     """Give the free lines to blocks that were cut: first to advice, then to the others in order."""
-    left, found = room - sum(len(lines) for _, lines in drawn), list(drawn)
+    left, found = space - sum(len(lines) for _, lines in drawn), list(drawn)
     for at in sorted(range(len(drawn)), key=lambda at: drawn[at][0][0] != "advice"):
         block, lines = drawn[at]
         if lines[-1].plain.endswith("…") and len(more := longer(block)) - len(lines) <= left:
@@ -105,13 +105,13 @@ def _whole(drawn: list[Drawn], room: int, longer: Callable[[Block], list[Text]])
 
 def _labeled_once(drawn: list[Drawn]) -> list[Text]:
     """Join the lines of all blocks; of neighbors with the same label only the first shows it."""
-    said, last = [], ""
+    joined, last = [], ""
     for (label, *_), lines in drawn:
         if label and label == last:
             lines[0].plain = " " * _LABEL + lines[0].plain[_LABEL:]
         last = label
-        said += lines
-    return said
+        joined += lines
+    return joined
 
 
 def _blocks(description: AnyDescription, width: int) -> Iterator[Block]:
@@ -123,8 +123,8 @@ def _blocks(description: AnyDescription, width: int) -> Iterator[Block]:
         sentence = f"Apart from that: {sentence}"
     if lost := unwritten(description):
         yield ("", lost, "yellow", 3)
-    if said := trainings_text(description.get("steps") or {}):
-        yield ("", said, "", 1)
+    if trainings := trainings_text(description.get("steps") or {}):
+        yield ("", trainings, "", 1)
     healthy = verdict["suspect"] == "healthy"
     style = "bold green" if healthy and not failure else "bold" if not failure else ""
     yield ("", sentence, style, 3)
@@ -194,8 +194,8 @@ def _kept_together(text: Text) -> Text:
     return tied
 
 
-def _facts(description: AnyDescription, room: int) -> str:
-    """Return duration, steps, step time and ranks; only as many as fit into `room` columns."""
+def _facts(description: AnyDescription, space: int) -> str:
+    """Return duration, steps, step time and ranks; only as many as fit into `space` columns."""
     from rich.cells import cell_len
 
     # The status, unless the headline says it.
@@ -208,7 +208,7 @@ def _facts(description: AnyDescription, room: int) -> str:
             facts.append(f"{milliseconds(steps['mean_ms'])} a step")
     if len(description["ranks"]) > 1:
         facts.append(f"{len(description['ranks'])} ranks")
-    while len(facts) > 1 and sum(map(cell_len, facts)) + 3 * (len(facts) - 1) > room:
+    while len(facts) > 1 and sum(map(cell_len, facts)) + 3 * (len(facts) - 1) > space:
         facts.pop()
     return " · ".join(facts)
 

@@ -99,7 +99,7 @@ def running_job(text: str, store: str | None) -> JobFolder:
 
 
 def send_order(folder: JobFolder, order: Mapping[str, object]) -> None:
-    """Write an order for the job's agents, which look about once a second; raises `Refusal`."""
+    """Write an order for the job's agents, which read it within a second; raises `Refusal`."""
     before = f"the order cannot be written to job {folder.name}: "
     with Refusing(OSError, before=before, code=Refusal.UNREADABLE):
         folder.order(**order)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def recover_if_killed(folder: JobFolder) -> None:
     """Recover a job whose agent was killed on this machine; a problem is one warning.
 
-    Costs a look at two small files of a job that runs, nothing for a finished job.
+    Reads two small files of a running job, and no file of a finished job.
     """
     from holter.views.jobs import RUNNING
 

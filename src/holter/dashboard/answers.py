@@ -51,7 +51,7 @@ def which(request: Request) -> tuple[str, int]:
 
 
 def store_of(request: Request) -> int:
-    """Return the number of the store that an address names, the first where it names none."""
+    """Return the number of the store that an address names, by default the first."""
     return whole(request.query_params, "store", 0, MOST_STORES - 1, 0)
 
 
@@ -66,7 +66,7 @@ def whole(asked: Mapping[str, str], name: str, low: int, high: int, default: int
 
 
 def amount(asked: Mapping[str, str], name: str, low: float, high: float) -> float | None:
-    """Return a number that an address gives, None where it gives none; raises `RefusalError`."""
+    """Return a number that an address gives, None by default; raises `RefusalError`."""
     text = asked.get(name, "")
     try:
         number = float(text) if text else None

@@ -35,11 +35,11 @@ def document(folder: JobFolder) -> Document:
     return {"job": {**job, "headline": headline}, "rules": folder.evaluations().get("rules") or []}
 
 
-def page(told: Document, asked: Mapping[str, str]) -> Markup:
+def page(description: Document, asked: Mapping[str, str]) -> Markup:
     """Draw the page; it is the same for every page of the job."""
-    headline = sections.bullets([told["job"]["headline"]]) if told["job"]["headline"] else ""
+    headline = sections.bullets([description["job"]["headline"]]) if description["job"]["headline"] else ""
     return html(
-        sections.head(told),
+        sections.head(description),
         tag(
             "p",
             "This is a long job. Its tables are being read; the page updates itself in a moment.",
@@ -48,5 +48,5 @@ def page(told: Document, asked: Mapping[str, str]) -> Markup:
         tag("noscript", tag("p", "Without JavaScript, load the page again then.")),
         headline,
         tag("h2", "Insights"),
-        insights(told, told["job"]["name"], asked),
+        insights(description, description["job"]["name"], asked),
     )

@@ -47,7 +47,7 @@ def chosen_jobs(listed: list[ListedJob], asked: Mapping[str, str]) -> list[Liste
 
 
 def _day(asked: Mapping[str, str], which: str, more: timedelta = timedelta(0)) -> float | None:
-    """Return when a day begins, and `more` time after that, ns since the epoch; None where none is given."""
+    """Return when a day begins, and `more` time after that, ns since the epoch; None without a day."""
     text = asked.get(which, "")
     try:
         day = datetime.strptime(text, "%Y-%m-%d").astimezone() if text else None

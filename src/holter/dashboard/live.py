@@ -87,10 +87,10 @@ class Live:
                 watch.last = now if watch.last is None else watch.last
             if watch.task is None:
                 watch.task = asyncio.create_task(watch.run())
-            told = await run_in_threadpool(watch.facts)
-            yield f"retry: 2000\n{_event('hello', told)}"
+            facts = await run_in_threadpool(watch.facts)
+            yield f"retry: 2000\n{_event('hello', facts)}"
             if shown and watch.last is not None and shown != str(watch.last):
-                yield _event("changed", told)
+                yield _event("changed", facts)
             while True:
                 try:
                     await asyncio.wait_for(watch.later(seen), _BEAT_S)
@@ -114,7 +114,7 @@ class _Watch:
         self.job, self.store = job, store
         self.number = 0
         self.last: int | str | None = None
-        """Stamp of the last notification; None before the first look."""
+        """Stamp of the last notification; None before the first check."""
         self.text = ""
         self.readers = 0
         self.task: asyncio.Task[None] | None = None
@@ -144,7 +144,7 @@ class _Watch:
             await self.news.wait_for(lambda: self.number != seen)
 
     async def run(self) -> None:
-        told, shown = 0.0, -_SIGN_S
+        notified, shown = 0.0, -_SIGN_S
         while True:
             try:
                 if time.monotonic() - shown >= _SIGN_S:
@@ -156,14 +156,16 @@ class _Watch:
                 text = _event("changed", facts)
             except (OSError, LookupError, ValueError) as error:
                 now = "lost"
-                said = " ".join(str(error.args[0] if error.args else error).split())
-                text = _event("lost", {"text": said})
+                reason = " ".join(str(error.args[0] if error.args else error).split())
+                text = _event("lost", {"text": reason})
             if self.last is None:
                 self.last = now
             # The rate keeps to the share of a core, whatever the number of changes and of open pages.
-            rest = min((self.cost_s() + self.readers * _TAB_S) / _SHARE, _MOST_S) - (time.monotonic() - told)
+            rest = min((self.cost_s() + self.readers * _TAB_S) / _SHARE, _MOST_S) - (
+                time.monotonic() - notified
+            )
             if now != self.last and rest <= 0:
-                self.last, told = now, time.monotonic()
+                self.last, notified = now, time.monotonic()
                 async with self.news:
                     self.number += 1
                     self.text = text

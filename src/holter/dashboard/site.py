@@ -86,9 +86,9 @@ class _Site:
         """Answer with a page of a job, or with its contents only for `part=inside`."""
         job, store = which(request)
         name = request.path_params.get("page", FIRST).replace("-", "_")
-        shelf = pages()
-        if name not in shelf:
-            known = ", ".join(page.replace("_", "-") for page in shelf)
+        by_name = pages()
+        if name not in by_name:
+            known = ", ".join(page.replace("_", "-") for page in by_name)
             raise RefusalError(f"a job has no page {name!r}; there are: {known}", 404)
         given = request.query_params
         asked = {name: ",".join(given.getlist(name)) for name in given}
@@ -103,7 +103,7 @@ class _Site:
             # A browser with scripts shows the text first and adds each chart when it is drawn.
             waits = asked.get("paint") != "now" and assets.complete() and is_long(reading.trial)
             rendering = Rendering(refreshed=inside, later=there if waits else "")
-            drawn: str = shelf[name].draw(reading.at(window, width), asked, rendering)
+            drawn: str = by_name[name].draw(reading.at(window, width), asked, rendering)
             return drawn.encode()
 
         key = f"page {name} {sorted(asked.items())} {inside}"
@@ -135,8 +135,8 @@ class _Site:
             page, facts = await in_turn(self.stores, whole)
         events = f"/events?{urlencode({'job': job, 'store': store, 'stamp': stamp})}"
         data = {"job": job, "store": store, **facts, "events": events, "page": name}
-        bar = navigation(job, store, [(name, one.TITLE) for name, one in shelf.items()], name, asked)
-        return framed(f"{shelf[name].TITLE} · {job}", page, data=data, navigation=bar)
+        bar = navigation(job, store, [(name, one.TITLE) for name, one in by_name.items()], name, asked)
+        return framed(f"{by_name[name].TITLE} · {job}", page, data=data, navigation=bar)
 
     async def compare(self, request: Request) -> Response:
         chosen = request.query_params.getlist("job")
@@ -153,8 +153,8 @@ class _Site:
         """Return the contents of a comparison and the data of its scripts; reuse those of running jobs."""
         of = places(self.stores, chosen)
         rendering = Rendering(refreshed=inside)
-        numbers, said = saving_parameters(asked), tuple(sorted(asked.items()))
-        key = (tuple(chosen), said, tuple(self.stores.stamp(one.folder.name, one.store) for one in of))
+        numbers, parameters = saving_parameters(asked), tuple(sorted(asked.items()))
+        key = (tuple(chosen), parameters, tuple(self.stores.stamp(one.folder.name, one.store) for one in of))
         runs = [one for one in of if one.folder.manifest().get("status") in RUNNING]
         last, began = self._last, time.monotonic()
         known = last is not None and last[0][:2] == key[:2]
@@ -179,14 +179,14 @@ class _Site:
         return tag("p", missing(name), class_="note") if drawn is None else figure(drawn)
 
 
-def _facts(told: Mapping[str, Any], *, early: bool = False) -> dict[str, object]:
+def _facts(description: Mapping[str, Any], *, early: bool = False) -> dict[str, object]:
     """Return a job's state for scripts; `early` if its description is not complete."""
-    of = told["job"]
+    job = description["job"]
     return {
-        "start": of["start"] or "",
-        "seconds": of["duration_s"] or 0.0,
-        "status": of["status"] or "",
-        "running": "yes" if of["status"] in RUNNING else "",
+        "start": job["start"] or "",
+        "seconds": job["duration_s"] or 0.0,
+        "status": job["status"] or "",
+        "running": "yes" if job["status"] in RUNNING else "",
         "early": "yes" if early else "",
     }
 

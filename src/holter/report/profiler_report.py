@@ -98,7 +98,7 @@ def document(rule: Document, trial: Trial) -> Document:
 
 
 def _named(steps: Document, trial: Trial) -> Document:
-    """Return details of ranks by `<node>-<process>`, as far as processes said which they are."""
+    """Return details of ranks by `<node>-<process>`, as far as the job recorded its processes."""
     names = {
         str(process["rank"]): f"{process['node']}-{process.get('pid', process['rank'])}"
         for process in event_details(trial.table("events"), "process")

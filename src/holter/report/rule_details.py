@@ -40,13 +40,13 @@ def details(rule: Document) -> Details:
 
 def _overall_system_usage(found: Details, rule: Document) -> Details:
     """Return metric → node → max, p99, p95, p50, min."""
-    told: Details = {}
+    result: Details = {}
     for node, groups in found.get("nodes", {}).items():
         for group in _OVERALL:
             if groups.get(group):
                 order = ("max", "p99", "p95", "p50", "min")
-                told.setdefault(group, {})[node] = {name: groups[group].get(name) for name in order}
-    return told
+                result.setdefault(group, {})[node] = {name: groups[group].get(name) for name in order}
+    return result
 
 
 def _max_initialization_time(found: Details, rule: Document) -> Details:
@@ -55,10 +55,10 @@ def _max_initialization_time(found: Details, rule: Document) -> Details:
 
 
 def _overall_framework_metrics(found: Details, rule: Document) -> Details:
-    told = {name: found[name] for name in _FRAMEWORK if found.get(name)}
-    if "forward_backward" in told:
-        told["forward_backward"] = {_PASSES[name]: pct for name, pct in told["forward_backward"].items()}
-    return told
+    result = {name: found[name] for name in _FRAMEWORK if found.get(name)}
+    if "forward_backward" in result:
+        result["forward_backward"] = {_PASSES[name]: pct for name, pct in result["forward_backward"].items()}
+    return result
 
 
 def _bottleneck(found: Details, rule: Document) -> Details:
@@ -92,27 +92,27 @@ def _gpus(*names: str) -> Callable[[Details, Document], Details]:
 
 def _batch_size(found: Details, rule: Document) -> Details:
     """Return node → cpu, gpu<n>, gpu<n>_memory → box."""
-    told: Details = {}
+    result: Details = {}
     for key, box in found.get("boxes", {}).items():
         if match := _OF.fullmatch(key):
             node, _, gpu = match[2].rpartition("/")
             name = {"cpu": "cpu", "gpu": gpu, "memory": f"{gpu}_memory"}.get(match[1], match[1])
-            told.setdefault(node or match[2], {})[name] = {one: box[one] for one in _BOX if one in box}
+            result.setdefault(node or match[2], {})[name] = {one: box[one] for one in _BOX if one in box}
     last = rule.get("last_evaluated")
-    return told | ({"last_timestamp": last // 1000} if told and last else {})
+    return result | ({"last_timestamp": last // 1000} if result and last else {})
 
 
 def _load_balancing(found: Details, rule: Document) -> Details:
     """Return node → workloads; and distances, when it fired."""
-    told: Details = {}
+    result: Details = {}
     for key, counts in found.get("workloads", {}).items():
         gpu, node = _device(key)
-        told.setdefault(node, {}).setdefault("workloads", {})[gpu] = counts
+        result.setdefault(node, {}).setdefault("workloads", {})[gpu] = counts
     for key, others in found.get("distances", {}).items() if rule.get("triggered") else ():
         gpu, node = _device(key)
         near = {_device(other)[0] if _device(other)[1] == node else other: d for other, d in others.items()}
-        told.setdefault(node, {}).setdefault("distances", {})[gpu] = near
-    return told
+        result.setdefault(node, {}).setdefault("distances", {})[gpu] = near
+    return result
 
 
 def _device(key: str) -> tuple[str, str]:
@@ -123,14 +123,14 @@ def _device(key: str) -> tuple[str, str]:
 def _dataloader(found: Details, rule: Document) -> Details:
     if "nodes" in found:
         return {node: _dataloader(one, rule) for node, one in found["nodes"].items()}
-    told = {
+    result = {
         name: found.get(name) for name in ("pin_memory", "num_workers", "prefetch", "cores", "dataloaders")
     }
     waits = found.get("dataloading_time_ms") or {}
     if waits.get("max") is not None:
         points = {name: _seconds(waits.get(name)) for name in ("p25", "p50", "p95")}
-        told["dataloading_time"] = points | _histogram(waits["histogram"], 0.0, waits["max"])
-    return told
+        result["dataloading_time"] = points | _histogram(waits["histogram"], 0.0, waits["max"])
+    return result
 
 
 def _step_outlier(found: Details, rule: Document) -> Details:

@@ -128,20 +128,20 @@ def _job(d: Description) -> Iterator[str]:
 
 def _part(node: NodeFacts) -> str:
     """Return status, ranks and clock skew of one node of several."""
-    said = [str(node["status"])] if node.get("status") else []
+    parts = [str(node["status"])] if node.get("status") else []
     if ranks := node.get("ranks"):
-        said.append(f"rank {', '.join(map(str, ranks[:8]))}{' ...' if len(ranks) > 8 else ''}")
+        parts.append(f"rank {', '.join(map(str, ranks[:8]))}{' ...' if len(ranks) > 8 else ''}")
     if clock := node.get("clock"):
         against = f"clock against node {clock['against']}"
         if clock["skew_ns"] is None or clock["spread_ns"] is None:
-            said.append(f"{against} unknown: {clock['why']}")
+            parts.append(f"{against} unknown: {clock['why']}")
         else:
             apart, spread = clock["skew_ns"] / 1e6, clock["spread_ns"] / 1e6
-            said.append(
+            parts.append(
                 f"{against}: {apart:+.3f} ms, spread {spread:.3f} ms of "
                 f"{counted(clock['collectives'], 'collective')}"
             )
-    return "; ".join(said) or "no other facts"
+    return "; ".join(parts) or "no other facts"
 
 
 def _verdict(d: Description) -> Iterator[str | Text]:
@@ -167,8 +167,8 @@ def _verdict(d: Description) -> Iterator[str | Text]:
 def _steps(d: Description, steps: StepSummary) -> Iterator[str]:
     warmup = f", {steps['warmup']} of them warm-up" if steps["warmup"] else ""
     yield f"{counted(steps['count'], 'step')}{warmup}"
-    if said := trainings_text(steps):
-        yield said
+    if trainings := trainings_text(steps):
+        yield trainings
     if steps["mean_ms"] is not None:
         shown = ", ".join(
             f"{key.removesuffix('_ms')} {milliseconds(steps[key])}"
@@ -265,7 +265,7 @@ def _issue(found: IssueGroup, *, advice: bool = True) -> Iterator[Text]:
 
 
 def _cost(cost: RecordingCost) -> Iterator[str]:
-    said = [
+    values = [
         f"{name}: {text}"
         for name, value, text in (
             ("recorder", cost["recorder_pct"], f"{percent(cost['recorder_pct'])} of the training loop"),
@@ -277,6 +277,6 @@ def _cost(cost: RecordingCost) -> Iterator[str]:
         )
         if value is not None
     ]
-    yield "; ".join(said) or "unknown"
+    yield "; ".join(values) or "unknown"
     for fault in cost["faults"]:
         yield f"internal error in {fault['where']}: {fault['error']}"

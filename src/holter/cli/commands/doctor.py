@@ -202,9 +202,9 @@ def _limits() -> Iterator[Capability]:
     yield Capability("memory", "yes", f"{size(total)}, {limited}")
     shared = Path("/dev/shm")  # noqa: S108
     if shared.is_dir():
-        room = shutil.disk_usage(shared)
-        small = room.total < _SMALL_SHARED_MEMORY
-        why = f"{size(room.free)} of {size(room.total)} free"
+        space = shutil.disk_usage(shared)
+        small = space.total < _SMALL_SHARED_MEMORY
+        why = f"{size(space.free)} of {size(space.total)} free"
         why += "; small for data-loader workers" if small else ""
         yield Capability(str(shared), "partly" if small else "yes", why)
 

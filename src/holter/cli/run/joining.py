@@ -45,7 +45,7 @@ def begin(plan: RunPlan) -> tuple[JobFolder, Member | None]:
 
 
 def companions(folder: JobFolder, rules: Sequence[Document]) -> list[list[str]]:
-    """Return the commands of the processes that run beside a job: one judges it, one writes its report.
+    """Return the commands of a job's companion processes: one judges it, one writes its report.
 
     Rules and actions are not in the command lines: see `companion_input`.
     """

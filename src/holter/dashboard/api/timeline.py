@@ -183,7 +183,7 @@ def _of_this(opened: Opened, asked: Asked) -> None:
 
 
 def _slack(number: int) -> int:
-    """Return by how much a browser may be wrong about a number that it was told."""
+    """Return the largest rounding error of a number that passed through a browser."""
     return 0 if abs(number) <= _EXACT else math.ceil(math.ulp(number))
 
 

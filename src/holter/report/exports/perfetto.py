@@ -25,7 +25,7 @@ NEEDS = _merged.NEEDS
 
 _SLICES = ("spans", "operators", "launches", "syncs", "kernels", "memory_operations")
 _LAUNCHED = ("kernels", "memory_operations")
-_SAID = {
+_ARGUMENTS = {
     "spans": ("step",),
     "operators": ("step", "detail"),
     "launches": ("correlation",),
@@ -96,25 +96,27 @@ class _Encoder:
         if not table.rows:
             return
         begins, durations = table["time"].tolist(), table["duration"].tolist()
-        said = [self._said(name, *row) for row in _merged.columns(table, *_SAID.get(name, ()))] or repeat(b"")
+        arguments = [
+            self._arguments(name, *row) for row in _merged.columns(table, *_ARGUMENTS.get(name, ()))
+        ] or repeat(b"")
         if name in ("launches", *_LAUNCHED):
             ends = name in _LAUNCHED
-            pairs = zip(table["correlation"].tolist(), table["rank"].tolist(), said, strict=True)
-            said = [
+            pairs = zip(table["correlation"].tolist(), table["rank"].tolist(), arguments, strict=True)
+            arguments = [
                 more + arrow(number << 20 | rank & 0xFFFFF, ends=ends) if number > 0 else more
                 for number, rank, more in pairs
             ]
         tracks = (self._rows[row] for row in self._tracks.rows(name, table))
-        rows = zip(begins, durations, tracks, *_words(name, table), said, strict=False)
+        rows = zip(begins, durations, tracks, *_words(name, table), arguments, strict=False)
         for begin, duration, track, category, called, more in rows:
             if name == "operators":
                 for end in chain(arrows.pop((track, begin), ()), self._ends.pop((track, begin), ())):
                     more += end
             yield track, begin, -(begin + duration), category, called, more
 
-    def _said(self, table: str, *values: Any) -> bytes:
-        told = zip(_SAID[table], values, strict=True)
-        return b"".join(argument(name, value) for name, value in told if value not in ("", 0, -1))
+    def _arguments(self, table: str, *values: Any) -> bytes:
+        named_values = zip(_ARGUMENTS[table], values, strict=True)
+        return b"".join(argument(name, value) for name, value in named_values if value not in ("", 0, -1))
 
     def _flows(self, table: Table) -> dict[tuple[int, int], list[bytes]]:
         """Number arrows; returns their begins, by track and time, and keeps their ends for later."""
