@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse, HTMLResponse
 from starlette.routing import Route
 
-from holter.dashboard import early_page, listing
+from holter.dashboard import listing
 from holter.dashboard.answers import HTML, RefusalError, in_turn, kept, points_of, which, window_of
 from holter.dashboard.comparison_page import saving_parameters, side_by_side
 from holter.dashboard.frame import framed
@@ -22,11 +22,13 @@ from holter.pages import assets
 from holter.pages.addresses import navigation
 from holter.pages.islands import island
 from holter.pages.job import FIRST, pages
+from holter.pages.job.overview import insights
 from holter.pages.rendering import Rendering
+from holter.pages.text import sections
 from holter.store.trial import Trial
 from holter.views.comparison.document import compare
 from holter.views.comparison.overlays import OVERLAYS, missing
-from holter.views.jobs import RUNNING
+from holter.views.jobs import RUNNING, said, summary
 from holter.views.tables import is_long
 
 if TYPE_CHECKING:
@@ -38,6 +40,8 @@ if TYPE_CHECKING:
 
     from holter.dashboard.overlays import ServedJob
     from holter.dashboard.stores import Stores
+    from holter.store.documents import Document
+    from holter.store.job import JobFolder
     from holter.views.reading import Reading
 
 
@@ -119,8 +123,8 @@ class _Site:
         stamp = await run_in_threadpool(self.stores.stamp, job, store)
         folder = None if described else await run_in_threadpool(self.stores.early, job, store)
         if folder is not None:
-            document = await run_in_threadpool(early_page.document, folder)
-            page, facts = early_page.page(document, asked), _facts(document, early=True)
+            document = await run_in_threadpool(_early_document, folder)
+            page, facts = _early_page(document, asked), _facts(document, early=True)
             if inside:
                 return HTMLResponse(_with_facts(page.encode(), facts))
         elif inside:
@@ -195,3 +199,36 @@ def _with_facts(inside: bytes, facts: Mapping[str, object]) -> bytes:
     """Put the facts around a page's inside, as the whole page has them."""
     data = {f"data_{name}": value for name, value in facts.items()}
     return tag("main", trusted(inside.decode()), id="main", **data).encode()
+
+
+def _early_document(folder: JobFolder) -> Document:
+    """Return the part of a job's description that needs no table."""
+    manifest, now = folder.manifest(), time.time_ns()
+    listed = summary(folder, now)
+    status = manifest.get("status")
+    job = {
+        "name": folder.name,
+        "status": status,
+        "start": manifest.get("start"),
+        "duration_s": listed["duration_s"],
+        "command": manifest.get("command") or [],
+    }
+    headline = said({**listed, "silent_s": None if status not in RUNNING else listed["silent_s"]})
+    return {"job": {**job, "headline": headline}, "rules": folder.evaluations().get("rules") or []}
+
+
+def _early_page(description: Document, asked: Mapping[str, str]) -> Markup:
+    """Draw the page; it is the same for every page of the job."""
+    headline = sections.bullets([description["job"]["headline"]]) if description["job"]["headline"] else ""
+    return html(
+        sections.head(description),
+        tag(
+            "p",
+            "This is a long job. Its tables are being read; the page updates itself in a moment.",
+            role="status",
+        ),
+        tag("noscript", tag("p", "Without JavaScript, load the page again then.")),
+        headline,
+        tag("h2", "Insights"),
+        insights(description, description["job"]["name"], asked),
+    )

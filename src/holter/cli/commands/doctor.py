@@ -181,12 +181,12 @@ def _writable(what: str, folder: Path, name: str) -> Capability:
 
 
 def _file_system(folder: Path) -> str:
-    best, kind = "", ""
-    for line in Path("/proc/mounts").read_text().splitlines():
-        _, mount, found, *_ = line.split()
-        if str(folder.resolve()).startswith(mount) and len(mount) >= len(best):
-            best, kind = mount, found
-    return kind
+    import psutil
+
+    mounts = [
+        one for one in psutil.disk_partitions(all=True) if folder.resolve().is_relative_to(one.mountpoint)
+    ]
+    return str(max(mounts, key=lambda one: len(one.mountpoint)).fstype) if mounts else ""
 
 
 def _limits() -> Iterator[Capability]:

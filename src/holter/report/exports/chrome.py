@@ -12,8 +12,9 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 
-from holter.report.exports import _chrome_words, _merged, opened
+from holter.report.exports import _merged, opened
 from holter.report.exports._tracks import TrackRow, Tracks
 
 if TYPE_CHECKING:
@@ -36,6 +37,25 @@ _RANKS = " UNION ".join(
     for table in _merged.TABLES
     if table != "samples"
 )
+_CATEGORIES = {
+    "operator": "cpu_op",
+    "python": "python_function",
+    "module": "python_function",
+    "annotation": "user_annotation",
+    "runtime": "cuda_runtime",
+    "device_annotation": "gpu_user_annotation",
+    "device_wait": "cuda_sync",
+}
+"""Categories of operators by their kind; other kinds are their own category."""
+
+_COPIES = {"h": "Host", "d": "Device"}
+_MEMORIES = {"pageable": "Pageable", "pinned": "Pinned"}
+_SNAPSHOT_NS = 20_000_000
+"""Readings that are closer than this belong together."""
+_PLACE = ("device", "stream", "correlation")
+_KERNEL = (*_PLACE, "collective", "process_group", "group_size", "bytes", "detail")
+_OVER_STREAMS = ("device_annotation", "device_wait")
+"""Kinds of operators that are drawn over a stream of an accelerator."""
 _encode = msgspec.json.Encoder().encode
 
 
@@ -141,7 +161,7 @@ class _Encoder:
             device, stream = arg.get("device"), arg.get("stream")
             if kind in _OVER_STREAMS and isinstance(device, int) and isinstance(stream, int):
                 tracks[at] = self._tracks.stream(node, rank, device, stream)
-        kinds = (_chrome_words.CATEGORIES.get(kind, kind) for kind in table["kind"].tolist())
+        kinds = (_CATEGORIES.get(kind, kind) for kind in table["kind"].tolist())
         return self._slices(table, tracks, kinds, table["name"].tolist(), args)
 
     def _launches(self, table: Table) -> Iterator[Line]:
@@ -157,13 +177,13 @@ class _Encoder:
         return self._slices(table, tracks, repeat("cuda_runtime"), names, args)
 
     def _kernels(self, table: Table) -> Iterator[Line]:
-        tracks, args = self._tracks.rows("kernels", table), _chrome_words.kernel_args(table)
+        tracks, args = self._tracks.rows("kernels", table), _kernel_args(table)
         yield from self._slices(table, tracks, repeat("kernel"), table["name"].tolist(), args)
         yield from self._launched(table, "f", tracks)
 
     def _memory_operations(self, table: Table) -> Iterator[Line]:
         tracks = self._tracks.rows("memory_operations", table)
-        names, cats, args = _chrome_words.copies(table)
+        names, cats, args = _copy_events(table)
         yield from self._slices(table, tracks, cats, names, args)
         yield from self._launched(table, "f", tracks)
 
@@ -178,7 +198,7 @@ class _Encoder:
             yield from self._value(time, self._tracks.samples(node), f"{metric} {device}".rstrip(), value)
         if self._low_gpu_pct is not None:
             name = "sys_metrics_bottlenecks"
-            for time, node, args in _chrome_words.bottlenecks(table, self._low_gpu_pct):
+            for time, node, args in _bottlenecks(table, self._low_gpu_pct):
                 track = TrackRow(self._tracks.samples(node), 0)
                 yield self._event("i", time, track, name, s="p", cat="bottleneck", args=args)
 
@@ -196,8 +216,65 @@ class _Encoder:
             heapq.heappush(self._ends, self._arrow("f", cat, self._arrows, time + duration, end))
 
 
-_OVER_STREAMS = ("device_annotation", "device_wait")
-"""Kinds of operators that are drawn over a stream of an accelerator."""
+def _kernel_args(table: Table) -> Iterator[dict[str, object]]:
+    """Yield the arguments of kernels."""
+    for device, stream, correlation, collective, group, size, moved, detail in _merged.columns(
+        table, *_KERNEL
+    ):
+        args: dict[str, object] = {"device": device, "stream": stream, "correlation": correlation}
+        if collective:
+            args["Collective name"] = collective
+        if group:
+            args["Process Group Name"] = group
+        if size:
+            args["Group size"] = size
+        if moved:
+            # The table holds bytes; written as elements of one byte they are read as such again.
+            args |= {"In msg nelems": moved, "Out msg nelems": moved, "dtype": "Byte"}
+        yield args | _merged.details(detail)
+
+
+def _copy_events(table: Table) -> tuple[list[str], list[str], list[dict[str, int]]]:
+    """Return names, categories and arguments of copies and fills."""
+    names, categories, args = [], [], []
+    columns = _merged.columns(table, "kind", "memory", "device", "stream", "correlation", "bytes")
+    for kind, memory, device, stream, correlation, moved in columns:
+        names.append(_copy_name(kind, memory))
+        categories.append("gpu_memset" if kind == "memset" else "gpu_memcpy")
+        args.append({"device": device, "stream": stream, "correlation": correlation, "bytes": moved})
+    return names, categories, args
+
+
+def _bottlenecks(samples: Table, below: float) -> Iterator[tuple[int, str, dict[str, float]]]:
+    """Find readings of how busy a GPU is that are below a share in percent.
+
+    Yields:
+        Time in ns, node, and the values that were read there within 20 ms, by metric and device.
+    """
+    for node in dict.fromkeys(samples["node"].tolist()):
+        own = samples.where(samples["node"] == node)
+        times = own["time"]
+        low = np.flatnonzero((own["metric"] == "gpu.util") & (own["value"] < below))
+        for at in dict.fromkeys(times[low].tolist()):
+            first, last = np.searchsorted(times, [at - _SNAPSHOT_NS, at + _SNAPSHOT_NS + 1])
+            near = own.where(slice(int(first), int(last)))
+            columns = _merged.columns(near, "metric", "device", "value")
+            yield (
+                at,
+                node,
+                {f"{metric} {device}".rstrip(): v for metric, device, v in columns if math.isfinite(v)},
+            )
+
+
+def _copy_name(kind: str, memory: str) -> str:
+    """Return the name of a copy or fill in PyTorch's profiler."""
+    if kind == "memset":
+        return "Memset (Device)"
+    ends = [_COPIES.get(kind[:1], "Device"), _COPIES.get(kind[-1:], "Device")]
+    if kind == "p2p":
+        return "Memcpy PtoP (Device -> Device)"
+    shown = [_MEMORIES.get(memory, "Host") if end == "Host" else end for end in ends]
+    return f"Memcpy {ends[0][0]}to{ends[1][0]} ({shown[0]} -> {shown[1]})"
 
 
 def _us(nanoseconds: int) -> msgspec.Raw:

@@ -46,10 +46,11 @@ def write(trial: Trial, chosen: ExportSelection, output: Path) -> int:
     """
     written = 0
     with opened(output) as file:
-        encoder = _Encoder(Packets(file, _merged.first_ns(trial, chosen)), Tracks(trial.table("tracks")))
+        packets = Packets(file, _merged.first_ns(trial, chosen))
+        encoder = _Encoder(packets, Tracks(trial.table("tracks")))
         for tables in _merged.read(trial, chosen):
             written += encoder.encode(tables)
-        encoder.close()
+        packets.close()
     return written
 
 
@@ -77,10 +78,6 @@ class _Encoder:
         self._samples(tables["samples"])
         self._values(tables["counters"])
         return sum(table.rows for table in tables.values())
-
-    def close(self) -> None:
-        """Write what is left."""
-        self._packets.close()
 
     def _declare(self) -> None:
         for named in self._tracks.fresh:
