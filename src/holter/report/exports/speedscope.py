@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holter.analysis.host.python_functions import place
+from holter.report.exports import _merged
 from holter.store.parquet.queries import literal
 
 if TYPE_CHECKING:
@@ -107,12 +107,10 @@ def write(trial: Trial, chosen: ExportSelection, output: Path) -> int:
     for rank in sorted(set(sampled["rank"].tolist())):
         mine = sampled.where(sampled["rank"] == rank)
         file.add(f"rank {rank}: sampled", _stacks(mine["stack"], mine["self_time"]))
-    by_worker: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for at, key in enumerate(zip(workers["rank"].tolist(), workers["worker"].tolist(), strict=True)):
-        by_worker[key].append(at)
-    for (rank, worker), rows in sorted(by_worker.items()):
+    for rank, worker in sorted(set(_merged.columns(workers, "rank", "worker"))):
+        mine = workers.where((workers["rank"] == rank) & (workers["worker"] == worker))
         who = f"loader worker {worker}" if worker >= 0 else "loading"
-        file.add(f"rank {rank}: {who}", _stacks(workers["name"][rows], workers["duration"][rows]))
+        file.add(f"rank {rank}: {who}", _stacks(mine["name"], mine["duration"]))
     for (rank, thread), calls in _threads(trial, chosen):
         file.follow(f"rank {rank}: thread {thread}", calls)
     if file.written:
