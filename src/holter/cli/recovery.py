@@ -48,7 +48,7 @@ def store_rest(folder: JobFolder, outcome: Outcome) -> Outcome:
         missing = counted(outcome.unstored, "record") if outcome.unstored else "some records"
         warn(
             f"the store lacks {missing} of job {folder.name}; they are kept in {outcome.spool}; "
-            f"once the store can be written, run: {_command(folder.url)}"
+            f"once the store can be written, run: holter recover {folder.url}"
         )
         return outcome
     return replace(outcome, spool=None, unstored=0)
@@ -110,12 +110,8 @@ def sentence(result: Document) -> str:
         return f"the agent of job {name} {why}; {rows} that the store lacked came from its spool"
     if result["result"] == "discarded":
         return f"deleted {spool} of job {name} with {counted(result['waiting'], 'record')}"
-    again = _command(result["job"])
+    again = f"holter recover {result['job']}"
     if result["result"] == "busy":
         return f"spool {spool} of job {name} waits: {result['why']}; later run: {again}"
     records = counted(result["waiting"], "record")
     return f"spool {spool} of job {name} with {records} is kept: {result['why']}; then run: {again}"
-
-
-def _command(url: str) -> str:
-    return f"holter recover {url}"

@@ -56,7 +56,8 @@ def list_rules(words: list[str]) -> int:
 
     out = _console()
     widest = max(map(len, rules))
-    for category in sorted({rule.category() for rule in rules.values()}, key=_place):
+    found = {rule.category() for rule in rules.values()}
+    for category in dict.fromkeys([*filter(found.__contains__, _ORDER), *sorted(found)]):
         out.print(Text(f"{category or 'other'}", style="bold"))
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
         table.add_column(no_wrap=True, width=widest + 2)
@@ -175,7 +176,3 @@ def _fired_words(fired: LastFired | None) -> str:
 
 def _console() -> Console:
     return output.console(sys.stdout, width=min(_WIDTH, output.columns(sys.stdout)))
-
-
-def _place(category: str) -> tuple[int, str]:
-    return (_ORDER.index(category) if category in _ORDER else len(_ORDER), category)

@@ -42,7 +42,8 @@ def files(folder: JobFolder, *, judge: bool = False) -> dict[str, str]:
     """Return the report's files by their names; with `judge`, also those of rules that did not run before."""
     trial = Trial(folder)
     ran = _ran(folder)
-    late = _judged(folder, [name for name in RULES if name not in ran]) if judge else {}
+    missing = [name for name in RULES if name not in ran] if judge else []
+    late = {rule["rule"]: rule for rule in evaluate(folder, missing, record=False).rules} if missing else {}
     found = {
         "profiler-report.html": report(trial, "html", rules=list(late.values())),
         "profiler-report.ipynb": report(trial, "ipynb"),
@@ -61,10 +62,6 @@ def _ran(folder: JobFolder) -> dict[str, Document]:
         if isinstance(rule, dict) and rule.get("rule") in RULES:
             ran.setdefault(rule["rule"], rule)
     return ran
-
-
-def _judged(folder: JobFolder, names: list[str]) -> dict[str, Document]:
-    return {rule["rule"]: rule for rule in evaluate(folder, names, record=False).rules} if names else {}
 
 
 def document(rule: Document, trial: Trial) -> Document:

@@ -112,14 +112,9 @@ class Tracks:
             self._processes[key] = process
             self._taken.add(process)
             name, _ = self._names.get((*key, None), ("", 0))
-            self.fresh.append(
-                Named(process, None, _title(node, rank, group, number, name), self._place(group, rank))
-            )
+            position = (rank + 1) * len(_GROUPS) + _GROUPS.index(group)
+            self.fresh.append(Named(process, None, _title(node, rank, group, number, name), position))
         return process
-
-    @staticmethod
-    def _place(group: str, rank: int) -> int:
-        return (rank + 1) * len(_GROUPS) + _GROUPS.index(group)
 
 
 def _called(group: str, thread: int) -> str:
