@@ -138,10 +138,10 @@ def configuration():
 
     kinds = {"list": "list of texts", "switch": "true or false", "text": "text"}
     rows = []
-    for option in declared():
+    for name, option in declared().items():
         if option.in_file:
             meaning = option.help.replace("%%", "%").replace("|", "\\|")
-            rows.append(f"| `{option.name}` | {kinds[option.kind]} | {meaning} |")
+            rows.append(f"| `{name}` | {kinds[option.kind]} | {meaning} |")
     return CONFIGURATION.format(rows="\n".join(rows))
 
 

@@ -9,7 +9,7 @@ from importlib.resources import files
 
 import pytest
 from tests.dashboard.made import recorded
-from tests.dashboard.test_server import PATIENCE_S
+from tests.dashboard.serving import PATIENCE_S
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 

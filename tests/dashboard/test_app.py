@@ -12,15 +12,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.dashboard.third_party import APP, fetched
 
 ROOT = Path(__file__).parents[2]
-APP = ROOT / "src/holter/pages/app"
 OURS = sorted(p for s in ("*.js", "*.css") for p in APP.rglob(s) if "vendor" not in p.parts)
 LOCK = ROOT / "package-lock.json"
-fetched = pytest.mark.skipif(
-    not (APP / "vendor/ready").is_file(),
-    reason="no third-party files here: `python hatch_build.py` needs npm and its registry",
-)
 
 
 @pytest.mark.parametrize("path", OURS, ids=lambda path: path.name)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import SOURCE, job, told
 from tests.dashboard.conftest import Looked, fits, settled, violations
+from tests.dashboard.serving import serving
 from tests.dashboard.stories import judged
-from tests.dashboard.test_server import serving
 
 from holter.store.job import find
 

@@ -8,7 +8,7 @@ import pytest
 from tests.dashboard.canvases import colors, expect, made, ready, until
 from tests.dashboard.conftest import fits, violations
 from tests.dashboard.conftest import until as waited
-from tests.dashboard.test_server import serving
+from tests.dashboard.serving import serving
 
 pytestmark = pytest.mark.slow
 

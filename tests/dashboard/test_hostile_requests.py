@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from tests.cli.conftest import told
 from tests.dashboard.asking import ask, asked
-from tests.dashboard.test_server import BEARER, serving
+from tests.dashboard.serving import BEARER, serving
 
 from holter.cli.commands.ui import _listen
 from holter.dashboard import api, live, site

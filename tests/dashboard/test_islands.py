@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import SOURCE, told
 from tests.dashboard.conftest import Looked, until, violations
+from tests.dashboard.serving import BEARER, PATIENCE_S, serving
+from tests.dashboard.serving import until as waited
 from tests.dashboard.stories import judged
-from tests.dashboard.test_app import fetched
-from tests.dashboard.test_server import BEARER, PATIENCE_S, serving
-from tests.dashboard.test_server import until as waited
+from tests.dashboard.third_party import fetched
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright comes with the extra dev")
 expect = playwright.expect

@@ -8,8 +8,8 @@ import threading
 import pytest
 from starlette.testclient import TestClient
 from tests.cli.conftest import told
+from tests.dashboard.serving import BEARER, PATIENCE_S, until
 from tests.dashboard.stories import judged
-from tests.dashboard.test_server import BEARER, PATIENCE_S, until
 
 from holter.dashboard import job_state
 from holter.dashboard.server import application
@@ -108,6 +108,6 @@ def test_a_later_state_is_described_and_never_shown_early_again(store, slowly):
     slowly.set()
     until(lambda: stores.early("before") is None)
     until(lambda: stores.stamp("before") != stamp)
-    until(lambda: second.later)
+    until(lambda: second.version[1])
     assert second.at_hand()
     assert job_state.JobState(folder, 3, second).at_hand()

@@ -10,7 +10,7 @@ import time
 
 import pytest
 from tests.cli.conftest import SOURCE
-from tests.dashboard.test_server import BEARER, PATIENCE_S, serving, until
+from tests.dashboard.serving import BEARER, PATIENCE_S, serving, until
 
 from holter.store import job
 from holter.store.trial import Trial

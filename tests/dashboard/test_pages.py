@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import job, told
+from tests.dashboard.serving import BEARER, serving, until
 from tests.dashboard.stories import judged
-from tests.dashboard.test_server import BEARER, serving, until
 
 from holter.dashboard import job_list
 from holter.store.job import find

@@ -8,7 +8,7 @@ import pytest
 from tests.cli.conftest import job, told
 from tests.dashboard.conftest import fits, settled, until, violations
 from tests.dashboard.made import HOSTILE, imported
-from tests.dashboard.test_server import serving
+from tests.dashboard.serving import serving
 
 from holter.store.job import find
 from holter.store.writer import Writer

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.cli.conftest import job
 from tests.dashboard.conftest import settled
-from tests.dashboard.test_server import serving
+from tests.dashboard.serving import serving
 from tests.rules.tensor_rows import tensor
 
 from holter.drawing.figure import figure as html

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from benchmarks.generated_trace import STEP_NS, write
 from tests.cli.conftest import job, told
-from tests.dashboard.test_server import BEARER, serving
+from tests.dashboard.serving import BEARER, serving
 
 from holter.importers.importing import import_job
 from holter.store.job import at

@@ -9,7 +9,7 @@ import pytest
 from tests.dashboard.canvases import START, expect, made, ready, until, window
 from tests.dashboard.conftest import Looked, violations
 from tests.dashboard.conftest import until as waited
-from tests.dashboard.test_server import serving
+from tests.dashboard.serving import serving
 
 from holter.importers.importing import import_job
 from holter.store.job import at, create

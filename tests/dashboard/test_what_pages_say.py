@@ -8,7 +8,7 @@ import pytest
 from starlette.requests import Request
 from starlette.testclient import TestClient
 from tests.cli.conftest import job
-from tests.dashboard.test_server import BEARER
+from tests.dashboard.serving import BEARER
 
 from holter.dashboard.answers import kept
 from holter.dashboard.server import application

@@ -36,7 +36,7 @@ def job(tale, store, *given, begun=begin):
 
 
 def judged(folder, **more):
-    """Judge it as who started it does, who says by which rules and what to do about issues."""
+    """Judge the job with given rules and actions, as the `holter run` that started it does."""
     return evaluate(folder, RULES, actions=folder.manifest()["actions"], **more)
 
 

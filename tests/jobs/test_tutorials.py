@@ -165,8 +165,10 @@ def test_holter_and_the_training_have_environments_of_their_own(
     newest = pythons()[edges()[-1]]
     programs = surroundings("`pip install -e .`", newest)
     training = surroundings("`pip install -e '.[demo]'`") / "python"
-    script = f"{training} '{ROOT}/tests/jobs/trainings/plain.py' --steps 300"
-    script = f"holter run --job apart --store jobs -- {script}"
+    script = (
+        f"holter run --job apart --store jobs -- {training} "
+        f"'{ROOT}/tests/jobs/trainings/plain.py' --steps 300"
+    )
     output = _typed(f"{script}\nholter describe apart --store jobs --json > told.json", tmp_path, programs)
     told = json.loads((tmp_path / "told.json").read_text())
     assert told["steps"]["count"] == 300, output

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 from tests.cli.conftest import SOURCE
-from tests.dashboard.test_server import serving
+from tests.dashboard.serving import serving
 from tests.ports import free_port
 
 from holter.views.telemetry import OUTGOING

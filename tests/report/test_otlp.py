@@ -25,7 +25,7 @@ from tests.report.collector import collecting, points
 from holter.cli import main
 from holter.cli.run.pushing import push_rest
 from holter.report.otlp import Push, address, shown
-from holter.report.otlp.issues import IssuePush, beside
+from holter.report.otlp.issues import IssuePush, logs_address
 from holter.schema.companions import FAULT
 from holter.store.job import JobNotFound, find
 from holter.store.layout import TOLD
@@ -275,7 +275,7 @@ def test_an_issue_is_sent_when_it_is_found_and_when_it_is_over(tmp_path):
     }  # fmt: skip
     folder.write_evaluations({"rules": [{"name": "Mine", "status": "IssuesFound", "issues": [issue]}]})
     with collecting() as collector:
-        push = IssuePush(folder, beside(address(collector.url)))
+        push = IssuePush(folder, logs_address(address(collector.url)))
         assert push.send()
         assert push.send()
         (got,) = collector.issues()
@@ -283,12 +283,12 @@ def test_an_issue_is_sent_when_it_is_found_and_when_it_is_over(tmp_path):
         assert (got["rule"], got["rank"], got["count"], got["advice"]) == ("Mine", 1, 3, "do less")
         over = {**issue, "status": "resolved", "resolved": 9_000_000_000, "count": 4}
         folder.write_evaluations({"rules": [{"name": "Mine", "status": "IssuesFound", "issues": [over]}]})
-        again = IssuePush(folder, beside(address(collector.url)), told=push.told)
+        again = IssuePush(folder, logs_address(address(collector.url)), sent=push.sent)
         assert again.send()
         assert [(one["status"], one["time"]) for one in collector.issues()][1:] == [
             ("resolved", 9_000_000_000)
         ]
         collector.logs_answer = 404
-        refused = IssuePush(folder, beside(address(collector.url)))
+        refused = IssuePush(folder, logs_address(address(collector.url)))
         assert not refused.send()
-        assert not refused.told
+        assert not refused.sent

@@ -12,8 +12,7 @@ from tests.report.event_files import by_hand, by_tensorboard, crc32c, events
 from tests.tensors.writing import Recording
 
 from holter.cli import main
-from holter.report import event_file
-from holter.report.exports import ExportSelection
+from holter.report.exports import ExportSelection, tensorboard
 from holter.report.exports.tensorboard import write
 from holter.store.trial import Trial
 from holter.store.writer import Writer
@@ -96,10 +95,10 @@ def test_a_mode_that_is_none_leads_nowhere_else(tmp_path):
 
 
 def test_checksums_and_odd_values(tmp_path):
-    assert event_file.crc32c(b"123456789") == crc32c(b"123456789") == 0xE3069283  # the known check value
+    assert tensorboard.crc32c(b"123456789") == crc32c(b"123456789") == 0xE3069283  # the known check value
     path = tmp_path / "x.tfevents"
     with path.open("wb") as file:
-        written = event_file.EventFile(file, 1.5)
+        written = tensorboard.EventFile(file, 1.5)
         for step, value in ((-1, 1e300), (2**40, -1e300), (0, math.inf)):
             written.scalar("größe/\ud800", step, 2.0, value)
     first, *rest = events(path)

@@ -1,4 +1,4 @@
-"""Secrets: which forms are masked, and which words are none."""
+"""Masks secrets in all their forms, and leaves ordinary words unchanged."""
 
 from __future__ import annotations
 

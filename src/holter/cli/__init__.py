@@ -86,11 +86,12 @@ def _dispatch(words: list[str]) -> int:
         kind = "option" if name.startswith("-") else "command"
         warn(f"unknown {kind} {name!r}{nearest(name, COMMANDS)}; commands: {', '.join(COMMANDS)}")
         return Refusal.WRONG_USAGE
+    command = import_module(f"holter.cli.commands.{name}")
     try:
-        return int(import_module(f"holter.cli.commands.{name}").main(words[1:]))
+        return int(command.main(words[1:]))
     except Refusal as refusal:
         warn(str(refusal), name)
-        return refusal.code
+        return int(getattr(command, "EXIT_CODES", {}).get(refusal.code, refusal.code))
 
 
 def _overview() -> str:

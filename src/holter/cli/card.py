@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, TextIO
+from itertools import islice
+from typing import TYPE_CHECKING, TextIO, cast
 
 from holter.analysis.verdict.evidence import counted
 from holter.cli.bar import bar, legend
@@ -24,11 +25,17 @@ from holter.views.wording import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from rich.console import Console
     from rich.text import Text
 
+    from holter.views.document.types import Description, TraceDescription
+    from holter.views.document.types.job import RecordingCost
+    from holter.views.document.types.time import LedgerEntry
+    from holter.views.document.types.training import StepSummary
+
+    AnyDescription = Description | TraceDescription
 
 MOST_LINES = 20
 _LABEL = 11
@@ -44,12 +51,12 @@ _SEVERITY = {"critical": "bold red", "warning": "yellow"}
 _MOST_ISSUES = 3
 _MOST_BILL = 3
 _EXTRA_LINES = 2
-"""A block may take so many more lines when the card has room."""
+"""A block may take so many more lines when the card has free lines."""
 _DROPPED_FIRST = (("ruled out", 0), ("not seen", 0), ("evidence", 1), ("advice", 1))
 """Labels that a full card drops first, and the number of blocks that stay."""
 
 
-def print_card(description: Mapping[str, Any], stream: TextIO, next_: str, width: int | None = None) -> None:
+def print_card(description: AnyDescription, stream: TextIO, next_: str, width: int | None = None) -> None:
     """Print the card of a described job to `stream`, in at most `MOST_LINES` lines of `width` columns.
 
     `next_` is the command that shows more.
@@ -67,19 +74,19 @@ def print_card(description: Mapping[str, Any], stream: TextIO, next_: str, width
     )
     # The last lines, the cost of holter and the next command, are always there.
     tail: list[Block] = [*_bill(description), *_cost(description), ("next", next_, "bright_black", 1)]
-    room = MOST_LINES - 1 - len(tail)
+    space = MOST_LINES - 1 - len(tail)
     drawn = [(block, _wrap(block, out, width)) for block in _blocks(description, width)]
-    kept = _whole(_fitting(drawn, room), room, lambda block: _wrap(block, out, width, _EXTRA_LINES))
-    for line in _labeled_once(kept)[:room]:
+    kept = _whole(_fitting(drawn, space), space, lambda block: _wrap(block, out, width, _EXTRA_LINES))
+    for line in _labeled_once(kept)[:space]:
         write(out, line)
     for block in tail:
         write(out, _wrap(block, out, width)[0])
 
 
-def _fitting(drawn: list[Drawn], room: int) -> list[Drawn]:
+def _fitting(drawn: list[Drawn], space: int) -> list[Drawn]:
     """Drop the least important blocks until the others fit: all that is ruled out, then the last evidence."""
     for label, least in _DROPPED_FIRST:
-        while sum(len(lines) for _, lines in drawn) > room:
+        while sum(len(lines) for _, lines in drawn) > space:
             at = [i for i, (block, _) in enumerate(drawn) if block[0] == label]
             if len(at) <= least:
                 break
@@ -87,9 +94,9 @@ def _fitting(drawn: list[Drawn], room: int) -> list[Drawn]:
     return drawn
 
 
-def _whole(drawn: list[Drawn], room: int, longer: Callable[[Block], list[Text]]) -> list[Drawn]:
+def _whole(drawn: list[Drawn], space: int, longer: Callable[[Block], list[Text]]) -> list[Drawn]:
     """Give the free lines to blocks that were cut: first to advice, then to the others in order."""
-    left, found = room - sum(len(lines) for _, lines in drawn), list(drawn)
+    left, found = space - sum(len(lines) for _, lines in drawn), list(drawn)
     for at in sorted(range(len(drawn)), key=lambda at: drawn[at][0][0] != "advice"):
         block, lines = drawn[at]
         if lines[-1].plain.endswith("…") and len(more := longer(block)) - len(lines) <= left:
@@ -100,16 +107,16 @@ def _whole(drawn: list[Drawn], room: int, longer: Callable[[Block], list[Text]])
 
 def _labeled_once(drawn: list[Drawn]) -> list[Text]:
     """Join the lines of all blocks; of neighbors with the same label only the first shows it."""
-    said, last = [], ""
+    joined, last = [], ""
     for (label, *_), lines in drawn:
         if label and label == last:
             lines[0].plain = " " * _LABEL + lines[0].plain[_LABEL:]
         last = label
-        said += lines
-    return said
+        joined += lines
+    return joined
 
 
-def _ledger(items: Iterable[Mapping[str, Any]]) -> str:
+def _ledger(items: Iterable[LedgerEntry]) -> str:
     """Return how the job's wall time was used: what takes 2 % or more, in order of time."""
     used = [
         f"{one['text'].partition(';')[0]} {duration(one['seconds'])} ({percent(one['pct'])})"
@@ -119,7 +126,7 @@ def _ledger(items: Iterable[Mapping[str, Any]]) -> str:
     return ", ".join(used) if len(used) > 1 else ""
 
 
-def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
+def _blocks(description: AnyDescription, width: int) -> Iterator[Block]:
     verdict = description["verdict"]
     failure = description["job"]["headline"]
     sentence = verdict["sentence"]
@@ -128,20 +135,20 @@ def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
         sentence = f"Apart from that: {sentence}"
     if lost := unwritten(description):
         yield ("", lost, "yellow", 3)
-    if said := trainings_text(description.get("steps")):
-        yield ("", said, "", 1)
+    if trainings := trainings_text(cast("StepSummary | None", description.get("steps"))):
+        yield ("", trainings, "", 1)
     healthy = verdict["suspect"] == "healthy"
     style = "bold green" if healthy and not failure else "bold" if not failure else ""
     yield ("", sentence, style, 3)
-    breakdown = description.get("breakdown")
+    breakdown = description["breakdown"]
     if breakdown:
         yield ("", "", "", 1)
         yield ("", bar(breakdown, width - 2), "", 1)
-        named = legend(breakdown, width - 2, description.get("not_seen", ()))
+        named = legend(breakdown, width - 2, description["not_seen"])
         yield from (("", line, "", 1) for line in named)
-    if time := _ledger(description.get("ledger") or ()):
+    if time := _ledger(cast("list[LedgerEntry]", description.get("ledger") or [])):
         yield ("time", time, "", 2)
-    stages = stages_text(description.get("dataloading"))
+    stages = stages_text(description["dataloading"])
     if stages and (breakdown or {}).get("data_loading", 0.0) >= 1.0:
         yield ("data", stages, "", 2)
     # Without a bottleneck the issues come before the evidence.
@@ -156,21 +163,21 @@ def _blocks(description: Mapping[str, Any], width: int) -> Iterator[Block]:
         and fact["text"] != verdict["sentence"].removesuffix(".")
     ]
     yield from (("evidence", text, "", 2) for text in facts[:3])
-    yield from (("advice", text, "bold", 2) for text in map(advice_text, verdict.get("advice", [])[:2]))
-    if used := (description.get("trace") or description.get("window") or {}).get("mfu"):
+    yield from (("advice", text, "bold", 2) for text in map(advice_text, verdict["advice"][:2]))
+    seen = description["trace"] if "trace" in description else description["window"]
+    if used := seen and seen.get("mfu"):
         text = (
             f"{percent(used['pct'])} of the peak of {used['device']} in {used['precision']} "
             f"({used['peak_tflops']:,.0f} TFLOP/s), of the operators whose shapes are known"
         )
         yield ("MFU", text, "", 2)
-    if verdict.get("missing"):
+    if verdict["missing"]:
         yield ("not seen", "; ".join(verdict["missing"]), "", 1)
     if not sick_only:
         yield from _issues(description)
-    ruled_out = verdict.get("ruled_out", [])
-    if ruled_out:
-        said = "; ".join(f"{words(r['suspect'])} ({r['because']})" for r in ruled_out)
-        yield ("ruled out", said, "bright_black", 2)
+    if verdict["ruled_out"]:
+        causes = "; ".join(f"{words(r['suspect'])} ({r['because']})" for r in verdict["ruled_out"])
+        yield ("ruled out", causes, "bright_black", 2)
 
 
 def _wrap(block: Block, out: Console, width: int, more: int = 0) -> list[Text]:
@@ -201,28 +208,26 @@ def _kept_together(text: Text) -> Text:
     return tied
 
 
-def _facts(description: Mapping[str, Any], room: int) -> str:
-    """Return duration, steps, step time and ranks; only as many as fit into `room` columns."""
+def _facts(description: AnyDescription, space: int) -> str:
+    """Return duration, steps, step time and ranks; only as many as fit into `space` columns."""
     from rich.cells import cell_len
 
     # The status, unless the headline says it.
-    status = "" if description["job"]["headline"] else description["job"].get("status")
+    status = "" if description["job"]["headline"] else description["job"]["status"]
     ending = {"Stopped": "stopped after ", "InProgress": "running for "}.get(status, "")
-    facts = [ending + duration(description["job"].get("duration_s"))]
-    steps = description.get("steps") or {}
-    if steps.get("count"):
+    facts = [ending + duration(description["job"]["duration_s"])]
+    if steps := description["steps"]:
         facts.append(counted(steps["count"], "step"))
-    if steps.get("mean_ms") is not None:  # not the median: with two workers every other batch is ready
-        facts.append(f"{milliseconds(steps['mean_ms'])} a step")
-    ranks = description.get("ranks") or []
-    if len(ranks) > 1:
-        facts.append(f"{len(ranks)} ranks")
-    while len(facts) > 1 and sum(map(cell_len, facts)) + 3 * (len(facts) - 1) > room:
+        if steps["mean_ms"] is not None:  # not the median: with two workers every other batch is ready
+            facts.append(f"{milliseconds(steps['mean_ms'])} a step")
+    if len(description["ranks"]) > 1:
+        facts.append(f"{len(description['ranks'])} ranks")
+    while len(facts) > 1 and sum(map(cell_len, facts)) + 3 * (len(facts) - 1) > space:
         facts.pop()
     return " · ".join(facts)
 
 
-def _issues(description: Mapping[str, Any]) -> Iterator[Block]:
+def _issues(description: AnyDescription) -> Iterator[Block]:
     # Notes without severity are in the description only.
     found = [one for one in ordered(description["rules"]) if one.severity in _SEVERITY]
     for one in found[:_MOST_ISSUES]:
@@ -233,39 +238,41 @@ def _issues(description: Mapping[str, Any]) -> Iterator[Block]:
     if len(found) > _MOST_ISSUES:
         rest = ", ".join(dict.fromkeys(one.rule for one in found[_MOST_ISSUES:]))
         yield ("issues", f"and {len(found) - _MOST_ISSUES} more: {rest}", "bright_black", 1)
-    broken = [rule["name"] for rule in description.get("rules") or [] if rule["status"] == "Error"]
+    broken = [rule["name"] for rule in description["rules"] if rule["status"] == "Error"]
     if broken:
         yield ("rules", f"could not be evaluated: {', '.join(broken)}", "yellow", 1)
 
 
-def _bill(description: Mapping[str, Any]) -> Iterator[Block]:
-    if description.get("bill"):
-        lines = list(bill_lines(description["bill"]))[:_MOST_BILL]
-        yield from (("" if at else "cost", text, "bright_black", 1) for at, text in enumerate(lines))
+def _bill(description: AnyDescription) -> Iterator[Block]:
+    if "bill" not in description or not description["bill"]:
+        return
+    for at, text in enumerate(islice(bill_lines(description["bill"]), _MOST_BILL)):
+        yield ("" if at else "cost", text, "bright_black", 1)
 
 
-def _cost(description: Mapping[str, Any]) -> Iterator[Block]:
-    cost = description.get("cost") or {}
-    said = []
-    if cost.get("recorder_pct") is not None:
-        said.append(f"recorder {percent(cost['recorder_pct'])}")
-    if cost.get("agent_cpu_pct") is not None:
-        said.append(f"agent {percent(cost['agent_cpu_pct'])} of a core")
-    if cost.get("bytes") is not None:
-        said.append(size(cost["bytes"]))
-    dropped = cost.get("dropped")
-    if dropped is not None:
-        said.append(f"{counted(dropped, 'record')} dropped" if dropped else "nothing dropped")
-    if said:
-        yield ("holter", ", ".join(said), "yellow" if dropped else "bright_black", 1)
-    faults = cost.get("faults") or []
-    if faults:
-        where, error = faults[0].get("where", ""), faults[0].get("error", "")
-        text = f"internal error, training not touched: {where}: {error}"
-        yield ("" if said else "holter", text + _more(len(faults) - 1), "yellow", 1)
-    skipped = description.get("skipped") or []
-    if skipped:
+def _cost(description: AnyDescription) -> Iterator[Block]:
+    if "cost" in description:
+        yield from _recording_cost(description["cost"])
+    if skipped := description["skipped"]:
         yield ("skipped", f"{skipped[0]['file']}: {skipped[0]['why']}" + _more(len(skipped) - 1), "yellow", 1)
+
+
+def _recording_cost(cost: RecordingCost) -> Iterator[Block]:
+    facts = []
+    if cost["recorder_pct"] is not None:
+        facts.append(f"recorder {percent(cost['recorder_pct'])}")
+    if cost["agent_cpu_pct"] is not None:
+        facts.append(f"agent {percent(cost['agent_cpu_pct'])} of a core")
+    if cost["bytes"] is not None:
+        facts.append(size(cost["bytes"]))
+    dropped = cost["dropped"]
+    if dropped is not None:
+        facts.append(f"{counted(dropped, 'record')} dropped" if dropped else "nothing dropped")
+    if facts:
+        yield ("holter", ", ".join(facts), "yellow" if dropped else "bright_black", 1)
+    if faults := cost["faults"]:
+        text = f"internal error, training not touched: {faults[0]['where']}: {faults[0]['error']}"
+        yield ("" if facts else "holter", text + _more(len(faults) - 1), "yellow", 1)
 
 
 def _more(count: int) -> str:

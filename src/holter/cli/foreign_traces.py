@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holter.cli.options import Refusal
+from holter.cli.output import progress_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,18 +52,17 @@ def describe_paths(words: Sequence[str], *, in_detail: bool = False) -> Descript
     from holter.importers import UnreadableError, import_job
     from holter.store.trial import Trial
 
+    paths = [Path(word) for word in words]
     with tempfile.TemporaryDirectory(prefix="holter-diagnose-") as store:
         try:
-            paths = [Path(word) for word in words]
-            folder, report = import_job(
-                paths, store, "trace", now_ns=time.time_ns(), kept=False, on_progress=_progress
-            )
+            with progress_line() as progress:
+                folder, report = import_job(
+                    paths, store, "trace", now_ns=time.time_ns(), kept=False, on_progress=progress
+                )
         except (UnreadableError, OSError) as error:
             text = str(error)
             where = "" if any(word in text for word in words) else f"{', '.join(words)}: "
             raise Refusal(where + text, Refusal.UNREADABLE) from None
-        finally:
-            _progress("", 0, 0)
         folder.update(name=Path(words[0]).name + (f" and {len(words) - 1} more" if len(words) > 1 else ""))
         skipped: list[SkippedFile] = [
             {"file": file, "why": f"{why} ({times} times)" if times > 1 else why}
@@ -84,10 +83,3 @@ def describe_job(
         description = describe(trial, in_detail=in_detail)
         return {**description, "skipped": [*skipped, *description["skipped"]]}
     return describe_trace(trial, skipped=skipped, in_detail=in_detail)
-
-
-def _progress(file: str, done: int, size: int) -> None:
-    """Show the progress of the import on a terminal; an empty name clears the line."""
-    if sys.stderr.isatty():
-        text = f"reading {Path(file).name} {100 * done // max(size, 1)} %" if file else ""
-        print(f"\r\x1b[K{text}", end="", file=sys.stderr, flush=True)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from holter.cli.options import Refusal
+from holter.cli.options import Refusal, Refusing
 from holter.cli.output import warn
 from holter.cli.recovery import recover_if_killed
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from holter.store.job import JobFolder
+    from holter.store.trial import Trial
 
 
 def find_job(text: str, store: str | None) -> JobFolder:
@@ -54,13 +57,22 @@ def named_job(text: str, store: str | None) -> JobFolder:
         raise unreadable_store(url, error) from None
 
 
+def readable_job(text: str, store: str | None) -> Trial:
+    """Return the job that `text` names, to be read; raises `Refusal` with code 65 for an unreadable one."""
+    from holter.store.trial import Trial
+
+    folder = find_job(text, store)
+    _check_readable(folder)
+    return Trial(folder)
+
+
 def unreadable_store(url: str, error: Exception) -> Refusal:
     """Return the refusal for a store that cannot be read; an error that names the store is quoted alone."""
     text = str(error)
     return Refusal(text if "is no store" in text else f"store {url}: {text}", Refusal.UNREADABLE)
 
 
-def check_readable(folder: JobFolder) -> None:
+def _check_readable(folder: JobFolder) -> None:
     """Raise `Refusal` with code 65 for a job whose manifest cannot be read; warn of an unfinished one."""
     from holter.views import jobs
 
@@ -86,21 +98,16 @@ def running_job(text: str, store: str | None) -> JobFolder:
     return folder
 
 
-def send_order(folder: JobFolder, order: dict[str, object]) -> None:
-    """Write an order for the job's agents, which look about once a second; raises `Refusal`."""
-    try:
+def send_order(folder: JobFolder, order: Mapping[str, object]) -> None:
+    """Write an order for the job's agents, which read it within a second; raises `Refusal`."""
+    before = f"the order cannot be written to job {folder.name}: "
+    with Refusing(OSError, before=before, code=Refusal.UNREADABLE):
         folder.order(**order)
-    except OSError as error:
-        raise Refusal(
-            f"the order cannot be written to job {folder.name}: {error}", Refusal.UNREADABLE
-        ) from None
 
 
 def check_obeyed(folder: JobFolder, order: str) -> None:
     """Raise `Refusal` with code 5 when no agent of the job knows this kind of order."""
-    obeyed = [facts.get("obeys") or () for facts in folder.nodes().values()]
-    if obeyed and not any(order in each for each in obeyed):
-        raise Refusal(
-            f"job {folder.name}: its agents are of an older version, which does not know {order!r}",
-            Refusal.NOT_RUNNING,
-        )
+    from holter.views.jobs import why_not_obeyed
+
+    if why := why_not_obeyed(folder, order):
+        raise Refusal(why, Refusal.NOT_RUNNING)

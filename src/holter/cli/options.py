@@ -6,20 +6,30 @@ import argparse
 import difflib
 import itertools
 import re
+import sys
 import textwrap
 from typing import TYPE_CHECKING, NoReturn
 
 from holter.schema.metrics import INTERVALS_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-STORE = ("URL", "folder or URL that holds the jobs; default: $HOLTER_STORE, else ./holter-jobs")
-PRICE = ("MONEY", "the price of one machine per hour; prints the cost of the job and of its idle time")
-"""Metavar and help of options that `holter run` declares too."""
+SHARED: dict[str, tuple[str | None, str]] = {
+    "job": ("JOB", "a job's name, the start of its name, `latest`, or a job's folder"),
+    "--store": ("URL", "folder or URL that holds the jobs; default: $HOLTER_STORE, else ./holter-jobs"),
+    "--price": (
+        "MONEY",
+        "the price of one machine per hour; prints the cost of the job and of its idle time",
+    ),
+    "--mean": (None, "compare means of step times instead of medians"),
+    "--force": (None, "overwrite an existing file"),
+    "--json": (None, "print one JSON document instead of text"),
+}
+"""Arguments that several commands take: the metavar (a switch has none) and the help."""
 
-_UNITS_MS = {"ms": 1, "s": 1000, "min": 60_000}
-_INTERVAL = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|min)?\s*")
+_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zA-Z%]*)")
+_UNITS_MS = {"": 1, "ms": 1, "s": 1000, "min": 60_000}
 
 
 class Refusal(Exception):  # noqa: N818 - an answer, not a fault
@@ -33,6 +43,19 @@ class Refusal(Exception):  # noqa: N818 - an answer, not a fault
     def __init__(self, text: str, code: int = WRONG_USAGE) -> None:
         super().__init__(text)
         self.code = code
+
+
+class Refusing:
+    """Turns errors inside a `with` block into a `Refusal` with their message after the text `before`."""
+
+    def __init__(self, *errors: type[Exception], before: str = "", code: int = Refusal.WRONG_USAGE) -> None:
+        self._errors, self._before, self._code = errors, before, code
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        if isinstance(error, self._errors):
+            raise Refusal(f"{self._before}{error}", self._code) from None
 
 
 def nearest(word: str, valid: Iterable[str]) -> str:
@@ -56,7 +79,10 @@ class _Paragraphs(argparse.RawDescriptionHelpFormatter):
 class Parser(argparse.ArgumentParser):
     """An argument parser that raises `Refusal` with one line, and suggests the nearest option."""
 
-    def __init__(self, command: str, about: str, examples: str, usage: str | None = None) -> None:
+    def __init__(
+        self, command: str, about: str, examples: str, *shared: str, usage: str | None = None
+    ) -> None:
+        """Make the parser of a command with some `SHARED` arguments."""
         super().__init__(
             prog=f"holter {command}",
             usage=usage,
@@ -65,6 +91,16 @@ class Parser(argparse.ArgumentParser):
             formatter_class=_Paragraphs,
             allow_abbrev=False,
         )
+        self.add_shared(*shared)
+
+    def add_shared(self, *names: str) -> None:
+        """Add arguments of `SHARED`."""
+        for name in names:
+            metavar, text = SHARED[name]
+            if metavar:
+                self.add_argument(name, metavar=metavar, help=text)
+            else:
+                self.add_argument(name, action="store_true", help=text)
 
     def error(self, message: str) -> NoReturn:
         """Refuse with argparse's message."""
@@ -106,53 +142,58 @@ class Parser(argparse.ArgumentParser):
         return [name for name in self._option_string_actions if name.startswith("--")]
 
 
-def add_store(parser: argparse.ArgumentParser) -> None:
-    """Add `--store URL`."""
-    parser.add_argument("--store", metavar=STORE[0], help=STORE[1])
+def check_choice(what: str, given: str, valid: Iterable[str]) -> None:
+    """Raise `Refusal` with the nearest valid name if the given name is not valid."""
+    names = list(valid)
+    if given not in names:
+        raise Refusal(f"unknown {what} {given!r}{nearest(given, names)}; valid: {', '.join(names)}")
 
 
-def add_job(parser: argparse.ArgumentParser) -> None:
-    """Add the positional `JOB`."""
-    parser.add_argument(
-        "job", metavar="JOB", help="a job's name, the start of its name, `latest`, or a job's folder"
-    )
+def number(text: str | int, low: float, high: float = sys.float_info.max) -> float | None:
+    """Return the number that a text holds; None if it holds no number of this range."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if low <= value <= high else None
 
 
-def add_price(parser: argparse.ArgumentParser) -> None:
-    """Add `--price`."""
-    parser.add_argument("--price", metavar=PRICE[0], help=PRICE[1])
+def quantity(text: str, units: Mapping[str, float]) -> float | None:
+    """Return a number times its unit, as in `1.5 GB`, in any case; None for another text or unit."""
+    match = _QUANTITY.fullmatch(text.strip())
+    unit = units.get(match[2].lower()) if match else None
+    return None if match is None or unit is None else float(match[1]) * unit
 
 
 def price(given: str | None) -> float | None:
     """Read `--price`, in any currency; raises `Refusal`."""
-    try:
-        value = None if given is None else float(given)
-    except ValueError:
-        value = -1.0
-    if value is not None and not 0 <= value < float("inf"):
-        raise Refusal(f"--price {given} is not a price; valid: a number of at least 0, as in 32.77")
-    return value
+    if given is None:
+        return None
+    if (value := number(given, 0)) is not None:
+        return value
+    raise Refusal(f"--price {given} is not a price; valid: a number of at least 0, as in 32.77")
 
 
-def steps(given: str | int | None) -> int | None:
+def steps(given: str) -> int:
     """Read `--steps`; raises `Refusal`."""
-    if given is not None and not (str(given).isdecimal() and 0 < int(given) < 2**53):
+    if not (given.isdecimal() and 0 < int(given) < 2**53):
         raise Refusal(f"--steps {given} is not a number of steps; valid: 1, 2, 3, ...")
-    return None if given is None else int(given)
+    return int(given)
 
 
-def add_json(parser: argparse.ArgumentParser) -> None:
-    """Add `--json`."""
-    parser.add_argument("--json", action="store_true", help="print one JSON document instead of text")
+def hang_s(given: str) -> float:
+    """Read `--hang-after`, in seconds; raises `Refusal`."""
+    if (seconds := number(given, 1, 86_400)) is None:
+        raise Refusal(f"--hang-after {given} is not valid; it takes seconds from 1 to 86400")
+    return seconds
 
 
 def interval_ms(text: str) -> int:
     """Read a sampling interval (`200ms`, `1s`, `1min`); raises `Refusal` naming the valid ones."""
-    match = _INTERVAL.fullmatch(text)
     valid = ", ".join(map(interval_text, INTERVALS_MS))
-    if not match:
+    asked = quantity(text, _UNITS_MS)
+    if asked is None:
         raise Refusal(f"interval {text!r} is not a time; valid: {valid}")
-    asked = float(match[1]) * _UNITS_MS[match[2] or "ms"]
     if asked not in INTERVALS_MS:
         near = min(INTERVALS_MS, key=lambda valid_ms: abs(valid_ms - asked))
         raise Refusal(f"interval {text} is not allowed; valid: {valid} (nearest: {interval_text(near)})")
@@ -165,16 +206,3 @@ def interval_text(milliseconds: int) -> str:
         if milliseconds % _UNITS_MS[unit] == 0:
             return f"{milliseconds // _UNITS_MS[unit]}{unit}"
     return f"{milliseconds}ms"
-
-
-def hang_s(given: str | None) -> float | None:
-    """Read `--hang-after`, in seconds; raises `Refusal`."""
-    if given is None:
-        return None
-    try:
-        seconds = float(given)
-    except ValueError:
-        seconds = 0.0
-    if not 1 <= seconds <= 86_400:
-        raise Refusal(f"--hang-after {given} is not valid; it takes seconds from 1 to 86400")
-    return seconds

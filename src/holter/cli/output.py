@@ -6,42 +6,39 @@ import os
 import shutil
 import sys
 import textwrap
+import time
+from contextlib import contextmanager
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TextIO, cast
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
     from rich.console import Console
+    from rich.table import Table
     from rich.text import Text
 
+    Line = str | Text | Table
+    Section = tuple[str, Iterable[Line]]
+
 WIDEST = 100
-_ASCII = str.maketrans(
-    {
-        "█": "#",
-        "▓": "=",
-        "▒": ":",
-        "░": ".",
-        "▚": "%",
-        "▞": "/",
-        "▌": "|",
-        "▄": "_",
-        "▖": ",",
-        "≡": "+",
-        "·": "-",
-        "→": "->",
-        "…": "...",
-        "─": "-",
-        "≤": "<=",
-        "≥": ">=",
-    }
+_PROGRESS_S = 0.5
+_ASCII: dict[int, str] = dict(
+    zip(map(ord, "█▓▒░▚▞▌▄▖≡·─→…≤≥"), [*"#=:.%/|_,+--", "->", "...", "<=", ">="], strict=True)
 )
 
 
 def columns(stream: TextIO) -> int:
     """Return the width of lines on `stream`: the terminal's width, at most 100."""
-    try:
-        found = os.get_terminal_size(stream.fileno()).columns
-    except (OSError, ValueError, AttributeError):
-        found = shutil.get_terminal_size((WIDEST, 24)).columns
+    found = _terminal_width(stream) or shutil.get_terminal_size((WIDEST, 24)).columns
     return max(40, min(WIDEST, found or WIDEST))
+
+
+def _terminal_width(stream: TextIO) -> int:
+    try:
+        return os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError, AttributeError):
+        return 0
 
 
 def console(stream: TextIO, width: int | None = None) -> Console:
@@ -99,12 +96,60 @@ def write(console_: Console, text: Text) -> None:
     console_.print(text, no_wrap=True, overflow="ellipsis", crop=True)
 
 
+def write_sections(out: Console, sections: Iterable[Section]) -> None:
+    """Print titles with the lines below them; a section without lines is left out."""
+    from rich.text import Text
+
+    separator = ""
+    for title, found in sections:
+        if lines := list(found):
+            write(out, Text(f"{separator}{title}", style="bold"))
+            write_lines(out, lines, "  ")
+            separator = "\n"
+
+
+def write_lines(out: Console, lines: Iterable[Line], indent: str) -> None:
+    """Print wrapped lines with an indent; a line that begins with spaces is indented further."""
+    from rich.text import Text
+
+    for line in lines:
+        if not isinstance(line, str | Text):
+            out.print(line)
+            continue
+        text = line if isinstance(line, Text) else Text(line)
+        around = indent + " " * (len(text.plain) - len(text.plain.lstrip(" ")))
+        text = text[len(around) - len(indent) :]
+        text.plain = clean(text.plain)
+        for piece in text.wrap(out, out.width - len(around)):
+            piece.rstrip()
+            write(out, Text.assemble(around, piece))
+
+
 def write_json(document: Any) -> None:
     """Print one JSON document on standard output; NaN and infinite numbers are null."""
     import msgspec
 
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
     sys.stdout.write("\n")
+
+
+@contextmanager
+def progress_line() -> Iterator[Callable[[str, int, int], None]]:
+    """Yield a function that shows the file that is read and its share on a terminal; clears the line."""
+    shown, live = 0.0, sys.stderr.isatty()
+
+    def show(file: str, done: int, size: int) -> None:
+        nonlocal shown
+        if live and time.monotonic() - shown >= _PROGRESS_S:
+            shown = time.monotonic()
+            share = 100 * done // size if size else 100
+            print(f"\r\033[Kreading {Path(file).name} {share} %", end="", file=sys.stderr, flush=True)
+
+    try:
+        yield show
+    finally:
+        if shown:
+            print("\r\033[K", end="", file=sys.stderr, flush=True)
 
 
 def say(line: str) -> None:
@@ -119,10 +164,7 @@ def warn(text: str, command: str = "") -> None:
 
 def wrapped(line: str, stream: TextIO) -> str:
     """Return a line, broken between words if `stream` is a narrower terminal."""
-    try:
-        width = os.get_terminal_size(stream.fileno()).columns if stream.isatty() else 0
-    except (OSError, ValueError):
-        width = 0
+    width = _terminal_width(stream)
     if not 0 < width < len(line):
         return line
     return textwrap.fill(

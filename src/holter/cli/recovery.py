@@ -7,7 +7,7 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.analysis.verdict.evidence import counted
 from holter.cli.output import warn
@@ -15,13 +15,14 @@ from holter.cli.output import warn
 if TYPE_CHECKING:
     from holter.agent.supervision.outcome import Outcome
     from holter.agent.supervision.ownership import Owner
+    from holter.store.documents import Document
     from holter.store.job import JobFolder
 
 
 def recover_if_killed(folder: JobFolder) -> None:
     """Recover a job whose agent was killed on this machine; a problem is one warning.
 
-    Costs a look at two small files of a job that runs, nothing for a finished job.
+    Reads two small files of a running job, and no file of a finished job.
     """
     from holter.views.jobs import RUNNING
 
@@ -47,7 +48,7 @@ def store_rest(folder: JobFolder, outcome: Outcome) -> Outcome:
         missing = counted(outcome.unstored, "record") if outcome.unstored else "some records"
         warn(
             f"the store lacks {missing} of job {folder.name}; they are kept in {outcome.spool}; "
-            f"once the store can be written, run: {_command(folder.url)}"
+            f"once the store can be written, run: holter recover {folder.url}"
         )
         return outcome
     return replace(outcome, spool=None, unstored=0)
@@ -68,11 +69,11 @@ def belongs_to(owner: Owner, folder: JobFolder) -> bool:
     return os.path.realpath(owner.job) == os.path.realpath(folder.url)
 
 
-def recover_spool(spool: Path, owner: Owner, *, quiet: bool) -> dict[str, Any]:
+def recover_spool(spool: Path, owner: Owner, *, quiet: bool) -> Document:
     """Recover one spool; return the result as a JSON document. `quiet`: the card is not printed."""
     from holter.agent.supervision.ownership import SpoolBusy, held
 
-    about: dict[str, Any] = {"job": owner.job, "spool": str(spool), "agent": "gone"}
+    about: Document = {"job": owner.job, "spool": str(spool), "agent": "gone"}
     about["killed"] = owner.ended is None
     try:
         with held(spool, owner):  # usually the agent runs: then the imports below are not needed
@@ -100,7 +101,7 @@ def recover_spool(spool: Path, owner: Owner, *, quiet: bool) -> dict[str, Any]:
     return {**about, "result": "recovered", "rows": done.rows, "status": done.outcome.status}
 
 
-def sentence(result: dict[str, Any]) -> str:
+def sentence(result: Document) -> str:
     """Say what became of one spool."""
     name, spool = result["job"].rpartition("/")[2], result["spool"]
     if result["result"] == "recovered":
@@ -109,12 +110,8 @@ def sentence(result: dict[str, Any]) -> str:
         return f"the agent of job {name} {why}; {rows} that the store lacked came from its spool"
     if result["result"] == "discarded":
         return f"deleted {spool} of job {name} with {counted(result['waiting'], 'record')}"
-    again = _command(result["job"])
+    again = f"holter recover {result['job']}"
     if result["result"] == "busy":
         return f"spool {spool} of job {name} waits: {result['why']}; later run: {again}"
     records = counted(result["waiting"], "record")
     return f"spool {spool} of job {name} with {records} is kept: {result['why']}; then run: {again}"
-
-
-def _command(url: str) -> str:
-    return f"holter recover {url}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypedDict
 
 from holter.cli import options, output
 from holter.cli.rule_selection import full_name
@@ -18,21 +18,31 @@ _WIDTH = 80
 _ORDER = ("training", "tensors", "data", "framework", "system", "reliability", "own")
 
 
+class LastFired(TypedDict):
+    """The last issue of a rule in a store."""
+
+    job: str
+    time: int
+    """Nanoseconds since the epoch."""
+    summary: str
+
+
 def list_rules(words: list[str]) -> int:
     """Run `holter rules list`."""
     parser = options.Parser(
-        "rules list", "List all rules.", "  holter rules list\n  holter rules list --pack essentials --json"
+        "rules list",
+        "List all rules.",
+        "  holter rules list\n  holter rules list --pack essentials --json",
+        "--json",
     )
     parser.add_argument("--pack", metavar="NAME", help="only the rules of this pack")
-    options.add_json(parser)
     given = parser.read(words)
     from holter.evaluation import packs
     from holter.rules import catalogue
 
     known = packs()
-    if given.pack is not None and given.pack not in known:
-        near = options.nearest(given.pack, known)
-        raise options.Refusal(f"unknown pack {given.pack!r}{near}; valid: {', '.join(known)}")
+    if given.pack is not None:
+        options.check_choice("pack", given.pack, known)
     rules = {
         name: rule for name, rule in catalogue().items() if given.pack is None or given.pack in rule.packs
     }
@@ -46,7 +56,8 @@ def list_rules(words: list[str]) -> int:
 
     out = _console()
     widest = max(map(len, rules))
-    for category in sorted({rule.category() for rule in rules.values()}, key=_place):
+    found = {rule.category() for rule in rules.values()}
+    for category in dict.fromkeys([*filter(found.__contains__, _ORDER), *sorted(found)]):
         out.print(Text(f"{category or 'other'}", style="bold"))
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), show_header=False)
         table.add_column(no_wrap=True, width=widest + 2)
@@ -71,10 +82,10 @@ def show_rule(words: list[str]) -> int:
         "rules show",
         "Show one rule: what it finds, its parameters, and when it last fired in a store.",
         "  holter rules show LowGPUUtilization",
+        "--store",
+        "--json",
     )
     parser.add_argument("name", metavar="NAME", help="the name of the rule, in any spelling")
-    options.add_store(parser)
-    options.add_json(parser)
     given = parser.read(words)
     from holter.rules import find
 
@@ -83,39 +94,32 @@ def show_rule(words: list[str]) -> int:
     if given.json:
         output.write_json({"schema": 1, **card(rule), "last_fired": fired})
         return 0
-    from rich.padding import Padding
     from rich.text import Text
 
     out = _console()
-
-    def line(text: str, indent: int = 2, style: str = "") -> None:
-        out.print(Padding(Text(text, style=style), (0, 0, 0, indent)))
-
-    out.print(Text(rule.__name__, style="bold"))
-    line(rule.description)
-    if rule.formula:
-        line(f"Fires when: {rule.formula}")
-    if rule.advice:
-        line(f"Advice: {rule.advice}")
-    line(f"Reads: {', '.join(rule.reads)}")
     on = "on by default" if "default" in rule.packs else f"off by default; on with --rule {rule.__name__}"
-    line(f"Category: {rule.category()}; severity: {rule.severity}; {on}")
-    line(f"Packs: {', '.join(rule.packs)}")
-    if rule.also_called:
-        line(f"Also called: {', '.join(rule.also_called)}")
-    line(_fired_words(fired))
-    if rule.parameters():
-        out.print(Text("\nParameters", style="bold"))
+    lines = [
+        rule.description,
+        f"Fires when: {rule.formula}" if rule.formula else "",
+        f"Advice: {rule.advice}" if rule.advice else "",
+        f"Reads: {', '.join(rule.reads)}",
+        f"Category: {rule.category()}; severity: {rule.severity}; {on}",
+        f"Packs: {', '.join(rule.packs)}",
+        f"Also called: {', '.join(rule.also_called)}" if rule.also_called else "",
+        _fired_words(fired),
+    ]
+    parameters: list[str | Text] = []
     for parameter in rule.parameters():
         unit = f" {parameter.unit}" if parameter.unit else ""
         classic = "" if parameter.classic == parameter.modern else f"  (classic: {parameter.classic})"
-        line(f"{parameter.name} = {parameter.modern}{unit}{classic}", style="cyan")
+        parameters.append(Text(f"{parameter.name} = {parameter.modern}{unit}{classic}", style="cyan"))
         also = f" Also called {', '.join(parameter.aliases)}." if parameter.aliases else ""
-        line(f"{parameter.meaning} Takes {parameter.valid}.{also}", indent=6)
+        parameters.append(f"    {parameter.meaning} Takes {parameter.valid}.{also}")
+    output.write_sections(out, [(rule.__name__, filter(None, lines)), ("Parameters", parameters)])
     return 0
 
 
-def card(rule: type[Rule]) -> dict[str, Any]:
+def card(rule: type[Rule]) -> dict[str, object]:
     """Return everything that a rule declares, as a JSON document."""
     return {
         "name": rule.__name__,
@@ -144,15 +148,15 @@ def card(rule: type[Rule]) -> dict[str, Any]:
     }
 
 
-def last_fired(rule: str, store: str | None) -> dict[str, Any] | None:
-    """Return the last issue of a rule in a store: `job`, `time` (ns) and `summary`; None without an issue."""
+def last_fired(rule: str, store: str | None) -> LastFired | None:
+    """Return the last issue of a rule in a store; None without an issue."""
     from holter.store.job import jobs, store_url
 
     try:
         known = jobs(store_url(store))
     except (OSError, ValueError):
         return None
-    found = [
+    found: list[LastFired] = [
         {"job": job.name, "time": when, "summary": issue["summary"]}
         for job in known
         for entry in job.evaluations().get("rules") or ()
@@ -163,7 +167,7 @@ def last_fired(rule: str, store: str | None) -> dict[str, Any] | None:
     return max(found, key=lambda one: one["time"], default=None)
 
 
-def _fired_words(fired: dict[str, Any] | None) -> str:
+def _fired_words(fired: LastFired | None) -> str:
     if fired is None:
         return "Last fired: never in this store"
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(fired["time"] / 1e9))
@@ -172,7 +176,3 @@ def _fired_words(fired: dict[str, Any] | None) -> str:
 
 def _console() -> Console:
     return output.console(sys.stdout, width=min(_WIDTH, output.columns(sys.stdout)))
-
-
-def _place(category: str) -> tuple[int, str]:
-    return (_ORDER.index(category) if category in _ORDER else len(_ORDER), category)

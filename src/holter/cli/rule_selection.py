@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from holter.cli.options import Refusal
+from holter.cli.options import Refusing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from holter.evaluation.selection import Choice
+    from holter.store.documents import Document
+
 
 def select(
-    given: Iterable[str], sections: Mapping[str, Mapping[str, Any]], *, defaults: bool
-) -> list[dict[str, Any]]:
+    given: Iterable[str], sections: Mapping[str, Mapping[str, object]], *, defaults: bool
+) -> list[Document]:
     """Return the rules of a job, each with its name and all parameters, checked.
 
     Args:
@@ -32,8 +35,8 @@ def select(
     from holter.evaluation.selection import PACK, split
     from holter.rules import BadRule
 
-    choices: list[str | dict[str, Any]] = [f"{PACK}default"] if defaults else []
-    try:
+    choices: list[Choice] = [f"{PACK}default"] if defaults else []
+    with Refusing(BadRule):
         fixed = {
             full_name(name): dict(parameters)
             for name, parameters in sections.items()
@@ -49,21 +52,16 @@ def select(
             used.add(full)
             choices.append({"name": full, "parameters": {**fixed.get(full, {}), **parameters}})
         choices += [{"name": full, "parameters": fixed[full]} for full in fixed if full not in used]
-        choices += [_expression(name, dict(each)) for name, each in sections.items() if "when" in each]
+        for name, each in sections.items():
+            if "when" in each:
+                more = {key: value for key, value in each.items() if key != "when"}
+                choices.append({"name": name, "rule": f"when:{each['when']}", "parameters": more})
         return documents(choose(choices))
-    except BadRule as error:
-        raise Refusal(str(error)) from None
 
 
 def full_name(name: str) -> str:
     """Return the full name of a rule, however it is spelled; raises `Refusal` that names the nearest."""
     from holter.rules import BadRule, find
 
-    try:
+    with Refusing(BadRule):
         return find(name).__name__
-    except BadRule as error:
-        raise Refusal(str(error)) from None
-
-
-def _expression(name: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    return {"name": name, "rule": f"when:{parameters.pop('when')}", "parameters": parameters}

@@ -9,7 +9,7 @@ from pathlib import Path
 from holter.cli import options
 from holter.cli.options import Refusal
 
-ABOUT = "Write a file with a working rule as a template, and its test beside it."
+ABOUT = "Write a file with a working rule as a template, and a test for it."
 EXAMPLES = """  holter rules new GradientTooLarge
   holter rules new GradientTooLarge --folder rules"""
 

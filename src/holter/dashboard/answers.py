@@ -7,9 +7,10 @@ import math
 import re
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from anyio import CapacityLimiter, to_thread
+from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
+from holter.dashboard.stores import MOST_AT_ONCE
 from holter.pages.data.encoding import encoded
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ MOST_OFFSET = 10**9
 """Entries of the longest list."""
 MOST_SECONDS = 4e9
 """Longer than any job; times further away do not fit into 64 bits of ns."""
-MOST_AT_ONCE = 8
-"""Answers that are computed at the same time. Each holds a thread, and short answers need threads too."""
 MOST_WAITING = 200
 """Requests that wait for their turn to be computed; further ones are refused."""
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
@@ -52,7 +51,7 @@ def which(request: Request) -> tuple[str, int]:
 
 
 def store_of(request: Request) -> int:
-    """Return the number of the store that an address names, the first where it names none."""
+    """Return the number of the store that an address names, by default the first."""
     return whole(request.query_params, "store", 0, MOST_STORES - 1, 0)
 
 
@@ -67,7 +66,7 @@ def whole(asked: Mapping[str, str], name: str, low: int, high: int, default: int
 
 
 def amount(asked: Mapping[str, str], name: str, low: float, high: float) -> float | None:
-    """Return a number that an address gives, None where it gives none; raises `RefusalError`."""
+    """Return a number that an address gives, None by default; raises `RefusalError`."""
     text = asked.get(name, "")
     try:
         number = float(text) if text else None
@@ -117,7 +116,8 @@ async def _made(
 
     After each change all tabs ask at once: one thread works, and no other thread waits for its lock.
     """
-    name = (job, store, key, packed, stores.state(job, store))
+    known = stores.last(job, store)
+    name = (job, store, key, packed, known and known.version)
     making = stores.making.get(name)
     if making is None:
         ask = in_turn(stores, lambda: stores.kept(job, store, key, made, packed=packed))
@@ -154,9 +154,11 @@ async def in_turn(stores: Stores, work: Callable[[], T]) -> T:
     Raises:
         RefusalError: Too many requests are waiting.
     """
-    turns = stores.turns
-    if turns is None:
-        turns = stores.turns = CapacityLimiter(MOST_AT_ONCE)
-    if turns.statistics().tasks_waiting >= MOST_WAITING:
+    if stores.slow >= MOST_AT_ONCE + MOST_WAITING:
         raise RefusalError(f"{MOST_WAITING} requests wait for an answer already; ask again in a moment", 503)
-    return await to_thread.run_sync(work, limiter=turns)
+    stores.slow += 1
+    try:
+        async with stores.turns:
+            return await run_in_threadpool(work)
+    finally:
+        stores.slow -= 1

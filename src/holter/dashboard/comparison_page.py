@@ -77,11 +77,11 @@ def _form(places: Sequence[str], asked: Mapping[str, str]) -> Markup:
         *(
             tag(
                 "label",
-                said,
+                label,
                 " ",
                 tag("input", type="number", step="any", min="0", name=name, value=asked.get(name, "")),
             )
-            for name, said in ASKED.items()
+            for name, label in ASKED.items()
         )
     )
     return html(

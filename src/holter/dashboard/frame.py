@@ -29,23 +29,11 @@ def framed(
     navigation: Markup | None = None,
     code: int = 200,
 ) -> HTMLResponse:
-    """Wrap a page.
-
-    Args:
-        title: Title of the window.
-        inside: The page's HTML.
-        data: Data for its scripts; `events` is the address of its event stream.
-        navigation: Links to the job's pages.
-        code: The HTTP status.
-    """
+    """Wrap a page. `data` is for its scripts; its entry `events` is the address of the event stream."""
     bare = not assets.complete()
     known = {"bare": "yes", **(data or {})} if bare else data or {}
     at = assets.address()
-    styles = (
-        ["pages.css", "tables.css", "canvas.css"]
-        if bare
-        else ["vendor/uPlot.css", "pages.css", "tables.css", "canvas.css"]
-    )
+    styles = [*([] if bare else ["vendor/uPlot.css"]), "pages.css", "tables.css", "canvas.css"]
     head = tag(
         "head",
         tag("meta", charset="utf-8"),

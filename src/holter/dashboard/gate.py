@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import secrets
-from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 COOKIE = "holter_token"
@@ -49,35 +50,8 @@ class Gate:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        headers = Headers(scope=scope)
-        try:
-            host, port = _asked_as(headers.get("host", ""))
-        except ValueError:
-            shown = headers["host"][:_SHOWN]
-            text = f"the Host header is {shown!r}; valid: a name or an address, and a port from 0 to 65535"
-            await self._refuse(text, 400)(scope, receive, send)
-            return
-        if self.hosts and host not in self.hosts:
-            await self._refuse(f"this is not {host[:_SHOWN]}", 421)(scope, receive, send)
-            return
-        query = scope["query_string"].decode("latin-1").split("&")
-        given = dict(part.partition("=")[::2] for part in query).get("token")
-        cookie = f"{COOKIE}_{port}"
-        if given is not None and scope["method"] == "GET" and self._right(given):
-            answer = RedirectResponse(_here(scope["path"], query), 303)
-            answer.set_cookie(cookie, self.token, httponly=True, samesite="strict", path="/")
+        if (answer := self._answer(scope, Headers(scope=scope))) is not None:
             await answer(scope, receive, send)
-            return
-        known = _cookies(headers).get(cookie, "")
-        bearer = headers.get("authorization", "").removeprefix("Bearer ").strip()
-        if not (self._right(known) or self._right(bearer)):
-            text = "The token is missing or wrong. Open the address that `holter ui` printed when it started."
-            await self._refuse(text, 401)(scope, receive, send)
-            return
-        if scope["method"] not in ("GET", "HEAD") and not self._right(bearer) and not _own(headers):
-            await self._refuse("orders are taken from this dashboard's own pages only", 403)(
-                scope, receive, send
-            )
             return
 
         async def with_headers(message: Message) -> None:
@@ -88,6 +62,32 @@ class Gate:
             await send(message)
 
         await self.app(scope, receive, with_headers)
+
+    def _answer(self, scope: Scope, headers: Headers) -> Response | None:
+        """Refuse a request, or move its token from the address into a cookie; None lets it pass."""
+        try:
+            host, port = _asked_as(headers.get("host", ""))
+        except ValueError:
+            shown = headers["host"][:_SHOWN]
+            text = f"the Host header is {shown!r}; valid: a name or an address, and a port from 0 to 65535"
+            return self._refuse(text, 400)
+        if self.hosts and host not in self.hosts:
+            return self._refuse(f"this is not {host[:_SHOWN]}", 421)
+        query = scope["query_string"].decode("latin-1").split("&")
+        given = dict(part.partition("=")[::2] for part in query).get("token")
+        cookie = f"{COOKIE}_{port}"
+        if given is not None and scope["method"] == "GET" and self._right(given):
+            answer = RedirectResponse(_here(scope["path"], query), 303)
+            answer.set_cookie(cookie, self.token, httponly=True, samesite="strict", path="/")
+            return answer
+        known = Request(scope).cookies.get(cookie, "")
+        bearer = self._right(headers.get("authorization", "").removeprefix("Bearer ").strip())
+        if not (bearer or self._right(known)):
+            text = "The token is missing or wrong. Open the address that `holter ui` printed when it started."
+            return self._refuse(text, 401)
+        if scope["method"] not in ("GET", "HEAD") and not bearer and not _own(headers):
+            return self._refuse("orders are taken from this dashboard's own pages only", 403)
+        return None
 
     def _right(self, given: str) -> bool:
         return secrets.compare_digest(given.encode(), self.token.encode())
@@ -107,13 +107,6 @@ def _here(path: str, query: Sequence[str]) -> str:
     """Return the same address without the token; it never names another host, as `//host/` would."""
     rest = "&".join(part for part in query if part.partition("=")[0] != "token")
     return "/" + quote(path.lstrip("/"), errors="replace") + (f"?{rest}" if rest else "")
-
-
-def _cookies(headers: Headers) -> dict[str, str]:
-    try:
-        return {name: one.value for name, one in SimpleCookie(headers.get("cookie", "")).items()}
-    except CookieError:
-        return {}
 
 
 def _own(headers: Headers) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.store.job import JobFolder
 from holter.store.layout import JOB_NAME, MANIFEST
@@ -14,14 +14,13 @@ from holter.views.jobs import RUNNING, summary
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from holter.views.jobs import ListedJob
+
 UNREAD = "not read yet"
 """Status of a job of which only the name has been read."""
 AT_ONCE = 500
 _STALE_S = 0.4
 _REST = 10
-"""Listing takes at most a tenth of the time: slow stores, such as object stores, are listed less often."""
-
-Summary = dict[str, Any]
 
 
 class JobList:
@@ -32,20 +31,18 @@ class JobList:
         self.urls = list(urls)
         self.at_once = at_once
         self._lock = threading.Lock()
-        self._ended: dict[str, dict[str, tuple[str | None, Summary]]] = {}
-        self._found: tuple[list[Summary], list[str]] = [], []
+        self._ended: dict[str, dict[str, tuple[str | None, ListedJob]]] = {}
+        self._found: tuple[list[ListedJob], list[str]] = [], []
         self._left = 0
         """Jobs that have not been read."""
         self._held: dict[str, int] = {}
         """Number of jobs of each store when it last had any."""
         self._until = 0.0
 
-    def all(self, *, whole: bool = True) -> tuple[list[Summary], list[str]]:
+    def all(self, *, whole: bool = True) -> tuple[list[ListedJob], list[str]]:
         """Return every job's summary, newest first, and what could not be listed.
 
-        Args:
-            whole: Read every new job. Otherwise read those that changed last, and return the others by name,
-                as `UNREAD`.
+        Without `whole`, only the new jobs that changed last are read; the others have the status `UNREAD`.
         """
         with self._lock:
             if time.monotonic() < self._until and not (whole and self._left):
@@ -54,7 +51,7 @@ class JobList:
             found, wrong, self._left = [], [], 0
             for number, url in enumerate(self.urls):
                 try:
-                    own = [{**one, "store": number} for one in self._store(url, whole)]
+                    own: list[ListedJob] = [{**one, "store": number} for one in self._store(url, whole)]
                 except (OSError, ValueError) as error:
                     wrong.append(f"store {url}: {error}")
                     continue
@@ -64,11 +61,10 @@ class JobList:
                 elif url in self._held:
                     wrong.append(f"store {url}: the jobs that it had ({self._held[url]}) are gone")
             self._found = sorted(found, key=lambda job: -(job["created"] or 0)), wrong
-            now = time.monotonic()
-            self._until = now + max(_STALE_S, _REST * (now - began))
+            self._until = valid_until(began)
             return self._found
 
-    def _store(self, url: str, whole: bool) -> Iterator[Summary]:
+    def _store(self, url: str, whole: bool) -> Iterator[ListedJob]:
         store, now = place(url), time.time_ns()
         before, kept = self._ended.get(url, {}), {}
         fresh = []
@@ -99,6 +95,23 @@ def _changed(stamp: str | None) -> int:
     return int(when) if when.isdigit() else 0
 
 
-def _by_name(name: str, changed: int) -> Summary:
-    unknown = dict.fromkeys(("duration_s", "verdict", "silent_s", "fault", "exit_code"))
-    return {"name": name, "created": changed or None, "status": UNREAD, **unknown}
+def _by_name(name: str, changed: int) -> ListedJob:
+    return {
+        "name": name,
+        "created": changed or None,
+        "status": UNREAD,
+        "duration_s": None,
+        "exit_code": None,
+        "verdict": None,
+        "silent_s": None,
+        "fault": None,
+    }
+
+
+def valid_until(began: float) -> float:
+    """Return until when a listing that began at a moment of the monotonic clock is valid.
+
+    Listing takes at most a tenth of the time: slow stores, such as object stores, are listed less often.
+    """
+    now = time.monotonic()
+    return now + max(_STALE_S, _REST * (now - began))

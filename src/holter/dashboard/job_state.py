@@ -5,17 +5,19 @@ from __future__ import annotations
 import gzip
 import threading
 import time
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from holter.store.trial import Trial
 from holter.views.document import description_kept
+from holter.views.heatmap import Heatmap
 from holter.views.jobs import RUNNING
 from holter.views.reading import Reading
 from holter.views.tables import is_long
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from holter.store.job import JobFolder
     from holter.views.document.types import Description
@@ -30,17 +32,22 @@ def _trial(folder: JobFolder) -> Trial:
     return Trial(folder, threads=1 if folder.manifest().get("status") in RUNNING else None)
 
 
+@dataclass
 class _Last:
-    """The newest description of a job; it may be older than the state."""
+    """What the states of a job share."""
 
     description: Description | None = None
-    with_it: dict[str, Any] = {}  # noqa: RUF012 - replaced, never changed
+    """The newest description of the job; it may be older than the state."""
+    with_it: dict[str, object] = field(default_factory=dict)
     """Other results that are computed together with the description."""
-    at = 0.0
-    took_s = 0.0
-    later = 0
+    at: float = 0.0
+    took_s: float = 0.0
+    later: int = 0
     """Number of descriptions that were made in the background."""
-    begun = False
+    begun: bool = False
+    heatmap: Heatmap | None = None
+    heatmap_stamp: int = 0
+    drawing: threading.Lock = field(default_factory=threading.Lock)
 
 
 class JobState:
@@ -67,9 +74,9 @@ class JobState:
         return Reading(last.trial, before=vars(last).get("steps", last.before) if follows else None)
 
     @property
-    def later(self) -> int:
-        """A number that changes when a background description is done."""
-        return self._last.later
+    def version(self) -> tuple[int, int]:
+        """Numbers that change with the job, and when a background description is done."""
+        return self.stamp, self._last.later
 
     @property
     def described(self) -> bool:
@@ -133,6 +140,20 @@ class JobState:
                     self._keep(name, gzip.compress(plain, 5))
             self.cost_s += time.thread_time() - began
             return self._answers[name]
+
+    @contextmanager
+    def heatmap(self) -> Iterator[Heatmap]:
+        """Lend the job's heat map to one thread at a time; it does not wait for other readers of the job."""
+        last, folder = self._last, self.reading.trial.folder
+        with last.drawing:
+            if last.heatmap is None:
+                trial = Trial(folder)
+                start, interval = int(trial.manifest.get("start") or 0), Reading(trial).interval_ns
+                last.heatmap = Heatmap(trial, start, interval)
+            elif last.heatmap_stamp != self.stamp:
+                last.heatmap.refresh(Trial(folder))
+            last.heatmap_stamp = self.stamp
+            yield last.heatmap
 
     def at_once(self, key: str, *, packed: bool) -> bytes | None:
         """Return a cached answer, or None."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
 from markupsafe import Markup
@@ -19,21 +19,19 @@ from holter.views.wording import duration
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from holter.views.jobs import ListedJob
 
 ASKED = ("name", "status", "since", "until", "page")
 _A_PAGE = 100
+_HEADS = ("", "job", "created", "status", "duration", "verdict")
+_CLASSES = {"duration": "n"}
 
 
-def chosen_jobs(listed: list[dict[str, Any]], asked: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Keep the jobs that an address asks for.
+def chosen_jobs(listed: list[ListedJob], asked: Mapping[str, str]) -> list[ListedJob]:
+    """Return the jobs that an address asks for; raises `RefusalError` for an invalid day.
 
-    Args:
-        listed: The jobs.
-        asked: `name`, a text in it; `status`; `since` and `until`, the first and the last day of creation in
-            this machine's time, as `2026-01-31`.
-
-    Raises:
-        RefusalError: A day is invalid.
+    `name` is a part of the name; `since` and `until` are the first and the last day of creation in this
+    machine's time, as `2026-01-31`.
     """
     name, status = asked.get("name", "").lower(), asked.get("status", "").lower()
     first, last = _day(asked, "since"), _day(asked, "until", timedelta(days=1))
@@ -49,7 +47,7 @@ def chosen_jobs(listed: list[dict[str, Any]], asked: Mapping[str, str]) -> list[
 
 
 def _day(asked: Mapping[str, str], which: str, more: timedelta = timedelta(0)) -> float | None:
-    """Return when a day begins, and `more` time after that, ns since the epoch; None where none is given."""
+    """Return when a day begins, and `more` time after that, ns since the epoch; None without a day."""
     text = asked.get(which, "")
     try:
         day = datetime.strptime(text, "%Y-%m-%d").astimezone() if text else None
@@ -58,7 +56,7 @@ def _day(asked: Mapping[str, str], which: str, more: timedelta = timedelta(0)) -
         raise RefusalError(f"{which} is {text[:40]!r}; a day is expected, as 2026-01-31") from None
 
 
-def page(listed: list[dict[str, Any]], wrong: list[str], asked: dict[str, str]) -> Markup:
+def page(listed: list[ListedJob], wrong: list[str], asked: dict[str, str]) -> Markup:
     """Draw the list: `listed` are all jobs, `wrong` says what could not be listed, `asked` which to show."""
     chosen = chosen_jobs(listed, asked)
     number = whole(asked, "page", 0, MOST_OFFSET, 0)
@@ -93,14 +91,7 @@ def page(listed: list[dict[str, Any]], wrong: list[str], asked: dict[str, str]) 
         )
         return html(tag("h1", "Jobs"), said_wrong or empty)
     rows = html(*map(_row, shown)) or tag("tr", tag("td", "No matching jobs.", colspan="6"))
-    heads = html(
-        tag("th"),
-        tag("th", "job"),
-        tag("th", "created"),
-        tag("th", "status"),
-        tag("th", "duration", class_="n"),
-        tag("th", "verdict"),
-    )
+    heads = html(*(tag("th", head, class_=_CLASSES.get(head)) for head in _HEADS))
     more = _more(len(chosen), number, asked)
     return html(
         tag("h1", "Jobs"),
@@ -125,7 +116,7 @@ def _date(asked: dict[str, str], name: str, label: str) -> Markup:
     return tag("label", label, " ", tag("input", type="date", name=name, value=value))
 
 
-def _said(job: dict[str, Any]) -> str:
+def _said(job: ListedJob) -> str:
     """Return the headline of the job's card, or the sentence of its verdict, which has the numbers."""
     verdict = job["verdict"]
     if not (job["fault"] or job["silent_s"]) and isinstance(verdict, dict) and not verdict.get("headline"):
@@ -135,7 +126,7 @@ def _said(job: dict[str, Any]) -> str:
     return said(job)
 
 
-def mood(job: dict[str, Any]) -> str:
+def mood(job: ListedJob) -> str:
     """Return the class that colors the status of a job."""
     status = job["status"]
     if ended_sick(job):
@@ -143,16 +134,18 @@ def mood(job: dict[str, Any]) -> str:
     return "running" if status in RUNNING else "failed" if status in ("Failed", "Unreadable") else ""
 
 
-def _row(job: dict[str, Any]) -> Markup:
+def _row(job: ListedJob) -> Markup:
     created = (
         time.strftime("%Y-%m-%d %H:%M", time.localtime(job["created"] / 1e9)) if job["created"] else "unknown"
     )
-    name, place = (job["name"], f"{job['store']}/{job['name']}")
-    address = job_address(job["name"], job["store"])
+    name, store = job["name"], job["store"]
     return tag(
         "tr",
-        tag("td", tag("input", type="checkbox", name="job", value=place, aria_label=f"mark {job['name']}")),
-        tag("td", tag("a", name, href=address)),
+        tag(
+            "td",
+            tag("input", type="checkbox", name="job", value=f"{store}/{name}", aria_label=f"mark {name}"),
+        ),
+        tag("td", tag("a", name, href=job_address(name, store))),
         tag("td", created),
         tag("td", job["status"], class_=mood(job)),
         tag("td", duration(job["duration_s"]), class_="n"),

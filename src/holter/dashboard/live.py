@@ -7,7 +7,7 @@ import contextlib
 import json
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
@@ -53,7 +53,7 @@ class Live:
         `lost` says what is wrong with the store.
         """
         job, store = request.query_params.get("job"), store_of(request)
-        watch = _OfJob(self.stores, job, store) if job is not None else _OfList(self.stores)
+        watch = _Watch(self.stores, job, store)
         headers = {"x-accel-buffering": "no"}
         shown = request.query_params.get("stamp", "")
         key = f"{store}/{job}" if job is not None else ""
@@ -87,10 +87,10 @@ class Live:
                 watch.last = now if watch.last is None else watch.last
             if watch.task is None:
                 watch.task = asyncio.create_task(watch.run())
-            told = await run_in_threadpool(watch.facts)
-            yield f"retry: 2000\n{_event('hello', told)}"
+            facts = await run_in_threadpool(watch.facts)
+            yield f"retry: 2000\n{_event('hello', facts)}"
             if shown and watch.last is not None and shown != str(watch.last):
-                yield _event("changed", told)
+                yield _event("changed", facts)
             while True:
                 try:
                     await asyncio.wait_for(watch.later(seen), _BEAT_S)
@@ -109,11 +109,12 @@ class Live:
 class _Watch:
     """Watches one job, or the list of jobs, while streams are open."""
 
-    def __init__(self, stores: Stores) -> None:
+    def __init__(self, stores: Stores, job: str | None, store: int) -> None:
         self.stores = stores
+        self.job, self.store = job, store
         self.number = 0
         self.last: int | str | None = None
-        """Stamp of the last notification; None before the first look."""
+        """Stamp of the last notification; None before the first check."""
         self.text = ""
         self.readers = 0
         self.task: asyncio.Task[None] | None = None
@@ -121,18 +122,21 @@ class _Watch:
 
     def stamp(self) -> int:
         """Return a number that changes when there is something new."""
-        raise NotImplementedError
+        if self.job is not None:
+            return self.stores.stamp(self.job, self.store)
+        listed, _ = self.stores.listed(whole=False)
+        return hash(tuple((one["name"], one["status"], str(one["verdict"])) for one in listed))
 
-    def facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, object]:
         """Return the data of an event."""
+        with contextlib.suppress(OSError, LookupError, ValueError):
+            return {"age_s": self.stores.age_s(self.job, self.store)} if self.job is not None else {}
         return {}
 
     def cost_s(self) -> float:
-        """Return the CPU seconds of all answers since the last change."""
-        return 0.0
-
-    def show(self) -> None:
-        """Signal that a page is open."""
+        """Return the CPU seconds of answers about the current state, or about the one before."""
+        known = None if self.job is None else self.stores.last(self.job, self.store)
+        return 0.0 if known is None else known.cost_s or known.cost_before_s
 
     async def later(self, seen: int) -> None:
         """Wait for an event after number `seen`."""
@@ -140,25 +144,28 @@ class _Watch:
             await self.news.wait_for(lambda: self.number != seen)
 
     async def run(self) -> None:
-        told, shown = 0.0, -_SIGN_S
+        notified, shown = 0.0, -_SIGN_S
         while True:
             try:
                 if time.monotonic() - shown >= _SIGN_S:
                     shown = time.monotonic()
-                    await run_in_threadpool(self.show)
+                    if self.job is not None:
+                        await run_in_threadpool(self.stores.watched, self.job, self.store)
                 now: int | str = await run_in_threadpool(self.stamp)
                 facts = await run_in_threadpool(self.facts) if now != self.last else {}
                 text = _event("changed", facts)
             except (OSError, LookupError, ValueError) as error:
                 now = "lost"
-                said = " ".join(str(error.args[0] if error.args else error).split())
-                text = _event("lost", {"text": said})
+                reason = " ".join(str(error.args[0] if error.args else error).split())
+                text = _event("lost", {"text": reason})
             if self.last is None:
                 self.last = now
             # The rate keeps to the share of a core, whatever the number of changes and of open pages.
-            rest = min((self.cost_s() + self.readers * _TAB_S) / _SHARE, _MOST_S) - (time.monotonic() - told)
+            rest = min((self.cost_s() + self.readers * _TAB_S) / _SHARE, _MOST_S) - (
+                time.monotonic() - notified
+            )
             if now != self.last and rest <= 0:
-                self.last, told = now, time.monotonic()
+                self.last, notified = now, time.monotonic()
                 async with self.news:
                     self.number += 1
                     self.text = text
@@ -166,32 +173,5 @@ class _Watch:
             await asyncio.sleep(LOOK_S)
 
 
-class _OfJob(_Watch):
-    def __init__(self, stores: Stores, job: str, store: int) -> None:
-        super().__init__(stores)
-        self.job, self.store = job, store
-
-    def stamp(self) -> int:
-        return self.stores.stamp(self.job, self.store)
-
-    def facts(self) -> dict[str, Any]:
-        try:
-            return {"age_s": self.stores.age_s(self.job, self.store)}
-        except (OSError, LookupError, ValueError):
-            return {}
-
-    def cost_s(self) -> float:
-        return self.stores.cost_s(self.job, self.store)
-
-    def show(self) -> None:
-        self.stores.watched(self.job, self.store)
-
-
-class _OfList(_Watch):
-    def stamp(self) -> int:
-        listed, _ = self.stores.listed(whole=False)
-        return hash(tuple((one["name"], one["status"], str(one["verdict"])) for one in listed))
-
-
-def _event(name: str, facts: dict[str, Any]) -> str:
+def _event(name: str, facts: dict[str, object]) -> str:
     return f"event: {name}\ndata: {json.dumps(facts)}\n\n"

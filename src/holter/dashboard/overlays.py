@@ -53,8 +53,8 @@ def overlaid(
     def made(reading: Reading) -> bytes:
         return encoded(curves(reading.at(None, width)))
 
-    told: dict[str, Any] = {}
+    by_job: dict[str, Any] = {}
     for store, folder in of:
-        name = folder.name if folder.name not in told else f"{folder.name} ({store})"
-        told[name] = msgspec.json.decode(stores.kept(folder.name, store, f"curves {width}", made))
-    return {name: overlay(name, told, width) for name in names}
+        name = folder.name if folder.name not in by_job else f"{folder.name} ({store})"
+        by_job[name] = msgspec.json.decode(stores.kept(folder.name, store, f"curves {width}", made))
+    return {name: overlay(name, by_job, width) for name in names}

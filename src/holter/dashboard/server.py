@@ -28,13 +28,16 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 
-def application(stores: Sequence[str], token: str, hosts: Collection[str] = ()) -> ASGIApp:
-    """Return the dashboard of some stores.
+_REFUSED = (
+    RefusalError, LookupError, OSError, ValueError, OverflowError, RecursionError, HTTPException
+)  # fmt: skip
+"""Errors that are answered with a sentence."""
 
-    Args:
-        stores: Their URLs or folders.
-        token: Every request must carry it.
-        hosts: Valid names in the Host header; empty for any name.
+
+def application(stores: Sequence[str], token: str, hosts: Collection[str] = ()) -> ASGIApp:
+    """Return the dashboard of stores, given by URL or folder; every request must carry the token.
+
+    `hosts` are the valid names in the Host header; empty for any name.
     """
     served = Stores(stores)
     # Loading the database takes longer than the first answers, so it begins before the first request.
@@ -46,15 +49,7 @@ def application(stores: Sequence[str], token: str, hosts: Collection[str] = ()) 
             Route("/events", Live(served).events),
         ],
         middleware=[Middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)],
-        exception_handlers={
-            RefusalError: _wrong,
-            LookupError: _wrong,
-            OSError: _wrong,
-            ValueError: _wrong,
-            OverflowError: _wrong,
-            RecursionError: _wrong,
-            HTTPException: _wrong,
-        },
+        exception_handlers=dict.fromkeys(_REFUSED, _wrong),
     )
     return Gate(app, token, hosts)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlencode
 
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse, HTMLResponse
 from starlette.routing import Route
 
-from holter.dashboard import early_page, listing
+from holter.dashboard import listing
 from holter.dashboard.answers import HTML, RefusalError, in_turn, kept, points_of, which, window_of
 from holter.dashboard.comparison_page import saving_parameters, side_by_side
 from holter.dashboard.frame import framed
@@ -22,10 +22,12 @@ from holter.pages import assets
 from holter.pages.addresses import navigation
 from holter.pages.islands import Rendering, island
 from holter.pages.job import FIRST, pages
+from holter.pages.job.overview import insights
+from holter.pages.text import sections
 from holter.store.trial import Trial
 from holter.views.comparison.document import compare
 from holter.views.comparison.overlays import OVERLAYS, missing
-from holter.views.jobs import RUNNING
+from holter.views.jobs import RUNNING, said, summary
 from holter.views.tables import is_long
 
 if TYPE_CHECKING:
@@ -37,7 +39,9 @@ if TYPE_CHECKING:
 
     from holter.dashboard.overlays import ServedJob
     from holter.dashboard.stores import Stores
+    from holter.store.job import JobFolder
     from holter.views.comparison.document import Comparison
+    from holter.views.document.types import Description
     from holter.views.reading import Reading
 
 
@@ -86,9 +90,9 @@ class _Site:
         """Answer with a page of a job, or with its contents only for `part=inside`."""
         job, store = which(request)
         name = request.path_params.get("page", FIRST).replace("-", "_")
-        shelf = pages()
-        if name not in shelf:
-            known = ", ".join(page.replace("_", "-") for page in shelf)
+        by_name = pages()
+        if name not in by_name:
+            known = ", ".join(page.replace("_", "-") for page in by_name)
             raise RefusalError(f"a job has no page {name!r}; there are: {known}", 404)
         given = request.query_params
         asked = {name: ",".join(given.getlist(name)) for name in given}
@@ -103,7 +107,7 @@ class _Site:
             # A browser with scripts shows the text first and adds each chart when it is drawn.
             waits = asked.get("paint") != "now" and assets.complete() and is_long(reading.trial)
             rendering = Rendering(refreshed=inside, later=there if waits else "")
-            drawn: str = shelf[name].draw(reading.at(window, width), asked, rendering)
+            drawn: str = by_name[name].draw(reading.at(window, width), asked, rendering)
             return drawn.encode()
 
         key = f"page {name} {sorted(asked.items())} {inside}"
@@ -111,15 +115,16 @@ class _Site:
         def alone(reading: Reading) -> bytes:
             return _with_facts(made(reading), _facts(reading.description))
 
-        described = self.stores.described(job, store)
+        state = self.stores.last(job, store)
+        described = state is not None and state.described
         if inside and described:  # many tabs ask for this after each change
             return await kept(self.stores, request, key, alone, HTML)
         # Taken before drawing, so that the page is notified of changes meanwhile.
         stamp = await run_in_threadpool(self.stores.stamp, job, store)
         folder = None if described else await run_in_threadpool(self.stores.early, job, store)
         if folder is not None:
-            document = await run_in_threadpool(early_page.document, folder)
-            page, facts = early_page.page(document, asked), _facts(document, early=True)
+            document = await run_in_threadpool(_early_document, folder)
+            page, facts = _early_page(document, asked), _facts(document, early=True)
             if inside:
                 return HTMLResponse(_with_facts(page.encode(), facts))
         elif inside:
@@ -134,8 +139,8 @@ class _Site:
             page, facts = await in_turn(self.stores, whole)
         events = f"/events?{urlencode({'job': job, 'store': store, 'stamp': stamp})}"
         data = {"job": job, "store": store, **facts, "events": events, "page": name}
-        bar = navigation(job, store, [(name, one.TITLE) for name, one in shelf.items()], name, asked)
-        return framed(f"{shelf[name].TITLE} · {job}", page, data=data, navigation=bar)
+        bar = navigation(job, store, [(name, one.TITLE) for name, one in by_name.items()], name, asked)
+        return framed(f"{by_name[name].TITLE} · {job}", page, data=data, navigation=bar)
 
     async def compare(self, request: Request) -> Response:
         chosen = request.query_params.getlist("job")
@@ -152,8 +157,8 @@ class _Site:
         """Return the contents of a comparison and the data of its scripts; reuse those of running jobs."""
         of = places(self.stores, chosen)
         rendering = Rendering(refreshed=inside)
-        numbers, said = saving_parameters(asked), tuple(sorted(asked.items()))
-        key = (tuple(chosen), said, tuple(self.stores.stamp(one.folder.name, one.store) for one in of))
+        numbers, parameters = saving_parameters(asked), tuple(sorted(asked.items()))
+        key = (tuple(chosen), parameters, tuple(self.stores.stamp(one.folder.name, one.store) for one in of))
         runs = [one for one in of if one.folder.manifest().get("status") in RUNNING]
         last, began = self._last, time.monotonic()
         known = last is not None and last[0][:2] == key[:2]
@@ -178,14 +183,14 @@ class _Site:
         return tag("p", missing(name), class_="note") if drawn is None else figure(drawn)
 
 
-def _facts(told: Mapping[str, Any], *, early: bool = False) -> dict[str, object]:
+def _facts(description: Mapping[str, Any], *, early: bool = False) -> dict[str, object]:
     """Return a job's state for scripts; `early` if its description is not complete."""
-    of = told["job"]
+    job = description["job"]
     return {
-        "start": of["start"] or "",
-        "seconds": of["duration_s"] or 0.0,
-        "status": of["status"] or "",
-        "running": "yes" if of["status"] in RUNNING else "",
+        "start": job["start"] or "",
+        "seconds": job["duration_s"] or 0.0,
+        "status": job["status"] or "",
+        "running": "yes" if job["status"] in RUNNING else "",
         "early": "yes" if early else "",
     }
 
@@ -194,3 +199,37 @@ def _with_facts(inside: bytes, facts: Mapping[str, object]) -> bytes:
     """Put the facts around a page's inside, as the whole page has them."""
     data = {f"data_{name}": value for name, value in facts.items()}
     return tag("main", trusted(inside.decode()), id="main", **data).encode()
+
+
+def _early_document(folder: JobFolder) -> Description:
+    """Return the part of a job's description that needs no table."""
+    manifest, now = folder.manifest(), time.time_ns()
+    listed = summary(folder, now)
+    status = manifest.get("status")
+    job = {
+        "name": folder.name,
+        "status": status,
+        "start": manifest.get("start"),
+        "duration_s": listed["duration_s"],
+        "command": manifest.get("command") or [],
+    }
+    headline = said({**listed, "silent_s": None if status not in RUNNING else listed["silent_s"]})
+    found = {"job": {**job, "headline": headline}, "rules": folder.evaluations().get("rules") or []}
+    return cast("Description", found)
+
+
+def _early_page(description: Description, asked: Mapping[str, str]) -> Markup:
+    """Draw the page; it is the same for every page of the job."""
+    headline = sections.bullets([description["job"]["headline"]]) if description["job"]["headline"] else ""
+    return html(
+        sections.head(description["job"]),
+        tag(
+            "p",
+            "This is a long job. Its tables are being read; the page updates itself in a moment.",
+            role="status",
+        ),
+        tag("noscript", tag("p", "Without JavaScript, load the page again then.")),
+        headline,
+        tag("h2", "Insights"),
+        insights(description["rules"], description["job"]["name"], asked),
+    )

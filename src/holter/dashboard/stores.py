@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from holter.dashboard.job_list import JobList
+from holter.dashboard.job_list import JobList, valid_until
 from holter.dashboard.job_state import JobState
 from holter.store.job import find
 from holter.store.layout import CONTROL
 from holter.views.jobs import RUNNING
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Iterator, Sequence
 
-    from anyio import CapacityLimiter
-
     from holter.store.job import JobFolder
+    from holter.views.jobs import ListedJob
     from holter.views.reading import Reading
 
+MOST_AT_ONCE = 8
+"""Answers that are computed at the same time. Each holds a thread, and short answers need threads too."""
 _KEPT = 16
 """Jobs whose reading is kept."""
-_STALE_S = 0.4
-"""Seconds for which a listing of a job's files is valid."""
-_REST = 10
-"""Listing takes at most a tenth of the time: slow stores, such as object stores, are listed less often."""
 
 
 class Stores:
@@ -40,10 +37,11 @@ class Stores:
         self._jobs = JobList(urls)
         self.making: dict[tuple[Any, ...], asyncio.Future[bytes]] = {}
         """Answers that are being made, by question and state; only the event loop's thread uses it."""
-        self.turns: CapacityLimiter | None = None
-        """Limits the number of slow answers; only the event loop's thread uses it."""
+        self.turns = asyncio.Semaphore(MOST_AT_ONCE)
+        self.slow = 0
+        """Slow answers that are computed or wait for their turn; only the event loop's thread uses it."""
 
-    def listed(self, *, whole: bool = True) -> tuple[list[dict[str, Any]], list[str]]:
+    def listed(self, *, whole: bool = True) -> tuple[list[ListedJob], list[str]]:
         """Return every job's summary, newest first, and what could not be listed; see `JobList.all`."""
         return self._jobs.all(whole=whole)
 
@@ -55,28 +53,21 @@ class Stores:
 
     def stamp(self, name: str, store: int = 0) -> int:
         """Return a number that changes with the job."""
-        known = self._look(name, store)
-        return hash((known.stamp, known.later))
+        return hash(self.state(name, store).version)
 
-    def state(self, name: str, store: int = 0) -> tuple[int, int] | None:
+    def last(self, name: str, store: int = 0) -> JobState | None:
         """Return the last known state of the job, without waiting."""
-        known = self._known.get(f"{store}/{name}")
-        return None if known is None else (known.stamp, known.later)
-
-    def described(self, name: str, store: int = 0) -> bool:
-        """Return whether a description of the job exists, without waiting."""
-        known = self._known.get(f"{store}/{name}")
-        return known is not None and known.described
+        return self._known.get(f"{store}/{name}")
 
     def early(self, name: str, store: int = 0) -> JobFolder | None:
         """Return a job whose description takes long, after starting it; `stamp` changes when it is done."""
-        known = self._look(name, store)
+        known = self.state(name, store)
         return None if known.at_hand() else known.reading.trial.folder
 
     @contextmanager
     def reading(self, name: str, store: int = 0) -> Iterator[Reading]:
         """Lend the job's reading to one thread at a time, so that each result is computed once."""
-        known = self._look(name, store)
+        known = self.state(name, store)
         with known.lock:
             yield known.ready()
 
@@ -84,18 +75,18 @@ class Stores:
         self, name: str, store: int, key: str, made: Callable[[Reading], bytes], *, packed: bool = False
     ) -> bytes:
         """Return an answer about the current state of the job, made once per state; `packed` with gzip."""
-        return self._look(name, store).answer(key, made, packed=packed)
+        return self.state(name, store).answer(key, made, packed=packed)
 
     def at_once(self, name: str, store: int, key: str, *, packed: bool) -> bytes | None:
         """Return a cached answer of `kept`, or None, without waiting."""
-        known = self._known.get(f"{store}/{name}")
+        known = self.last(name, store)
         if known is None or time.monotonic() >= known.good_until:
             return None
         return known.at_once(key, packed=packed)
 
     def age_s(self, name: str, store: int = 0) -> float | None:
         """Return how long ago the newest sample of the machine was taken, seconds; None without samples."""
-        known = self._look(name, store)
+        known = self.state(name, store)
         with known.lock:
             trial = known.reading.trial
             newest = None if trial.manifest.get("monitoring") is False else trial.newest("samples")
@@ -103,20 +94,15 @@ class Stores:
 
     def watched(self, name: str, store: int = 0) -> None:
         """Tell the agents of a running job that a page is open: they write sooner then."""
-        known = self._look(name, store)
+        known = self.state(name, store)
         folder = known.reading.trial.folder
         # Pages of a read-only store are only a little older.
         with suppress(OSError):
             if folder.manifest().get("status") in RUNNING:
                 folder.order(watched=time.time_ns())
 
-    def cost_s(self, name: str, store: int = 0) -> float:
-        """Return the CPU seconds of answers about the job's current state, or about the one before."""
-        with self._lock:
-            known = self._known.get(f"{store}/{name}")
-        return 0.0 if known is None else known.cost_s or known.cost_before_s
-
-    def _look(self, name: str, store: int) -> JobState:
+    def state(self, name: str, store: int = 0) -> JobState:
+        """Return the current state of the job."""
         key = f"{store}/{name}"
         with self._lock:
             known = self._known.get(key)
@@ -132,6 +118,5 @@ class Stores:
                 self._known[key] = known
                 while len(self._known) > _KEPT:
                     self._known.pop(next(iter(self._known)))
-            now = time.monotonic()
-            known.good_until = now + max(_STALE_S, _REST * (now - began))
+            known.good_until = valid_until(began)
             return known

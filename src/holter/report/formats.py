@@ -3,46 +3,40 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
+from holter.pages.data.encoding import encoded
 from holter.pages.file import page
 from holter.views.comparison.changes_markdown import escaped
 from holter.views.figures import draw, names
 from holter.views.reading import Reading
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
+    from holter.store.documents import Document
     from holter.store.trial import Trial
     from holter.views.document.types.rules import RuleResult
 
 
-def report(
-    trial: Trial, kind: str, *, price: float | None = None, rules: Sequence[Mapping[str, Any]] = ()
-) -> str:
-    """Return the report of a job as `html`, `ipynb` or `json`.
+def report(trial: Trial, kind: str, *, price: float | None = None, rules: Sequence[Document] = ()) -> str:
+    """Return the report of a job as `html`, `ipynb` or `json`; raises `ValueError` for another kind.
 
-    Args:
-        trial: The job.
-        kind: Which of them.
-        price: What one machine costs an hour.
-        rules: Documents of rules that judged it only now, for the page.
-
-    Raises:
-        ValueError: There is no such kind.
+    `price` is the price of one machine per hour. The page also shows `rules`, documents of rules that judged
+    the job only now.
     """
     if kind == "html":
         reading = Reading(trial, price=price)
         reading.description["rules"] += cast("Sequence[RuleResult]", rules)
         return page(reading)
     if kind == "json":
-        return json.dumps(plain(document(trial, price)), ensure_ascii=False, allow_nan=False) + "\n"
+        return encoded(document(trial, price)).decode() + "\n"
     if kind == "ipynb":
         return json.dumps(notebook(trial, price), ensure_ascii=False, indent=1) + "\n"
     raise ValueError(f"no kind of report {kind!r}; there are: html, ipynb, json")
 
 
-def document(trial: Trial, price: float | None = None) -> dict[str, Any]:
+def document(trial: Trial, price: float | None = None) -> Document:
     """Return the description and all charts as data; of a chart that cannot be drawn, why."""
     reading = Reading(trial, price=price)
     drawn = {name: draw(name, reading) for name in names()}
@@ -54,7 +48,7 @@ def document(trial: Trial, price: float | None = None) -> dict[str, Any]:
     }
 
 
-def notebook(trial: Trial, price: float | None = None) -> dict[str, Any]:
+def notebook(trial: Trial, price: float | None = None) -> Document:
     """Return a notebook (nbformat 4.5) whose cells make the report with the library, and can be extended."""
     reading = Reading(trial)
     name = trial.folder.name  # not the manifest's, which may be any text
@@ -82,19 +76,6 @@ def notebook(trial: Trial, price: float | None = None) -> dict[str, Any]:
     }
 
 
-def _cell(at: int, kind: str, text: str) -> dict[str, Any]:
-    cell: dict[str, Any] = {"id": f"cell-{at}", "cell_type": kind, "metadata": {}, "source": text}
+def _cell(at: int, kind: str, text: str) -> Document:
+    cell: Document = {"id": f"cell-{at}", "cell_type": kind, "metadata": {}, "source": text}
     return cell | ({"execution_count": None, "outputs": []} if kind == "code" else {})
-
-
-def plain(value: Any) -> Any:
-    """Return values that JSON can hold: NaN becomes null, and numbers of numpy become Python's."""
-    if isinstance(value, dict):
-        return {str(key): plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(one) for one in value]
-    if hasattr(value, "item"):
-        value = value.item()
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
-        return None
-    return value

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from holter.evaluation import evaluate
-from holter.report.formats import plain, report
+from holter.pages.data.encoding import encoded
+from holter.report.formats import report
 from holter.report.rule_details import RULES, details
 from holter.store.trial import Trial
 from holter.views.document.active_then import at_moments, in_steps
+from holter.views.document.cost import details as event_details
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holter.store.documents import Document
     from holter.store.job import JobFolder
 
 RULE = "ProfilerReport"
@@ -35,40 +39,32 @@ def place_of(folder: JobFolder) -> str:
 
 
 def files(folder: JobFolder, *, judge: bool = False) -> dict[str, str]:
-    """Return the report's files, by their names below the folder of the report.
-
-    Args:
-        folder: The job, running or finished.
-        judge: Let rules of the report that did not run judge the job now; else they have no file.
-    """
+    """Return the report's files by their names; with `judge`, also those of rules that did not run before."""
     trial = Trial(folder)
     ran = _ran(folder)
-    late = _judged(folder, [name for name in RULES if name not in ran]) if judge else {}
+    missing = [name for name in RULES if name not in ran] if judge else []
+    late = {rule["rule"]: rule for rule in evaluate(folder, missing, record=False).rules} if missing else {}
     found = {
         "profiler-report.html": report(trial, "html", rules=list(late.values())),
         "profiler-report.ipynb": report(trial, "ipynb"),
     }
     ran |= late
     for rule in [ran[name] for name in RULES if name in ran]:
-        told = json.dumps(plain(document(rule, trial)), ensure_ascii=False, allow_nan=False, indent=2)
-        found[f"profiler-reports/{rule['rule']}.json"] = told + "\n"
+        text = msgspec.json.format(encoded(document(rule, trial)), indent=2).decode()
+        found[f"profiler-reports/{rule['rule']}.json"] = text + "\n"
     return found
 
 
-def _ran(folder: JobFolder) -> dict[str, dict[str, Any]]:
+def _ran(folder: JobFolder) -> dict[str, Document]:
     """Return, by name, the report's rules that ran; of several of a kind the first."""
-    ran: dict[str, dict[str, Any]] = {}
+    ran: dict[str, Document] = {}
     for rule in folder.evaluations().get("rules") or ():
         if isinstance(rule, dict) and rule.get("rule") in RULES:
             ran.setdefault(rule["rule"], rule)
     return ran
 
 
-def _judged(folder: JobFolder, names: list[str]) -> dict[str, dict[str, Any]]:
-    return {rule["rule"]: rule for rule in evaluate(folder, names, record=False).rules} if names else {}
-
-
-def document(rule: dict[str, Any], trial: Trial) -> dict[str, Any]:
+def document(rule: Document, trial: Trial) -> Document:
     """Return what a rule found as SageMaker writes it.
 
     Returns:
@@ -98,17 +94,13 @@ def document(rule: dict[str, Any], trial: Trial) -> dict[str, Any]:
     }
 
 
-def _named(steps: dict[str, Any], trial: Trial) -> dict[str, Any]:
-    """Return details of ranks by `<node>-<process>`, as far as processes said which they are."""
-    told = trial.table("events", where="kind = 'process'")
-    names = {}
-    for row in told.to_rows():
-        try:
-            known = json.loads(row["detail"] or "{}")
-        except ValueError:
-            continue
-        if isinstance(known, dict) and known.get("role", "trainer") == "trainer":
-            names[str(row["rank"])] = f"{row['node']}-{known.get('pid', row['rank'])}"
+def _named(steps: Document, trial: Trial) -> Document:
+    """Return details of ranks by `<node>-<process>`, as far as the job recorded its processes."""
+    names = {
+        str(process["rank"]): f"{process['node']}-{process.get('pid', process['rank'])}"
+        for process in event_details(trial.table("events"), "process")
+        if process.get("role", "trainer") == "trainer"
+    }
     found = {}
     for key, one in steps.items():
         rank, dash, mode = key.partition("-")
@@ -130,15 +122,9 @@ def follow(
     wait: Callable[[float], object],
     clock: Callable[[], float] = time.process_time,
 ) -> None:
-    """Keep the report of a running job up to date until it ends, at bounded cost.
+    """Keep the report of a running job up to date until it ends or `stopping` says so, at bounded cost.
 
-    An error of one report is reported with the next one, or at the end of the job.
-
-    Args:
-        folder: The job.
-        stopping: Whether to end now.
-        wait: Waits so many seconds, less when it is to end.
-        clock: CPU seconds used so far.
+    `clock` returns the CPU seconds used so far.
     """
     judged = None
     while not stopping():

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from holter.views.wording import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from holter.store.job import JobFolder
     from holter.views.document.types import Description
 
@@ -18,8 +16,24 @@ _SILENT_S = 60.0
 """Agents write a heartbeat every few seconds; an agent without one for this long is gone."""
 
 
-def summary(folder: JobFolder, now_ns: int) -> dict[str, Any]:
-    """Return one job's line: name, created, status, duration, verdict; absent values are null."""
+class ListedJob(TypedDict):
+    """One job of a list; absent values are None."""
+
+    name: str
+    created: int | None
+    status: str
+    duration_s: float | None
+    exit_code: int | None
+    verdict: dict[str, str | None] | None
+    silent_s: float | None
+    """Seconds since the last heartbeat of a job without an end; None while an agent is alive."""
+    fault: str | None
+    store: NotRequired[int]
+    """Number of its store, of several."""
+
+
+def summary(folder: JobFolder, now_ns: int) -> ListedJob:
+    """Return one job's line in a list."""
     manifest = folder.manifest()
     start, end = manifest.get("start"), manifest.get("end")
     running = manifest.get("status") in RUNNING
@@ -47,13 +61,13 @@ def judged(description: Description) -> dict[str, Any]:
     return {"suspect": verdict["suspect"], "sentence": verdict["sentence"], "headline": headline}
 
 
-def ended_sick(job: Mapping[str, Any]) -> bool:
+def ended_sick(job: ListedJob) -> bool:
     """Return whether a completed job, given as its `summary`, has a headline such as NaN in its verdict."""
     verdict = job["verdict"]
     return job["status"] == "Completed" and isinstance(verdict, dict) and bool(verdict.get("headline"))
 
 
-def said(job: dict[str, Any]) -> str:
+def said(job: ListedJob) -> str:
     """Return the headline or suspect of a job, given as its `summary`, or the reason for a missing card."""
     if job["fault"]:
         less = said({**job, "fault": None})
@@ -85,3 +99,11 @@ def why_not_running(folder: JobFolder) -> str | None:
     if silent is not None:
         return f"job {folder.name} is not running: its agent said nothing for {duration(silent)}"
     return None
+
+
+def why_not_obeyed(folder: JobFolder, order: str) -> str | None:
+    """Explain why no agent of a job obeys this kind of order; None if one does."""
+    obeyed = [facts.get("obeys") or () for facts in folder.nodes().values()]
+    if not obeyed or any(order in each for each in obeyed):
+        return None
+    return f"job {folder.name}: its agents are of an older version, which does not know {order!r}"

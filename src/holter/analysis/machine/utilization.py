@@ -8,10 +8,11 @@ import numpy as np
 
 from holter.analysis.grouping import groups
 from holter.schema.metrics import METRICS
-from holter.schema.table import Table
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from holter.schema.table import Table
 
 
 Range = tuple[float, float]

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import os
-import re
-from typing import TYPE_CHECKING, Any
 
 from holter.cli import options, output
-from holter.cli.comparing import compare_jobs
-from holter.cli.options import Refusal
+from holter.cli.job_lookup import readable_job
+from holter.cli.options import Refusal, Refusing
 from holter.views.comparison.changes import step_sentence
 from holter.views.wording import milliseconds
-
-if TYPE_CHECKING:
-    from holter.views.comparison.document import Comparison
 
 ABOUT = "Check in continuous integration that the steps of a job are not slower than those of a baseline."
 EXAMPLES = """  holter check baseline latest
@@ -22,87 +17,58 @@ exit codes: 0 not slower, 1 slower, 2 wrong usage, 3 inconclusive, 4 no such job
 In a GitHub workflow the result is also added to the summary of the step."""
 
 CODES = {"pass": 0, "regression": 1, "inconclusive": 3}
-WRONG_USAGE = 2
-_SHARE = re.compile(r"(\d+(?:\.\d+)?)\s*%")
+_MARKS = {"pass": "✅", "regression": "❌", "inconclusive": "⚠️"}
+EXIT_CODES = {Refusal.WRONG_USAGE: 2}
+"""Wrong usage is 2, because 1 and 3 are results."""
 
 
 def main(words: list[str]) -> int:
-    """Run `holter check`; wrong usage is 2, because 1 and 3 are results."""
-    try:
-        return _main(words)
-    except Refusal as refusal:
-        if refusal.code == Refusal.WRONG_USAGE:
-            raise Refusal(str(refusal), WRONG_USAGE) from None
-        raise
-
-
-def _main(words: list[str]) -> int:
+    """Run `holter check`."""
     parser = options.Parser("check", ABOUT, EXAMPLES)
     parser.add_argument("baseline", metavar="BASELINE", help="the job to compare with")
-    options.add_job(parser)
-    options.add_store(parser)
+    parser.add_shared("job", "--store", "--mean", "--json")
     parser.add_argument(
         "--max-slowdown", metavar="SHARE", default="5%", help="how much slower a step may be; default: 5%%"
     )
-    parser.add_argument("--mean", action="store_true", help="compare means of step times instead of medians")
-    options.add_json(parser)
     given = parser.read(words)
-    share = _SHARE.fullmatch(given.max_slowdown.strip())
-    if not share:
+    most_pct = options.quantity(given.max_slowdown, {"%": 1})
+    if most_pct is None:
         raise Refusal(
             f"--max-slowdown {given.max_slowdown!r} is not a percentage; valid: a number and %, as in 5%"
         )
-    statistic = "mean" if given.mean else "median"
-    document = compare_jobs([given.baseline, given.job], given.store, statistic=statistic)
-    result = _result(document, float(share[1]))
-    _summarize(result)
-    if given.json:
-        output.write_json(result)
-    else:
-        output.say(f"{result['result']}: {result['sentence']}")
-    return CODES[result["result"]]
-
-
-def _result(document: Comparison, most_pct: float) -> dict[str, Any]:
     from holter.analysis.jobs.comparison import judge
+    from holter.views.comparison.document import compare
 
+    trials = [readable_job(name, given.store) for name in (given.baseline, given.job)]
+    with Refusing(ValueError):
+        document = compare(trials, statistic="mean" if given.mean else "median")
     change = document["changes"][0]
-    step = change["step"]
+    step, job, baseline = change["step"], change["job"], document["baseline"]
     result = "inconclusive" if step is None else judge(step["ratio_low"], step["ratio_high"], most_pct / 100)
     sentence = "; ".join([*([] if step is None else [step_sentence(step)]), *change["missing"]])
-    return {
-        "schema": 1,
-        "result": result,
-        "baseline": document["baseline"],
-        "job": change["job"],
-        "max_slowdown_pct": most_pct,
-        "step": step,
-        "parts": change["parts"],
-        "sentence": sentence,
-    }
+    rows = [
+        f"| {part['part']} | {milliseconds(part['before_ms'])} | {milliseconds(part['after_ms'])} |"
+        for part in change["parts"]
+    ]
+    limit = f"`{job}` against `{baseline}`, at most {most_pct:g} % slower."
+    _summarize(f"### {_MARKS[result]} step time: {result}", f"{limit} {sentence}", rows)
+    if given.json:
+        of = {"baseline": baseline, "job": job, "max_slowdown_pct": most_pct}
+        found = {"step": step, "parts": change["parts"], "sentence": sentence}
+        output.write_json({"schema": 1, "result": result, **of, **found})
+    else:
+        output.say(f"{result}: {sentence}")
+    return CODES[result]
 
 
-def _summarize(result: dict[str, Any]) -> None:
+def _summarize(title: str, text: str, rows: list[str]) -> None:
     """Add the result to the summary page, if this is a GitHub workflow."""
     path = os.environ.get("GITHUB_STEP_SUMMARY")
     if not path:
         return
-    mark = {"pass": "✅", "regression": "❌", "inconclusive": "⚠️"}[result["result"]]
-    lines = [
-        f"### {mark} step time: {result['result']}",
-        "",
-        f"`{result['job']}` against `{result['baseline']}`, at most {result['max_slowdown_pct']:g} % slower. "
-        + result["sentence"],
-        "",
-    ]
-    if result["parts"]:
-        lines += ["| part of a step | before | after |", "|---|---:|---:|"]
-        lines += [
-            f"| {part['part']} | {milliseconds(part['before_ms'])} | {milliseconds(part['after_ms'])} |"
-            for part in result["parts"]
-        ]
+    table = ["| part of a step | before | after |", "|---|---:|---:|", *rows] if rows else []
     try:
         with open(path, "a", encoding="utf-8") as summary:
-            summary.write("\n".join(lines) + "\n")
+            summary.write("\n".join([title, "", text, "", *table]) + "\n")
     except OSError as error:
         output.warn(f"the summary {path} cannot be written: {error}")

@@ -6,15 +6,13 @@ import sys
 from typing import TYPE_CHECKING
 
 from holter.cli import options, output
-from holter.cli.comparing import compare_jobs
-from holter.cli.options import Refusal
+from holter.cli.job_lookup import readable_job
+from holter.cli.options import Refusal, Refusing
 from holter.cli.output import clean
 from holter.views.comparison.changes import changes, comparison_rows
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
-    from holter.views.comparison.document import Comparison
+    from holter.views.comparison.document import ComparedJob
 
 ABOUT = "Compare jobs with a baseline: step and epoch time, parts of a step, hours and money."
 EXAMPLES = """  holter compare before after
@@ -25,10 +23,8 @@ EXAMPLES = """  holter compare before after
 
 def main(words_: list[str]) -> int:
     """Run `holter compare`."""
-    parser = options.Parser("compare", ABOUT, EXAMPLES)
+    parser = options.Parser("compare", ABOUT, EXAMPLES, "--store", "--price", "--mean", "--json")
     parser.add_argument("jobs", metavar="JOB", nargs="+", help="two jobs or more; the first is the baseline")
-    options.add_store(parser)
-    options.add_price(parser)
     parser.add_argument("--epochs", metavar="N", type=float, help="epochs of a full training")
     parser.add_argument(
         "--nodes", metavar="N", type=float, help="machines of a full training; default: those of the job"
@@ -36,23 +32,24 @@ def main(words_: list[str]) -> int:
     parser.add_argument(
         "--epoch-steps", metavar="N", type=int, help="steps per epoch, if the job recorded no epochs"
     )
-    parser.add_argument("--mean", action="store_true", help="compare means of step times instead of medians")
     parser.add_argument("--markdown", action="store_true", help="print Markdown for a pull request")
-    options.add_json(parser)
     given = parser.read(words_)
+    from holter.views.comparison.document import compare
+
     if given.epoch_steps is not None and given.epoch_steps < 1:
         raise Refusal(f"--epoch-steps must be at least 1, not {given.epoch_steps}")
     if given.json and given.markdown:
         raise Refusal("give --json or --markdown, not both")
-    document = compare_jobs(
-        given.jobs,
-        given.store,
-        price=options.price(given.price),
-        epochs=given.epochs,
-        nodes=given.nodes,
-        epoch_steps=given.epoch_steps,
-        statistic="mean" if given.mean else "median",
-    )
+    trials = [readable_job(name, given.store) for name in given.jobs]
+    with Refusing(ValueError):
+        document = compare(
+            trials,
+            price=options.price(given.price),
+            epochs=given.epochs,
+            nodes=given.nodes,
+            epoch_steps=given.epoch_steps,
+            statistic="mean" if given.mean else "median",
+        )
     if given.json:
         output.write_json(document)
     elif given.markdown:
@@ -60,26 +57,22 @@ def main(words_: list[str]) -> int:
 
         sys.stdout.write(markdown(document))
     else:
-        _show(document, output.console(sys.stdout))
+        _print_table(document["jobs"])
+        for change in document["changes"]:
+            print()
+            title = f"{change['job']} against {document['baseline']}"
+            output.write_sections(output.console(sys.stdout), [(title, changes(change))])
     return 0
 
 
-def _show(document: Comparison, out: Console) -> None:
-    """Print a comparison: a table of all jobs, then the changes of each job against the baseline."""
-    from rich.padding import Padding
+def _print_table(jobs: list[ComparedJob]) -> None:
+    """Print a table with a column for each job."""
     from rich.table import Table
-    from rich.text import Text
 
-    jobs = document["jobs"]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("")
     for job in jobs:
         table.add_column(clean(job["name"]), justify="right", overflow="fold")
     for name, tell in comparison_rows(jobs):
         table.add_row(name, *(tell(job) for job in jobs))
-    out.print(table)
-    for change in document["changes"]:
-        out.print()
-        output.write(out, Text(clean(f"{change['job']} against {document['baseline']}"), style="bold"))
-        for line in changes(change):
-            out.print(Padding(Text(clean(line)), (0, 0, 0, 2), expand=False))
+    output.console(sys.stdout).print(table)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from holter.cli import options, output
 from holter.cli.job_lookup import check_obeyed, running_job, send_order
 from holter.cli.options import Refusal
@@ -16,16 +14,13 @@ EXAMPLES = """  holter configure latest --interval 100ms
 
 def main(words: list[str]) -> int:
     """Run `holter configure`."""
-    parser = options.Parser("configure", ABOUT, EXAMPLES)
-    options.add_job(parser)
-    options.add_store(parser)
+    parser = options.Parser("configure", ABOUT, EXAMPLES, "job", "--store", "--json")
     parser.add_argument("--interval", metavar="TIME", help="100ms, 200ms, 500ms, 1s, 5s or 1min")
     parser.add_argument("--monitoring", choices=("on", "off"), help="switch sampling on or off")
-    options.add_json(parser)
     given = parser.read(words)
     if given.interval is None and given.monitoring is None:
         raise Refusal("nothing to change; give --interval or --monitoring")
-    order: dict[str, Any] = {}
+    order: dict[str, int | bool] = {}
     if given.interval is not None:
         order["interval_ms"] = options.interval_ms(given.interval)
     if given.monitoring is not None:

@@ -27,7 +27,7 @@ DEFAULT = "slow_dataloader"
 
 def main(words: list[str]) -> int:
     """Run `holter demo`."""
-    parser = options.Parser("demo", ABOUT, EXAMPLES)
+    parser = options.Parser("demo", ABOUT, EXAMPLES, "--store")
     parser.add_argument(
         "name", metavar="NAME", nargs="?", default=DEFAULT, help=f"the demo; default: {DEFAULT}"
     )
@@ -36,16 +36,13 @@ def main(words: list[str]) -> int:
         "--seconds", type=float, default=25.0, metavar="S", help="how long to train; default: 25"
     )
     parser.add_argument("--python", metavar="PATH", help="a Python with torch; default: the first one found")
-    options.add_store(parser)
     given = parser.read(words)
     listed = demos()
     if given.list:
         width = max(map(len, listed))
         print("\n".join(f"{name:<{width}}  {about}" for name, about in listed.items()))
         return 0
-    if given.name not in listed:
-        near = options.nearest(given.name, listed)
-        raise Refusal(f"there is no demo {given.name!r}{near}; valid: {', '.join(listed)}")
+    options.check_choice("demo", given.name, listed)
     if not 1 <= given.seconds <= 3600:
         raise Refusal(f"--seconds {given.seconds:g} is out of range; valid: 1 to 3600")
     script = FOLDER / f"{given.name}.py"
@@ -69,17 +66,11 @@ def demos() -> dict[str, str]:
 
 def _python() -> str:
     """Return the first Python that has torch: the one that runs holter, then those on PATH."""
-    tried = []
-    for python in (sys.executable, shutil.which("python"), shutil.which("python3")):
-        if python and python not in tried:
-            tried.append(python)
-            asked = [
-                python,
-                "-c",
-                "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)",
-            ]
-            if subprocess.run(asked, capture_output=True, check=False).returncode == 0:
-                return python
+    tried = dict.fromkeys(filter(None, (sys.executable, shutil.which("python"), shutil.which("python3"))))
+    program = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
+    for python in tried:
+        if subprocess.run([python, "-c", program], capture_output=True, check=False).returncode == 0:
+            return python
     raise Refusal(
         f"the demo needs torch, which {' and '.join(tried)} cannot import; "
         "install it (pip install torch) or name a Python that has it: holter demo --python PATH",

@@ -5,15 +5,14 @@ from __future__ import annotations
 import shlex
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, cast
 
 from holter.analysis.verdict.evidence import counted
 from holter.cli import options, output
 from holter.cli.bar import bar, legend
-from holter.cli.detail import operators
-from holter.cli.job_lookup import check_readable, find_job
-from holter.cli.machine import utilization
+from holter.cli.job_lookup import readable_job
 from holter.cli.output import clean
+from holter.cli.trace_sections import operators
 from holter.schema.phases import JOB_PHASES
 from holter.views.document.bill import bill_lines
 from holter.views.document.cost import unwritten
@@ -27,6 +26,7 @@ from holter.views.wording import (
     milliseconds,
     number_text,
     percent,
+    reading_text,
     size,
     stages_text,
     trainings_text,
@@ -37,11 +37,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from rich.console import Console
+    from rich.table import Table
     from rich.text import Text
 
-    from holter.store.job import JobFolder
+    from holter.cli.output import Section
     from holter.views.document.types import Description
+    from holter.views.document.types.job import NodeFacts, RecordingCost
     from holter.views.document.types.rules import RuleResult
+    from holter.views.document.types.training import LoadingSummary, MetricStatistics, StepSummary
     from holter.views.issues import IssueGroup
 
 ABOUT = "Show everything that is known about a job, finished or running."
@@ -49,18 +52,17 @@ EXAMPLES = """  holter describe latest
   holter describe train-20260131-120000 --json | jq .verdict.sentence
   holter describe holter-jobs/train-20260131-120000"""
 
+_MOST_METRICS = 40
 _SEVERITY = {"critical": "bold red", "warning": "yellow", "info": ""}
 
 
 def main(words_: list[str]) -> int:
     """Run `holter describe`."""
-    parser = options.Parser("describe", ABOUT, EXAMPLES)
-    options.add_job(parser)
-    options.add_store(parser)
-    options.add_price(parser)
-    options.add_json(parser)
+    parser = options.Parser("describe", ABOUT, EXAMPLES, "job", "--store", "--price", "--json")
     given = parser.read(words_)
-    description = described(find_job(given.job, given.store), options.price(given.price))
+    from holter.views.document.description import describe
+
+    description = describe(readable_job(given.job, given.store), price=options.price(given.price))
     if given.json:
         output.write_json(description)
     else:
@@ -68,64 +70,38 @@ def main(words_: list[str]) -> int:
     return 0
 
 
-def described(folder: JobFolder, price: float | None = None) -> Description:
-    """Describe a job; raises `Refusal` with code 65 when its manifest cannot be read."""
-    from holter.store.trial import Trial
-    from holter.views.document.description import describe
-
-    check_readable(folder)
-    return describe(Trial(folder), price=price)
-
-
-def show(description: Mapping[str, Any], out: Console) -> None:
+def show(description: Description, out: Console) -> None:
     """Print a description, section by section; a section without data is left out."""
-    from rich.text import Text
-
-    for title, lines in _sections(description, out.width):
-        output.write(out, Text(f"\n{title}" if title != description["job"]["name"] else title, style="bold"))
-        for line in lines:
-            if not isinstance(line, str | Text):
-                out.print(line)
-                continue
-            text = line if isinstance(line, Text) else Text(clean(line))
-            indent = len(text.plain) - len(text.plain.lstrip())
-            for piece in text[indent:].wrap(out, out.width - 2 - indent):
-                piece.rstrip()
-                output.write(out, Text.assemble(" " * (2 + indent), piece))
+    output.write_sections(out, _sections(description, out.width))
 
 
-def _sections(d: Mapping[str, Any], width: int) -> Iterator[tuple[str, list[Any]]]:
-    yield (d["job"]["name"], list(_job(d)))
-    yield ("Verdict", list(_verdict(d)))
+def _sections(d: Description, width: int) -> Iterator[Section]:
+    yield d["job"]["name"], _job(d)
+    yield "Verdict", _verdict(d)
     if d["breakdown"]:
-        lines: list[Any] = [bar(d["breakdown"], width - 2), *legend(d["breakdown"], width - 2, d["not_seen"])]
+        drawn = [bar(d["breakdown"], width - 2), *legend(d["breakdown"], width - 2, d["not_seen"])]
         whole = "the accelerators' time" if "trace" in d else "the training loop's time after warm-up"
-        lines.append(f"share of {whole}")
-        yield ("Where a step's time goes", lines)
+        yield "Where a step's time goes", [*drawn, f"share of {whole}"]
     if d["steps"]:
-        yield ("Steps", list(_steps(d)))
-    if d.get("numbers"):
-        yield ("Numbers", [number_text(one) for one in d["numbers"]])
+        yield "Steps", _steps(d, d["steps"])
+    yield "Numbers", map(number_text, d["numbers"])
     if d["tensors"]:
-        yield ("Tensors saved", [saved_text(d["tensors"])])
-    if stages_text(d["dataloading"]) or (d["dataloading"] or {}).get("workers") is not None:
-        yield ("Data loading", list(_loading(d)))
-    if d["operators"]:
-        yield operators(d)
+        yield "Tensors saved", [saved_text(d["tensors"])]
+    if d["dataloading"]:
+        yield "Data loading", _loading(d["dataloading"])
+    yield operators(d)
     if d["phases"]:
-        yield ("Phases of the job", list(_phases(d["phases"])))
-    yield ("Rules", list(_rules(d["rules"])))
+        yield "Phases of the job", _phases(cast("Mapping[str, float | None]", d["phases"]))
+    yield "Rules", _rules(d["rules"])
     if d["utilization"]:
-        yield ("The machine", [utilization(d["utilization"])])
+        yield "The machine", [_utilization(d["utilization"])]
     if d["bill"]:
-        yield ("What the job cost", list(bill_lines(d["bill"])))
-    yield ("What holter cost", list(_cost(d["cost"])))
-    if d["skipped"]:
-        listed = [f"{entry['file']}: {entry['why']}" for entry in d["skipped"]]
-        yield ("Files that could not be read", listed)
+        yield "What the job cost", bill_lines(d["bill"])
+    yield "What holter cost", _cost(d["cost"])
+    yield "Files that could not be read", [f"{entry['file']}: {entry['why']}" for entry in d["skipped"]]
 
 
-def _job(d: Mapping[str, Any]) -> Iterator[str]:
+def _job(d: Description) -> Iterator[str]:
     job = d["job"]
     began = time.localtime(job["start"] / 1e9) if job["start"] else None
     when = time.strftime("%Y-%m-%d %H:%M:%S", began) if began else "unknown"
@@ -137,8 +113,8 @@ def _job(d: Mapping[str, Any]) -> Iterator[str]:
         yield f"command: {shlex.join(map(str, job['command']))}"
     framework = job["framework"]
     if framework:
-        known = [str(framework[key]) for key in ("name", "version", "device") if framework.get(key)]
-        yield f"framework: {' '.join(known)}"
+        known = (framework.get("name"), framework.get("version"), framework.get("device"))
+        yield f"framework: {' '.join(filter(None, known))}"
     if d["ranks"]:
         yield f"ranks: {', '.join(map(str, d['ranks'][:16]))}{' ...' if len(d['ranks']) > 16 else ''}"
     for node in d["nodes"]:
@@ -150,25 +126,25 @@ def _job(d: Mapping[str, Any]) -> Iterator[str]:
         yield f"{len(d['nodes'])} of {expected} nodes recorded"
 
 
-def _part(node: Mapping[str, Any]) -> str:
+def _part(node: NodeFacts) -> str:
     """Return status, ranks and clock skew of one node of several."""
-    said = [str(node["status"])] if node.get("status") else []
+    parts = [str(node["status"])] if node.get("status") else []
     if ranks := node.get("ranks"):
-        said.append(f"rank {', '.join(map(str, ranks[:8]))}{' ...' if len(ranks) > 8 else ''}")
+        parts.append(f"rank {', '.join(map(str, ranks[:8]))}{' ...' if len(ranks) > 8 else ''}")
     if clock := node.get("clock"):
         against = f"clock against node {clock['against']}"
-        if clock["skew_ns"] is None:
-            said.append(f"{against} unknown: {clock['why']}")
+        if clock["skew_ns"] is None or clock["spread_ns"] is None:
+            parts.append(f"{against} unknown: {clock['why']}")
         else:
             apart, spread = clock["skew_ns"] / 1e6, clock["spread_ns"] / 1e6
-            said.append(
+            parts.append(
                 f"{against}: {apart:+.3f} ms, spread {spread:.3f} ms of "
                 f"{counted(clock['collectives'], 'collective')}"
             )
-    return "; ".join(said) or "no other facts"
+    return "; ".join(parts) or "no other facts"
 
 
-def _verdict(d: Mapping[str, Any]) -> Iterator[Any]:
+def _verdict(d: Description) -> Iterator[str | Text]:
     from rich.text import Text
 
     verdict = d["verdict"]
@@ -188,15 +164,16 @@ def _verdict(d: Mapping[str, Any]) -> Iterator[Any]:
         yield f"not seen: {'; '.join(verdict['missing'])}"
 
 
-def _steps(d: Mapping[str, Any]) -> Iterator[str]:
-    steps = d["steps"]
+def _steps(d: Description, steps: StepSummary) -> Iterator[str]:
     warmup = f", {steps['warmup']} of them warm-up" if steps["warmup"] else ""
     yield f"{counted(steps['count'], 'step')}{warmup}"
-    if said := trainings_text(steps):
-        yield said
+    if trainings := trainings_text(steps):
+        yield trainings
     if steps["mean_ms"] is not None:
-        names = ("mean", "p50", "p90", "p95", "p99", "max")
-        shown = ", ".join(f"{name} {milliseconds(steps[name + '_ms'])}" for name in names)
+        shown = ", ".join(
+            f"{key.removesuffix('_ms')} {milliseconds(steps[key])}"
+            for key in ("mean_ms", "p50_ms", "p90_ms", "p95_ms", "p99_ms", "max_ms")
+        )
         yield f"{shown}; {steps['per_second']:.3g} a second"
     for outlier in steps["outliers"][:5]:
         rank = f" on rank {outlier['rank']}" if len(d["ranks"]) > 1 else ""
@@ -207,22 +184,20 @@ def _steps(d: Mapping[str, Any]) -> Iterator[str]:
         yield f"and {counted(more, 'more outlier')}"
 
 
-def _loading(d: Mapping[str, Any]) -> Iterator[str]:
-    loading = d["dataloading"]
-    stages = stages_text(loading)
-    if stages:
+def _loading(loading: LoadingSummary) -> Iterator[str]:
+    if stages := stages_text(loading):
         yield f"{stages} (percent of the loop)"
-    known = {"workers": "workers", "pin_memory": "pinned memory", "prefetch_factor": "prefetch factor"}
-    values = [f"{text} {_value(loading[key])}" for key, text in known.items() if loading.get(key) is not None]
+    known = {
+        "workers": loading["workers"],
+        "pinned memory": {True: "yes", False: "no", None: None}[loading["pin_memory"]],
+        "prefetch factor": loading["prefetch_factor"],
+    }
+    values = [f"{name} {value}" for name, value in known.items() if value is not None]
     if values:
         yield ", ".join(values)
 
 
-def _value(value: Any) -> str:
-    return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
-
-
-def _phases(phases: Mapping[str, Any]) -> Iterator[str]:
+def _phases(phases: Mapping[str, float | None]) -> Iterator[str]:
     for name in JOB_PHASES:
         if phases.get(f"{name}_s") is not None:
             share = phases.get(f"{name}_pct")
@@ -230,7 +205,29 @@ def _phases(phases: Mapping[str, Any]) -> Iterator[str]:
             yield f"{words(name)} {duration(phases[name + '_s'])}{of_all}"
 
 
-def _rules(rules: list[RuleResult]) -> Iterator[Any]:
+def _utilization(rows: list[MetricStatistics]) -> Table:
+    """Return a table with one row per metric and device."""
+    from rich.table import Table
+
+    nodes = {row["node"] for row in rows}
+    table = Table(box=None, pad_edge=True, padding=(0, 1), header_style="bright_black")
+    if len(nodes) > 1:
+        table.add_column("node", overflow="ellipsis", no_wrap=True)
+    table.add_column("metric", no_wrap=True)
+    for name in ("min", "p50", "p95", "max"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("unit", no_wrap=True, style="bright_black")
+    for row in rows[:_MOST_METRICS]:
+        name = f"{row['metric']} {row['device']}".rstrip()
+        unit = "" if row["unit"].startswith("bytes") else row["unit"]
+        cells = [name, *(reading_text(row[key], row["unit"]) for key in ("min", "p50", "p95", "max")), unit]
+        table.add_row(*([row["node"], *cells] if len(nodes) > 1 else cells))
+    if len(rows) > _MOST_METRICS:
+        table.add_row(f"... {len(rows) - _MOST_METRICS} more with --json")
+    return table
+
+
+def _rules(rules: list[RuleResult]) -> Iterator[str | Text]:
     from rich.text import Text
 
     if not rules:
@@ -241,8 +238,7 @@ def _rules(rules: list[RuleResult]) -> Iterator[Any]:
         if found.symptoms:
             yield Text("  from the same cause:")
         for symptom in found.symptoms:
-            for line in _issue(symptom, advice=False):
-                yield Text.assemble("    ", line)
+            yield from (Text.assemble("    ", line) for line in _issue(symptom, advice=False))
     for rule in rules:
         if rule["status"] not in ("NoIssuesFound", "IssuesFound"):
             yield f"{rule['name']}: {rule['status']}{': ' + str(rule['error']) if rule.get('error') else ''}"
@@ -268,16 +264,19 @@ def _issue(found: IssueGroup, *, advice: bool = True) -> Iterator[Text]:
         yield Text(clean(f"· {done['name']}: {done['result']}: {done.get('text', '')}"))
 
 
-def _cost(cost: Mapping[str, Any]) -> Iterator[str]:
-    known = [
-        ("recorder_pct", "recorder: {} of the training loop", percent),
-        ("agent_cpu_pct", "agent and evaluator: {} of one core", percent),
-        ("bytes", "stored: {}", size),
-        ("bytes_per_step", "per step: {}", size),
-        ("spans", "spans: {}", lambda count: f"{count:,}"),
-        ("dropped", "records dropped: {}", lambda count: f"{count:,}"),
+def _cost(cost: RecordingCost) -> Iterator[str]:
+    values = [
+        f"{name}: {text}"
+        for name, value, text in (
+            ("recorder", cost["recorder_pct"], f"{percent(cost['recorder_pct'])} of the training loop"),
+            ("agent and evaluator", cost["agent_cpu_pct"], f"{percent(cost['agent_cpu_pct'])} of one core"),
+            ("stored", cost["bytes"], size(cost["bytes"])),
+            ("per step", cost["bytes_per_step"], size(cost["bytes_per_step"])),
+            ("spans", cost["spans"], f"{cost['spans'] or 0:,}"),
+            ("records dropped", cost["dropped"], f"{cost['dropped'] or 0:,}"),
+        )
+        if value is not None
     ]
-    said = [text.format(form(cost[key])) for key, text, form in known if cost.get(key) is not None]
-    yield "; ".join(said) or "unknown"
+    yield "; ".join(values) or "unknown"
     for fault in cost["faults"]:
-        yield f"internal error in {fault.get('where', '')}: {fault.get('error', '')}"
+        yield f"internal error in {fault['where']}: {fault['error']}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from holter.cli import foreign_traces, options, output
-from holter.cli.job_lookup import check_readable, find_job
+from holter.cli.job_lookup import readable_job
 from holter.cli.naming import command_for
 
 ABOUT = (
@@ -20,15 +20,13 @@ EXAMPLES = """  holter diagnose latest
 
 def main(words: list[str]) -> int:
     """Run `holter diagnose`."""
-    parser = options.Parser("diagnose", ABOUT, EXAMPLES)
+    parser = options.Parser("diagnose", ABOUT, EXAMPLES, "--store", "--json")
     parser.add_argument(
         "jobs",
         metavar="JOB|TRACE",
         nargs="+",
         help="a job's name, the start of its name, `latest`, a job's folder; or files and folders of traces",
     )
-    options.add_store(parser)
-    options.add_json(parser)
     parser.add_argument(
         "--detail",
         action="store_true",
@@ -36,23 +34,21 @@ def main(words: list[str]) -> int:
     )
     given = parser.read(words)
     from holter.cli.card import print_card
-    from holter.cli.detail import show
+    from holter.cli.trace_sections import sections
     from holter.views.document.description import diagnosis
 
     if foreign_traces.is_trace(given.jobs):
         description = foreign_traces.describe_paths(given.jobs, in_detail=given.json or given.detail)
         more = "add --detail for operators, kernels, modules and launches; --json for programs"
     else:
-        from holter.store.trial import Trial
-
-        folder = find_job(given.jobs[0], given.store)
-        check_readable(folder)
-        description = foreign_traces.describe_job(Trial(folder), in_detail=given.json or given.detail)
-        more = command_for(folder)
+        trial = readable_job(given.jobs[0], given.store)
+        description = foreign_traces.describe_job(trial, in_detail=given.json or given.detail)
+        more = command_for(trial.folder)
     if given.json:
         output.write_json(diagnosis(description))
     else:
         print_card(description, sys.stdout, more)
         if given.detail:
-            show(description, output.console(sys.stdout))
+            print()
+            output.write_sections(output.console(sys.stdout), sections(description))
     return 0

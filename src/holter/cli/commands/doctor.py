@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import shutil
@@ -25,12 +26,7 @@ EXAMPLES = """  holter doctor
   holter doctor --python .venv/bin/python --store s3://bucket/jobs
   holter doctor --json"""
 
-_MARKS = {
-    "yes": ("yes", "green"),
-    "partly": ("partly", "yellow"),
-    "no": ("no", "red"),
-    "none": ("none", "bright_black"),
-}
+_COLORS = {"yes": "green", "partly": "yellow", "no": "red", "none": "bright_black"}
 _COLLECTORS = {
     "cpu": "CPU load",
     "memory": "memory use",
@@ -56,10 +52,8 @@ class Capability(NamedTuple):
 
 def main(words: list[str]) -> int:
     """Run `holter doctor`."""
-    parser = options.Parser("doctor", ABOUT, EXAMPLES)
-    options.add_store(parser)
+    parser = options.Parser("doctor", ABOUT, EXAMPLES, "--store", "--json")
     parser.add_argument("--python", metavar="PATH", help="the training's Python; default: `python` on PATH")
-    options.add_json(parser)
     given = parser.read(words)
     from holter.store.job import store_url
 
@@ -84,11 +78,8 @@ def _safely(check: Callable[[], Iterator[Capability]]) -> list[Capability]:
     try:
         return list(check())
     except Exception as error:
-        return [
-            Capability(
-                getattr(check, "__name__", "check").strip("_<>"), "no", f"{type(error).__name__}: {error}"
-            )
-        ]
+        name = getattr(check, "__name__", "check").strip("_<>")
+        return [Capability(name, "no", f"{type(error).__name__}: {error}")]
 
 
 def _holter() -> Iterator[Capability]:
@@ -107,46 +98,40 @@ def _training(given: str | None) -> Iterator[Capability]:
     """Ask the training's Python, which may be another one than holter's."""
     python = given or shutil.which("python") or shutil.which("python3") or sys.executable
     program = (
-        "import sys, importlib.util as u, importlib.metadata as m\n"
-        "print('.'.join(map(str, sys.version_info[:3])))\n"
-        "print(m.version('torch') if u.find_spec('torch') else '')\n"
+        "import sys, json, importlib.util as u, importlib.metadata as m\n"
+        "found = {'version': sys.version_info[:3], 'torch': u.find_spec('torch') and m.version('torch')}\n"
         f"sys.path.append({str(Path(__file__).parents[3])!r})\n"
         "try:\n"
         "    from holter.recorder.spool import hotpath\n"
-        "    print('compiled' if hotpath.compiled() else '')\n"
         "    from holter.recorder.native import sums\n"
-        "    print('compiled' if sums.compiled() else '')\n"
+        "    found |= {'marks': hotpath.compiled(), 'sums': sums.compiled()}\n"
         "except Exception: pass\n"
+        "print(json.dumps(found, default=bool))\n"
     )
     try:
-        done = subprocess.run(
-            [python, "-c", program], capture_output=True, text=True, timeout=20, check=False
-        )
+        done = subprocess.run([python, "-c", program], capture_output=True, text=True, timeout=20, check=True)
+    except subprocess.CalledProcessError as error:
+        yield Capability("training's Python", "no", f"{python}: {error.stderr.strip().splitlines()[-1:]}")
+        return
     except (OSError, subprocess.TimeoutExpired) as error:
         yield Capability("training's Python", "no", f"{python}: {error}")
         return
-    lines = done.stdout.splitlines()
-    if done.returncode or len(lines) < 1:
-        yield Capability("training's Python", "no", f"{python}: {done.stderr.strip().splitlines()[-1:]}")
-        return
-    version = tuple(map(int, lines[0].split(".")))
-    old = "" if version >= (3, 10) else "; the recorder needs 3.10 or newer"
-    yield Capability("training's Python", "no" if old else "yes", f"{lines[0]}, {python}{old}")
+    found = json.loads(done.stdout)
+    old = "" if found["version"] >= [3, 10] else "; the recorder needs 3.10 or newer"
+    version = ".".join(map(str, found["version"]))
+    yield Capability("training's Python", "no" if old else "yes", f"{version}, {python}{old}")
     if not old:
-        for what, line, costly in (
-            ("marks", 2, "written in Python: correct, but costly for steps of about 1 ms"),
-            ("sums of tensors", 3, "computed by torch: correct, but costly when saved at every step"),
+        for what, key, costly in (
+            ("marks", "marks", "written in Python: correct, but costly for steps of about 1 ms"),
+            ("sums of tensors", "sums", "computed by torch: correct, but costly when saved at every step"),
         ):
-            yes = len(lines) > line and bool(lines[line])
-            text = "compiled" if yes else f"{costly}; see docs/explanation/cost.md"
-            yield Capability(what, "yes" if yes else "partly", text)
-    torch = lines[1] if len(lines) > 1 else ""
-    missing = f"{python} has no torch: holter records the machine only; name another Python with --python"
-    yield Capability(
-        "PyTorch",
-        "yes" if torch else "none",
-        f"{torch}: steps and their phases are recorded" if torch else missing,
-    )
+            text = "compiled" if found.get(key) else f"{costly}; see docs/explanation/cost.md"
+            yield Capability(what, "yes" if found.get(key) else "partly", text)
+    if found["torch"]:
+        yield Capability("PyTorch", "yes", f"{found['torch']}: steps and their phases are recorded")
+    else:
+        missing = "has no torch: holter records the machine only; name another Python with --python"
+        yield Capability("PyTorch", "none", f"{python} {missing}")
 
 
 def _store(url: str) -> Iterator[Capability]:
@@ -196,12 +181,12 @@ def _writable(what: str, folder: Path, name: str) -> Capability:
 
 
 def _file_system(folder: Path) -> str:
-    best, kind = "", ""
-    for line in Path("/proc/mounts").read_text().splitlines():
-        _, mount, found, *_ = line.split()
-        if str(folder.resolve()).startswith(mount) and len(mount) >= len(best):
-            best, kind = mount, found
-    return kind
+    import psutil
+
+    mounts = [
+        one for one in psutil.disk_partitions(all=True) if folder.resolve().is_relative_to(one.mountpoint)
+    ]
+    return str(max(mounts, key=lambda one: len(one.mountpoint)).fstype) if mounts else ""
 
 
 def _limits() -> Iterator[Capability]:
@@ -217,9 +202,9 @@ def _limits() -> Iterator[Capability]:
     yield Capability("memory", "yes", f"{size(total)}, {limited}")
     shared = Path("/dev/shm")  # noqa: S108
     if shared.is_dir():
-        room = shutil.disk_usage(shared)
-        small = room.total < _SMALL_SHARED_MEMORY
-        why = f"{size(room.free)} of {size(room.total)} free"
+        space = shutil.disk_usage(shared)
+        small = space.total < _SMALL_SHARED_MEMORY
+        why = f"{size(space.free)} of {size(space.total)} free"
         why += "; small for data-loader workers" if small else ""
         yield Capability(str(shared), "partly" if small else "yes", why)
 
@@ -253,6 +238,6 @@ def _print(findings: list[Capability]) -> None:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for finding in findings:
-        mark, style = _MARKS[finding.state]
-        table.add_row(finding.what, Text(mark, style=style), Text(output.clean(finding.why)))
+        state = Text(finding.state, style=_COLORS[finding.state])
+        table.add_row(finding.what, state, Text(output.clean(finding.why)))
     output.console(sys.stdout).print(table)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 from holter.analysis.verdict.evidence import counted
 from holter.cli import options, output
 from holter.cli.job_lookup import find_job
-from holter.cli.options import Refusal, nearest
+from holter.cli.options import Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,9 +31,7 @@ def main(words: list[str]) -> int:
 
     known = formats()
     listed = "; ".join(f"{name}: {module.ABOUT}" for name, module in known.items())
-    parser = options.Parser("export", ABOUT, EXAMPLES)
-    options.add_job(parser)
-    options.add_store(parser)
+    parser = options.Parser("export", ABOUT, EXAMPLES, "job", "--store", "--force", "--json")
     parser.add_argument("--format", required=True, metavar="FORMAT", help=listed)
     parser.add_argument(
         "-o",
@@ -43,7 +40,6 @@ def main(words: list[str]) -> int:
         help="the file to write, or a new or empty folder for formats of several files; "
         "default: the job's name with the format's ending, in this folder",
     )
-    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
     parser.add_argument("--steps", metavar="A:B", help="only steps from A to B, without B")
     parser.add_argument("--seconds", metavar="A:B", help="only this time, in seconds since the job began")
     parser.add_argument("--rank", metavar="R,...", help="only these ranks")
@@ -53,16 +49,13 @@ def main(words: list[str]) -> int:
         type=float,
         help="format chrome: mark times at which a GPU was less busy, with all metrics of that time",
     )
-    options.add_json(parser)
     given = parser.read(words)
-    if given.format not in known:
-        raise Refusal(
-            f"unknown format {given.format!r}{nearest(given.format, known)}; valid: {', '.join(known)}"
-        )
+    options.check_choice("format", given.format, known)
     form = known[given.format]
     if given.output is None and not form.SUFFIX:
         raise Refusal(f"--output is required: --format {given.format} writes a folder")
     from holter.store.trial import Trial
+    from holter.views.jobs import RUNNING
 
     folder = find_job(given.job, given.store)
     trial = Trial(folder)
@@ -75,9 +68,12 @@ def main(words: list[str]) -> int:
         with _draft(target, is_folder=not form.SUFFIX) as draft:
             written = form.write(trial, chosen, draft)
             if not written:
-                some = given.steps or given.seconds or given.rank
-                part = " in the selected part" if some else f"; {_remedy(trial)}"
-                raise Refusal(f"job {folder.name} has no {form.NEEDS}{part}", Refusal.UNREADABLE)
+                why = "; `holter run --help` lists the options that record them"
+                if given.steps or given.seconds or given.rank:
+                    why = " in the selected part"
+                elif trial.manifest.get("status") in RUNNING:
+                    why = "; the job still runs and may record some later"
+                raise Refusal(f"job {folder.name} has no {form.NEEDS}{why}", Refusal.UNREADABLE)
             draft.replace(target)
     except OSError as error:
         raise Refusal(f"{shown} cannot be written: {error}", Refusal.UNREADABLE) from error
@@ -92,15 +88,6 @@ def main(words: list[str]) -> int:
             f"job {folder.name}: {counted(written, 'row or value', 'rows or values')}; show them: {show}"
         )
     return 0
-
-
-def _remedy(trial: Trial) -> str:
-    """Say how a job comes to hold the rows that it lacks."""
-    from holter.views.jobs import RUNNING
-
-    if trial.manifest.get("status") in RUNNING:
-        return "the job still runs and may record some later"
-    return "`holter run --help` lists the options that record them"
 
 
 def _check(target: Path, shown: str, *, is_folder: bool, force: bool) -> None:
@@ -119,14 +106,13 @@ def _check(target: Path, shown: str, *, is_folder: bool, force: bool) -> None:
 def _draft(target: Path, *, is_folder: bool) -> Iterator[Path]:
     """Yield a temporary path next to the target; it is removed afterwards."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    around = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    try:
-        draft = around / target.name
+    with tempfile.TemporaryDirectory(
+        prefix=f".{target.name}.", dir=target.parent, ignore_cleanup_errors=True
+    ) as around:
+        draft = Path(around) / target.name
         if is_folder:
             draft.mkdir()
         yield draft
-    finally:
-        shutil.rmtree(around, ignore_errors=True)
 
 
 def _chosen(trial: Trial, steps: str | None, seconds: str | None, ranks: str | None) -> ExportSelection:

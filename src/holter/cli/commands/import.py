@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 from holter.analysis.verdict.evidence import counted
 from holter.cli import options, output
 from holter.cli.naming import command_for
-from holter.cli.options import Refusal
+from holter.cli.options import Refusal, Refusing
 
 if TYPE_CHECKING:
     from holter.importers import Report
@@ -27,20 +26,17 @@ EXAMPLES = """  holter import worker0.pt.trace.json.gz
   holter import run.sqlite --json"""
 
 _MOST_FAULTS = 8
-_PROGRESS_S = 0.5
 _AT_ONCE = 1_000_000
 """A larger trace is judged on demand, because that takes seconds."""
 
 
 def main(words: list[str]) -> int:
     """Run `holter import`."""
-    parser = options.Parser("import", ABOUT, EXAMPLES)
+    parser = options.Parser("import", ABOUT, EXAMPLES, "--store", "--json")
     parser.add_argument(
         "paths", metavar="PATH", nargs="+", help="a trace, or a folder of traces, such as one per rank"
     )
     parser.add_argument("--job", metavar="NAME", help="the job's name; default: made from the first path")
-    options.add_store(parser)
-    options.add_json(parser)
     given = parser.read(words)
     paths = [Path(path).expanduser() for path in given.paths]
     for path in paths:
@@ -50,17 +46,14 @@ def main(words: list[str]) -> int:
     from holter.store import job
 
     name = given.job or _name(paths[0])
-    progress = _Progress()
-    try:
+    with (
+        output.progress_line() as progress,
+        Refusing(UnreadableError, OSError, code=Refusal.UNREADABLE),
+        Refusing(job.BadJobName, job.JobExists, job.StoreNotWritable),
+    ):
         folder, report = import_job(
             paths, job.store_url(given.store), name, now_ns=time.time_ns(), on_progress=progress
         )
-    except (job.BadJobName, job.JobExists, job.StoreNotWritable) as error:
-        raise Refusal(str(error)) from error
-    except (UnreadableError, OSError) as error:
-        raise Refusal(str(error), Refusal.UNREADABLE) from error
-    finally:
-        progress.clear()
     if report.events <= _AT_ONCE:
         _judge(folder)
     if given.json:
@@ -113,24 +106,3 @@ def _name(path: Path) -> str:
     stem = re.sub(r"(\.(gz|json|pt|trace|sqlite|xplane|pb|nsys-rep))+$", "", path.resolve().name)
     stem = re.sub(r"[^A-Za-z0-9._]+", "-", stem).strip("-._")[:80].rstrip("-._")
     return f"{stem or 'import'}-{time.strftime('%Y%m%d-%H%M%S')}"
-
-
-class _Progress:
-    """One line on a terminal that names the file being read and the share that is done."""
-
-    def __init__(self) -> None:
-        self._shown = 0.0
-        self._on = sys.stderr.isatty()
-
-    def __call__(self, file: str, done: int, size: int) -> None:
-        """Update the line, at most every `_PROGRESS_S`."""
-        now = time.monotonic()
-        if self._on and now - self._shown >= _PROGRESS_S:
-            self._shown = now
-            share = 100 * done // size if size else 100
-            print(f"\r\033[Kreading {Path(file).name} {share} %", end="", file=sys.stderr, flush=True)
-
-    def clear(self) -> None:
-        """Clear the line."""
-        if self._on and self._shown:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import time
+from datetime import datetime
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING
 
 from holter.analysis.verdict.evidence import counted
 from holter.cli import options, output
@@ -16,6 +16,9 @@ from holter.cli.recovery import recover_if_killed
 from holter.views.jobs import ended_sick, said, summary
 from holter.views.wording import duration
 
+if TYPE_CHECKING:
+    from holter.views.jobs import ListedJob
+
 ABOUT = "List the jobs of a store, newest first."
 EXAMPLES = """  holter jobs
   holter jobs --name 'resnet*' --status Failed --since 7d
@@ -23,8 +26,7 @@ EXAMPLES = """  holter jobs
 
 STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped", "Unreadable")
 _NAME_WIDTH = 34
-_SINCE = re.compile(r"(\d+(?:\.\d+)?)\s*(min|h|d|w)")
-_SECONDS = {"min": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_AGES_NS = {"min": 60e9, "h": 3.6e12, "d": 86.4e12, "w": 604.8e12}
 _COLORS = {
     "Completed": "green",
     "Failed": "red",
@@ -36,20 +38,22 @@ _COLORS = {
 
 def main(words: list[str]) -> int:
     """Run `holter jobs`."""
-    parser = options.Parser("jobs", ABOUT, EXAMPLES)
-    options.add_store(parser)
+    parser = options.Parser("jobs", ABOUT, EXAMPLES, "--store", "--json")
     parser.add_argument("--name", metavar="PATTERN", help="only names that match; * and ? are wildcards")
     parser.add_argument("--status", metavar="STATUS", help=f"only jobs of this status: {', '.join(STATUSES)}")
     parser.add_argument(
         "--since", metavar="WHEN", help="only jobs created since then: 30min, 12h, 7d, or 2026-01-31"
     )
-    options.add_json(parser)
     given = parser.read(words)
     from holter.store.job import jobs, store_url
 
     url = store_url(given.store)
-    status = _status(given.status)
-    since = _since(given.since, time.time_ns())
+    status = next(
+        (valid for valid in STATUSES if valid.lower() == (given.status or "").lower()), given.status
+    )
+    if status is not None:
+        options.check_choice("status", status, STATUSES)
+    since = 0 if given.since is None else _since(given.since, time.time_ns())
     try:
         folders = jobs(url)
         for folder in folders:
@@ -61,8 +65,8 @@ def main(words: list[str]) -> int:
         job
         for job in listed
         if (not given.name or fnmatchcase(job["name"], given.name) or given.name in job["name"])
-        and (not status or job["status"] == status)
-        and (since is None or (job["created"] or 0) >= since)
+        and status in (None, job["status"])
+        and (job["created"] or 0) >= since
     ]
     if given.json:
         output.write_json({"schema": 1, "store": url, "jobs": chosen})
@@ -75,23 +79,9 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def _status(given: str | None) -> str | None:
-    if given is None:
-        return None
-    for valid in STATUSES:
-        if valid.lower() == given.lower():
-            return valid
-    raise Refusal(f"unknown status {given!r}{options.nearest(given, STATUSES)}; valid: {', '.join(STATUSES)}")
-
-
-def _since(given: str | None, now_ns: int) -> int | None:
-    if given is None:
-        return None
-    match = _SINCE.fullmatch(given.strip())
-    if match:
-        return now_ns - int(float(match[1]) * _SECONDS[match[2]] * 1e9)
-    from datetime import datetime
-
+def _since(given: str, now_ns: int) -> int:
+    if (age := options.quantity(given, _AGES_NS)) is not None:
+        return now_ns - int(age)
     try:
         return int(datetime.fromisoformat(given).timestamp() * 1e9)
     except ValueError:
@@ -100,11 +90,10 @@ def _since(given: str | None, now_ns: int) -> int | None:
         ) from None
 
 
-def _print(listed: list[dict[str, Any]]) -> None:
+def _print(listed: list[ListedJob]) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    console = output.console(sys.stdout)
     rows = [
         (
             job["name"],
@@ -116,18 +105,12 @@ def _print(listed: list[dict[str, Any]]) -> None:
     ]
     # On a narrow terminal the verdict is cut, not the name, which other commands take.
     width = min(max(len("job"), *(len(row[0]) for row in rows)), _NAME_WIDTH)
-    heads = ("created", "status", "duration")
-    taken = width + 2
-    for i, head in enumerate(heads, start=1):
-        taken += max(len(head), *(len(row[i]) for row in rows)) + 2
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    table.add_column("job", overflow="fold", min_width=width, max_width=width)
+    table.add_column("job", overflow="fold", width=width)
     table.add_column("created", no_wrap=True)
     table.add_column("status", no_wrap=True)
     table.add_column("duration", justify="right", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
+    table.add_column("verdict")
     for job, row in zip(listed, rows, strict=True):
-        verdict = Text(output.clean(said(job)))
-        verdict.truncate(max(console.width - taken, len("verdict")), overflow="ellipsis")
-        table.add_row(*row, verdict)
-    console.print(table)
+        table.add_row(*row, Text(output.clean(said(job)), no_wrap=True, overflow="ellipsis"))
+    output.console(sys.stdout).print(table)

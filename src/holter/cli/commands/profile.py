@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 
 from holter.analysis.verdict.evidence import counted
 from holter.cli import options, output
 from holter.cli.job_lookup import check_obeyed, running_job, send_order
-from holter.cli.options import Refusal
+from holter.cli.options import Refusal, Refusing
 from holter.schema import windows
 from holter.schema.dividing import notices
+
+if TYPE_CHECKING:
+    from holter.store.documents import Document
 
 ABOUT = """Profile a few steps of a running job in detail: no restart, no change of its code.
 Several profilers run one after the other, because two at once would measure each other."""
@@ -25,9 +28,7 @@ STEPS = 5
 
 def main(words: list[str]) -> int:
     """Run `holter profile`."""
-    parser = options.Parser("profile", ABOUT, EXAMPLES)
-    options.add_job(parser)
-    options.add_store(parser)
+    parser = options.Parser("profile", ABOUT, EXAMPLES, "job", "--store", "--json")
     parser.add_argument("--steps", type=int, metavar="N", help=f"how many steps; default: {STEPS}")
     parser.add_argument("--start-step", type=int, metavar="S", help="the first step; default: the next one")
     parser.add_argument("--seconds", type=float, metavar="T", help="profile for T seconds instead of steps")
@@ -42,7 +43,6 @@ def main(words: list[str]) -> int:
     parser.add_argument("--dataloader", action="store_true", help="record the workers of the data loader")
     parser.add_argument("--rank", type=int, metavar="R", help="this rank only; default: all ranks")
     parser.add_argument("--off", action="store_true", help="end the running window and drop later ones")
-    options.add_json(parser)
     given = parser.read(words)
     document = _document(vars(given))
     order = _checked(document)
@@ -59,7 +59,7 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def _document(given: dict[str, Any]) -> dict[str, Any]:
+def _document(given: Document) -> Document:
     """Return the order for the agents."""
     if given["off"]:
         return {"replace": True}
@@ -76,17 +76,15 @@ def _document(given: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _checked(document: dict[str, Any]) -> windows.ProfilingOrder:
+def _checked(document: Document) -> windows.ProfilingOrder:
     for name, valid in (("python", windows.PYTHON), ("timer", windows.TIMERS)):
         value = document.get(name)
-        if value is not None and value not in valid:
-            raise Refusal(f"--{name} {value}{options.nearest(value, valid)}; valid: {', '.join(valid)}")
+        if value is not None:
+            options.check_choice(f"--{name}", value, valid)
     if document.get("timer") and document.get("python") != "cprofile":
         raise Refusal("--timer is for --python cprofile")
-    try:
+    with Refusing(ValueError):
         return windows.order_of(document)
-    except ValueError as error:
-        raise Refusal(str(error)) from None
 
 
 def _sentence(order: windows.ProfilingOrder, rank: int | None) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import sys
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from holter.analysis.verdict.evidence import counted
 from holter.cli import options, output
@@ -13,6 +13,8 @@ from holter.cli.options import Refusal
 from holter.views.wording import size
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from holter.store.prune import Pruned
 
 ABOUT = """Delete old jobs. The command lists them first, and deletes nothing without --yes or your answer.
@@ -21,16 +23,13 @@ EXAMPLES = """  holter prune --older-than 30d
   holter prune --keep 20 --yes
   holter prune --max-size 50GB --dry-run"""
 
-_AGE = re.compile(r"(\d+(?:\.\d+)?)\s*(h|d|w)")
-_AGE_NS = {"h": 3600 * 10**9, "d": 86_400 * 10**9, "w": 604_800 * 10**9}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(kB|MB|GB|TB|B)?", re.IGNORECASE)
-_SIZE_BYTES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+_AGES_NS = {"h": 3.6e12, "d": 86.4e12, "w": 604.8e12}
+_SIZES = {"": 1, "b": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12}
 
 
 def main(words: list[str]) -> int:
     """Run `holter prune`."""
-    parser = options.Parser("prune", ABOUT, EXAMPLES)
-    options.add_store(parser)
+    parser = options.Parser("prune", ABOUT, EXAMPLES, "--store", "--json")
     parser.add_argument("--older-than", metavar="AGE", help="delete jobs that ended longer ago: 12h, 30d, 8w")
     parser.add_argument("--keep", metavar="N", help="keep the N newest jobs and delete the others")
     parser.add_argument(
@@ -38,7 +37,6 @@ def main(words: list[str]) -> int:
     )
     parser.add_argument("--yes", action="store_true", help="delete without asking")
     parser.add_argument("--dry-run", action="store_true", help="only list the jobs to delete")
-    options.add_json(parser)
     given = parser.read(words)
     if given.older_than is None and given.keep is None and given.max_size is None:
         raise Refusal(
@@ -48,16 +46,22 @@ def main(words: list[str]) -> int:
     from holter.store.prune import prune
 
     url = store_url(given.store)
-    limits: dict[str, Any] = {
-        "older_than_ns": _age(given.older_than),
-        "keep": _count(given.keep),
-        "max_bytes": _bytes(given.max_size),
-    }
+    limited = partial(
+        prune,
+        url,
+        older_than_ns=_limit(
+            "--older-than", given.older_than, _AGES_NS, "an age; valid: a number and h, d or w, as 30d"
+        ),
+        keep=_limit("--keep", given.keep, {"": 1}, "a number of jobs; valid: 0, 1, 2, ..."),
+        max_bytes=_limit(
+            "--max-size", given.max_size, _SIZES, "a size; valid: a number and B, kB, MB, GB or TB, as 50GB"
+        ),
+    )
     try:
-        found = prune(url, dry_run=True, **limits)
+        found = limited(dry_run=True)
         if given.json:
             deletes = given.yes and not given.dry_run
-            listed = prune(url, **limits) if deletes else found
+            listed = limited() if deletes else found
             output.write_json({"schema": 1, "store": url, "deleted": deletes, "jobs": listed})
             return 0
         if not found:
@@ -67,7 +71,7 @@ def main(words: list[str]) -> int:
         if given.dry_run or not (given.yes or _agreed(len(found))):
             print("Nothing was deleted.")
             return 0
-        gone = prune(url, **limits)
+        gone = limited()
     except (OSError, ValueError) as error:
         raise unreadable_store(url, error) from None
     print(f"Deleted {counted(len(gone), 'job')}, {size(sum(job.bytes for job in gone))}.")
@@ -81,30 +85,11 @@ def _agreed(count: int) -> bool:
     return input(f"Delete {counted(count, 'job')}? [y/N] ").strip().lower() in ("y", "yes")
 
 
-def _age(text: str | None) -> int | None:
-    if text is None:
-        return None
-    match = _AGE.fullmatch(text.strip())
-    if not match:
-        raise Refusal(f"--older-than {text!r} is not an age; valid: a number and h, d or w, as 30d")
-    return int(float(match[1]) * _AGE_NS[match[2]])
-
-
-def _count(text: str | None) -> int | None:
-    if text is None:
-        return None
-    if not text.isdecimal():
-        raise Refusal(f"--keep {text!r} is not a number of jobs; valid: 0, 1, 2, ...")
-    return int(text)
-
-
-def _bytes(text: str | None) -> int | None:
-    if text is None:
-        return None
-    match = _SIZE.fullmatch(text.strip())
-    if not match:
-        raise Refusal(f"--max-size {text!r} is not a size; valid: a number and B, kB, MB, GB or TB, as 50GB")
-    return int(float(match[1]) * _SIZE_BYTES[(match[2] or "B").lower()])
+def _limit(option: str, text: str | None, units: Mapping[str, float], what: str) -> int | None:
+    value = None if text is None else options.quantity(text, units)
+    if text is not None and (value is None or value % 1):
+        raise Refusal(f"{option} {text!r} is not {what}")
+    return None if value is None else int(value)
 
 
 def _print(found: list[Pruned]) -> None:

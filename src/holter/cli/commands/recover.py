@@ -6,7 +6,7 @@ import os
 import shutil
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.cli import options, output, recovery
 from holter.cli.job_lookup import named_job
@@ -14,6 +14,7 @@ from holter.cli.options import Refusal
 
 if TYPE_CHECKING:
     from holter.agent.supervision.ownership import Owner
+    from holter.store.documents import Document
 
 ABOUT = """Store the records that a killed agent left on this machine, close its job, and print the verdict.
 Without JOB, recover all spools of yours in the temporary folders."""
@@ -27,11 +28,9 @@ _FAILED = {"busy": Refusal.NOT_RUNNING, "unwritten": Refusal.UNREADABLE}
 
 def main(words: list[str]) -> int:
     """Run `holter recover`; 0: all is stored, 5: a training still writes, 65: a store cannot be written."""
-    parser = options.Parser("recover", ABOUT, EXAMPLES)
+    parser = options.Parser("recover", ABOUT, EXAMPLES, "--store", "--json")
     parser.add_argument("job", metavar="JOB", nargs="?", help="a job's name or folder, or a spool")
-    options.add_store(parser)
     parser.add_argument("--discard", action="store_true", help="delete the spools; their records are lost")
-    options.add_json(parser)
     given = parser.read(words)
     found = _found(given.job, given.store)
     if not found and given.job:
@@ -68,11 +67,11 @@ def _found(text: str | None, store: str | None) -> list[tuple[Path, Owner]]:
     return list((mine | dict(recovery.spools_of(folder))).items())
 
 
-def _discard(spool: Path, owner: Owner) -> dict[str, Any]:
+def _discard(spool: Path, owner: Owner) -> Document:
     from holter.agent.drain.recovery import waiting
     from holter.agent.supervision.ownership import SpoolBusy, held
 
-    about: dict[str, Any] = {"job": owner.job, "spool": str(spool)}
+    about: Document = {"job": owner.job, "spool": str(spool)}
     try:
         with held(spool, owner):
             about["waiting"] = waiting(spool)

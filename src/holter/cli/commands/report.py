@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from holter.cli import options, output
-from holter.cli.job_lookup import check_readable, find_job
-from holter.cli.options import Refusal, nearest
+from holter.cli.job_lookup import readable_job
+from holter.cli.options import Refusal
 
 ABOUT = "Write the report of a job into one file that needs no network and no other file."
 EXAMPLES = """  holter report latest
@@ -22,9 +22,7 @@ FORMATS = ("html", "ipynb", "json", "sagemaker")
 
 def main(words: list[str]) -> int:
     """Run `holter report`."""
-    parser = options.Parser("report", ABOUT, EXAMPLES)
-    options.add_job(parser)
-    options.add_store(parser)
+    parser = options.Parser("report", ABOUT, EXAMPLES, "job", "--store", "--price", "--force", "--json")
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="the file to write, - for standard output; default: JOB.html"
     )
@@ -34,19 +32,14 @@ def main(words: list[str]) -> int:
         help="html (default), ipynb (a notebook), json, or sagemaker (a folder with a page, a notebook and "
         "one JSON file per rule)",
     )
-    parser.add_argument("--force", action="store_true", help="overwrite an existing file")
-    options.add_price(parser)
-    options.add_json(parser)
     given = parser.read(words)
     kind = given.format or _by_ending(given.output)
-    if kind not in FORMATS:
-        raise Refusal(f"unknown format {kind!r}{nearest(kind, FORMATS)}; valid: {', '.join(FORMATS)}")
+    options.check_choice("format", kind, FORMATS)
     if given.json and given.output == "-":
         raise Refusal("--json names the file that was written; for the report as JSON give --format json")
-    folder = find_job(given.job, given.store)
-    check_readable(folder)
+    trial = readable_job(given.job, given.store)
+    folder = trial.folder
     from holter.report.formats import report
-    from holter.store.trial import Trial
 
     ending = "-profiler-output" if kind == "sagemaker" else f".{kind}"
     path = given.output or folder.name + ending
@@ -56,7 +49,7 @@ def main(words: list[str]) -> int:
 
         written = {Path(path) / name: text for name, text in files(folder, judge=True).items()}
     else:
-        text = report(Trial(folder), kind, price=options.price(given.price))
+        text = report(trial, kind, price=options.price(given.price))
         if path == "-":
             sys.stdout.write(text)
             return 0

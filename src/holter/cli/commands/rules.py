@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.cli import options, output, rule_listing, rule_template
 from holter.cli.job_lookup import find_job
-from holter.cli.options import Refusal, nearest
+from holter.cli.options import Refusal, Refusing
 from holter.cli.rule_selection import select
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from holter.store.documents import Document
 
 ABOUT = "List all rules, show one with its parameters, judge a job by rules, or write a rule of your own."
 EXAMPLES = """  holter rules list
@@ -33,10 +35,7 @@ def main(words: list[str]) -> int:
         parser = options.Parser("rules", ABOUT, EXAMPLES, usage="holter rules list|show|run|new ...")
         parser.print_help()
         return 0
-    if words[0] not in subcommands:
-        kind = "option" if words[0].startswith("-") else "command"
-        valid = ", ".join(subcommands)
-        raise Refusal(f"unknown {kind} {words[0]}{nearest(words[0], subcommands)}; valid: {valid}, --help")
+    options.check_choice("command", words[0], [*subcommands, "--help"])
     return subcommands[words[0]](words[1:])
 
 
@@ -48,7 +47,7 @@ def _run(words: list[str]) -> int:
         "  holter rules run latest LowGPUUtilization:threshold_p95=80 StepOutlier\n"
         "  holter rules run latest pack:convergence\n  holter rules run latest 'when:loss > 100'",
     )
-    options.add_job(parser)
+    parser.add_shared("job", "--store", "--json")
     parser.add_argument(
         "rules",
         metavar="NAME[:k=v,...]",
@@ -73,8 +72,6 @@ def _run(words: list[str]) -> int:
     parser.add_argument(
         "--strict-coverage", action="store_true", help="count a rule without data to judge as failed"
     )
-    options.add_store(parser)
-    options.add_json(parser)
     given = parser.read(words)
     folder = find_job(given.job, given.store)
     rules = select([*given.rules, *given.rule], {}, defaults=False) or (
@@ -84,14 +81,10 @@ def _run(words: list[str]) -> int:
     from holter.rules import BadRule
 
     others = {name: find_job(name, given.store) for name in given.baseline}
-    try:
+    with Refusing(ValueError, code=Refusal.UNREADABLE), Refusing(BadRule):
         result = evaluate(
             folder, rules, record=False, baselines=others, strict_coverage=given.strict_coverage
         )
-    except BadRule as error:
-        raise Refusal(str(error)) from None
-    except ValueError as error:
-        raise Refusal(str(error), Refusal.UNREADABLE) from None
     for sentence in result.left_out:
         output.warn(sentence)
     if given.json:
@@ -102,14 +95,14 @@ def _run(words: list[str]) -> int:
     return result.exit_code
 
 
-def _issue_text(rule: dict[str, Any], issue: dict[str, Any]) -> str:
+def _issue_text(rule: Document, issue: Document) -> str:
     over = " (over since)" if issue["status"] == "resolved" else ""
     cause = issue["caused_by"]
     because = f" (look at {cause} first)" if cause not in (None, rule["rule"]) else ""
     return f"{issue['severity']}: {issue['summary']}{over}{because}"
 
 
-def _print(rules: list[dict[str, Any]]) -> None:
+def _print(rules: list[Document]) -> None:
     from rich.text import Text
 
     out = output.console(sys.stdout)
@@ -117,11 +110,9 @@ def _print(rules: list[dict[str, Any]]) -> None:
     for rule in rules:
         lacking = rule["coverage"]["lacking"] if not rule["coverage"]["evaluated"] else ""
         status = f"not evaluated: {lacking}" if lacking else rule["status"]
-        lines = [Text.assemble(f"{rule['name']}: ", (status, styles.get(rule["status"], "")))]
-        lines += [Text(output.clean(_issue_text(rule, issue))) for issue in rule["issues"]]
+        output.write_lines(
+            out, [Text.assemble(f"{rule['name']}: ", (status, styles.get(rule["status"], "")))], ""
+        )
+        output.write_lines(out, [_issue_text(rule, issue) for issue in rule["issues"]], "  ")
         if rule["status"] == "Error":
-            lines.append(Text(output.clean(rule["status_details"])))
-        for i, line in enumerate(lines):
-            for piece in line.wrap(out, out.width - 2):
-                piece.rstrip()
-                output.write(out, Text.assemble("  " if i else "", piece))
+            output.write_lines(out, [rule["status_details"]], "  ")

@@ -26,9 +26,7 @@ _SLACK_S = 30.0
 
 def main(words: list[str]) -> int:
     """Run `holter stop`."""
-    parser = options.Parser("stop", ABOUT, EXAMPLES)
-    options.add_job(parser)
-    options.add_store(parser)
+    parser = options.Parser("stop", ABOUT, EXAMPLES, "job", "--store", "--json")
     parser.add_argument(
         "--grace",
         type=float,
@@ -37,7 +35,6 @@ def main(words: list[str]) -> int:
         help="time between SIGTERM and SIGKILL; default: 30",
     )
     parser.add_argument("--no-wait", action="store_true", help="do not wait for the end of the job")
-    options.add_json(parser)
     given = parser.read(words)
     if not 0 <= given.grace <= 86_400:
         raise Refusal(f"--grace {given.grace:g} is out of range; valid: 0 to 86400 seconds")

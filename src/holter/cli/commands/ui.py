@@ -27,16 +27,14 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 def main(words: list[str]) -> int:
     """Run `holter ui`."""
-    parser = options.Parser("ui", ABOUT, EXAMPLES)
+    parser = options.Parser("ui", ABOUT, EXAMPLES, "--store", "--json")
     parser.add_argument(
         "stores", metavar="STORE", nargs="*", help="more folders or URLs that hold jobs, as --store"
     )
-    options.add_store(parser)
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on; default: 127.0.0.1")
     parser.add_argument(
         "--port", type=int, default=7070, help="port to listen on; 0 takes a free one; default: 7070"
     )
-    options.add_json(parser)
     given = parser.read(words)
     if not 0 <= given.port <= 65535:
         raise Refusal(f"--port {given.port} is out of range; valid: 0 to 65535")

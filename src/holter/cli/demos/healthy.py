@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
-import tempfile
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-import slow_dataloader as slow  # type: ignore[import-not-found]  # found beside this script
-import torch
-from torch.utils.data import DataLoader
+import slow_dataloader as slow  # type: ignore[import-not-found]  # in the folder of this script
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import torch
 
 
 class PreparedImages:
@@ -25,19 +26,5 @@ class PreparedImages:
         return self.images[index % slow.FILES], index % slow.CLASSES
 
 
-def main() -> None:
-    """Prepare the data, then train for some seconds."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=float, default=25.0)
-    seconds = parser.parse_args().seconds
-    torch.manual_seed(0)
-    torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as name:
-        slow.write_images(Path(name))
-        dataset = PreparedImages(Path(name))
-    loader = DataLoader(dataset, batch_size=slow.BATCH, shuffle=True)
-    slow.train(slow.classifier(), loader, seconds)
-
-
 if __name__ == "__main__":
-    main()
+    slow.main(PreparedImages, workers=0)

@@ -76,7 +76,7 @@ def classifier() -> nn.Module:
     )  # fmt: skip
 
 
-def main() -> None:
+def main(dataset_of: type = PackedImages, workers: int = 1) -> None:
     """Write the images, then train for some seconds."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seconds", type=float, default=25.0)
@@ -85,8 +85,8 @@ def main() -> None:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as name:
         write_images(Path(name))
-        loader = DataLoader(PackedImages(Path(name)), batch_size=BATCH, shuffle=True, num_workers=1)
-        train(classifier(), loader, seconds)
+        images = dataset_of(Path(name))
+        train(classifier(), DataLoader(images, batch_size=BATCH, shuffle=True, num_workers=workers), seconds)
 
 
 def train(model: nn.Module, loader: DataLoader, seconds: float) -> None:

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
+from holter.analysis.verdict.failure import first_line
 from holter.cli.naming import command_for
-from holter.cli.run.short_card import print_short_card
+from holter.cli.output import clean, wrapped
+from holter.recorder.unsupported import NOT_RECORDED
+from holter.schema.signals import signal_name
 from holter.store.layout import MANIFEST
+from holter.views.wording import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from holter.agent.supervision.outcome import Outcome
+    from holter.store.documents import Document
     from holter.store.job import JobFolder
     from holter.store.trial import Trial
     from holter.views.document.types import Description
 
 WORTH_JUDGING_S = 5.0
 """The machine's metrics of a command that trains nothing are judged only when it ran at least this long."""
+_FRAME = re.compile(r'^  File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<function>\S+)$', re.MULTILINE)
+_INSTALLED = re.compile(r"/(site|dist)-packages/|/lib/python3[^/]*/|^<")
 
 
 def finish(
@@ -27,23 +36,13 @@ def finish(
     node: str,
     stream: TextIO,
     *,
-    rules: Sequence[Mapping[str, Any]] = (),
-    actions: Sequence[Mapping[str, Any]] = (),
+    rules: Sequence[Document] = (),
+    actions: Sequence[Document] = (),
 ) -> set[str]:
-    """Judge a job whose command has ended and print its card to `stream`.
+    """Judge a job whose command has ended, print its card, and return the rules that found an issue.
 
-    A step that fails does not stop the following steps; the card names it.
-
-    Args:
-        folder: The job.
-        outcome: How it ended, from the agent.
-        node: Name of this node.
-        stream: Where the card goes.
-        rules: Rules of this command line; the store may hold rules that others wrote.
-        actions: Actions of this command line, likewise.
-
-    Returns:
-        The rules that found an issue.
+    A step that fails does not stop the following steps; the card names it. `rules` and `actions` come from
+    this command line, because the store may hold rules that others wrote.
     """
     faults: list[str] = []
     attempt = partial(_attempt, faults)
@@ -51,21 +50,29 @@ def finish(
     attempt("cost", lambda: folder.update_node(node, cost=outcome.cost))
     trained = outcome.trained or any(facts.get("trained") for facts in folder.nodes().values())
     if not trained and outcome.duration_s < WORTH_JUDGING_S:
-        print_short_card(folder, outcome, stream)
+        _print_short_card(folder, outcome, stream)
         return set()
+    from holter.evaluation import evaluate
+    from holter.report import profiler_report
+    from holter.store.compact import compact
+    from holter.views import heatmap
+    from holter.views.jobs import judged
+    from holter.views.reading import Reading
+
     if rules:
-        attempt("rules", lambda: _evaluate(folder, rules, actions))
-    attempt("compaction", lambda: _compact(folder))
+        attempt("rules", lambda: evaluate(folder, rules, actions=actions))
+    attempt("compaction", lambda: compact(folder))
     trial, description = _describe(folder, outcome, faults)
-    attempt("manifest", lambda: _store_verdict(folder, description))
-    attempt("heat map", lambda: _store_heat_map(trial))
-    attempt("report", lambda: _write_report(folder))
+    attempt("manifest", lambda: folder.update(verdict=judged(description)))
+    attempt("heat map", lambda: heatmap.keep(trial, Reading(trial).interval_ns))
+    if profiler_report.wanted(folder):
+        attempt("report", lambda: profiler_report.write(folder))
     if trained:
         from holter.cli.card import print_card
 
         print_card(description, stream, command_for(folder))
     else:
-        print_short_card(folder, outcome, stream)
+        _print_short_card(folder, outcome, stream)
     return {rule["name"] for rule in description["rules"] if rule["status"] == "IssuesFound"}
 
 
@@ -75,20 +82,6 @@ def _attempt(faults: list[str], name: str, step: Callable[[], object]) -> None:
         step()
     except Exception as error:
         faults.append(f"{name}: {type(error).__name__}: {error}")
-
-
-def _evaluate(
-    folder: JobFolder, rules: Sequence[Mapping[str, Any]], actions: Sequence[Mapping[str, Any]]
-) -> None:
-    from holter.evaluation import evaluate
-
-    evaluate(folder, rules, actions=actions)
-
-
-def _compact(folder: JobFolder) -> None:
-    from holter.store.compact import compact
-
-    compact(folder)
 
 
 def _describe(folder: JobFolder, outcome: Outcome, faults: list[str]) -> tuple[Trial, Description]:
@@ -111,21 +104,79 @@ def _describe(folder: JobFolder, outcome: Outcome, faults: list[str]) -> tuple[T
     return trial, description
 
 
-def _store_verdict(folder: JobFolder, description: Description) -> None:
-    from holter.views.jobs import judged
+def _print_short_card(folder: JobFolder, outcome: Outcome, stream: TextIO) -> None:
+    """Print the card of a command that took no training step."""
+    lines = [] if (ending := _ending(folder, outcome)) is None else [ending]
+    lines.append(f"{duration(outcome.duration_s)}; {_why_no_training(folder, outcome)}")
+    lines += [
+        f"internal error, the command was not touched: {fault['where']}: {fault['error']}"
+        for fault in outcome.faults[:2]
+    ]
+    lines.append(f"only metrics of the machine were recorded: {command_for(folder)}")
+    for line in lines:
+        print(wrapped(f"holter: {clean(line)}", stream), file=stream)
+    stream.flush()
 
-    folder.update(verdict=judged(description))
+
+def _ending(folder: JobFolder, outcome: Outcome) -> str | None:
+    """Say how the command failed; None when it did not."""
+    failed = "the command failed before its first step"
+    if outcome.failure is None:
+        other = folder.manifest().get("failure")
+        if not isinstance(other, dict):
+            return None
+        return (
+            f"the job failed on node {other.get('node')}: {other.get('exception') or other.get('evidence')}"
+        )
+    if exception := outcome.failure.get("exception"):
+        place = _raised_at(folder, outcome.failure)
+        return f"{failed}: {first_line(exception)}" + (f" in {place}" if place else "")
+    if outcome.signal:
+        return f"the command was killed by {signal_name(outcome.signal)} before its first step"
+    return f"{failed}, with exit code {outcome.exit_code}"
 
 
-def _store_heat_map(trial: Trial) -> None:
-    from holter.views import heatmap
-    from holter.views.reading import Reading
+def _why_no_training(folder: JobFolder, outcome: Outcome) -> str:
+    if others := list(_other_frameworks(folder)):
+        names = " and ".join(others)
+        verb, them = ("was", "it") if len(others) == 1 else ("were", "them")
+        return f"{names} {verb} imported; holter does not record {them}; mark steps with holter.step()"
+    if outcome.failure is not None:
+        return "no training step was recorded"
+    if outcome.trainers:
+        return "no training step was recorded: PyTorch ran no forward pass and no optimizer step"
+    return "no training step was recorded: PyTorch was not imported, or is hidden (python -I, -E)"
 
-    heatmap.keep(trial, Reading(trial).interval_ns)
+
+def _other_frameworks(folder: JobFolder) -> Iterator[str]:
+    """Yield name and version of each framework that processes of the job imported, other than PyTorch."""
+    versions: dict[str, str] = {}
+    for row in _events(folder, "imported"):
+        versions |= {str(name): str(version or "") for name, version in row.items() if name in NOT_RECORDED}
+    for name, version in versions.items():
+        yield f"{NOT_RECORDED[name]} {version}".rstrip()
 
 
-def _write_report(folder: JobFolder) -> None:
-    from holter.report import profiler_report
+def _raised_at(folder: JobFolder, failure: Mapping[str, object]) -> str:
+    """Return function, file and line in the user's own code that raised; empty when it was not recorded."""
+    for row in _events(folder, "exception"):
+        message = f"{row.get('type')}: {row.get('message')}" if row.get("message") else str(row.get("type"))
+        if message.strip() != str(failure["exception"]).strip():
+            continue
+        frames = list(_FRAME.finditer(str(row.get("traceback") or "")))
+        own = [frame for frame in frames if not _INSTALLED.search(frame["file"])]
+        if own or frames:
+            last = (own or frames)[-1]
+            return f"{last['function']} ({Path(last['file']).name}:{last['line']})"
+    return ""
 
-    if profiler_report.wanted(folder):
-        profiler_report.write(folder)
+
+def _events(folder: JobFolder, kind: str) -> list[Document]:
+    """Return the details of a job's events of one kind; empty when the store cannot be read."""
+    from holter.store.trial import Trial
+    from holter.views.document.cost import details
+
+    try:
+        return details(Trial(folder).table("events"), kind)
+    except (OSError, ValueError):
+        return []

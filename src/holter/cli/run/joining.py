@@ -8,7 +8,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.cli.naming import command_for, store_of
 from holter.cli.options import Refusal
@@ -18,11 +18,12 @@ from holter.schema.masking import masked_in
 from holter.views.wording import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from holter.agent.supervision.members import Member
     from holter.agent.supervision.outcome import Outcome
     from holter.cli.run.plan import RunPlan
+    from holter.store.documents import Document
     from holter.store.job import JobFolder
 
 
@@ -43,8 +44,8 @@ def begin(plan: RunPlan) -> tuple[JobFolder, Member | None]:
     return folder, member
 
 
-def companions(folder: JobFolder, rules: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """Return the commands of the processes that run beside a job: one judges it, one writes its report.
+def companions(folder: JobFolder, rules: Sequence[Document]) -> list[list[str]]:
+    """Return the commands of a job's companion processes: one judges it, one writes its report.
 
     Rules and actions are not in the command lines: see `companion_input`.
     """
@@ -59,7 +60,7 @@ def companion_input(plan: RunPlan) -> bytes:
     return json.dumps({"rules": plan.rules, "actions": plan.actions}).encode()
 
 
-def rules_at_end(plan: RunPlan, folder: JobFolder, member: Member | None) -> list[dict[str, Any]]:
+def rules_at_end(plan: RunPlan, folder: JobFolder, member: Member | None) -> list[Document]:
     """Return the rules that judge a job at its end: those of the command that created it.
 
     A node that joined takes the rules in the store; a rule from a file runs only if this node names it too.

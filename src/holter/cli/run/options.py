@@ -11,66 +11,60 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from holter.cli import options, output
 from holter.cli.naming import check_node
-from holter.cli.options import Refusal
+from holter.cli.options import SHARED, Refusal, Refusing
 from holter.cli.run.pushing import check_endpoint
 from holter.schema.metrics import DEFAULT_INTERVAL_MS
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-Kind = Literal["text", "list", "switch"]
+    from holter.store.documents import Document
 
 
 @dataclass(frozen=True, slots=True)
 class RunOption:
-    """How one option is written, read and documented."""
+    """How one option is written, read and documented; its name is the field's, with `-` for `_`."""
 
-    name: str
-    """As on the command line, without the dashes; `_` for `-` in the configuration file is the same."""
-    kind: Kind
+    kind: Literal["text", "list", "switch"]
     help: str
-    metavar: str | None
-    read: Callable[[str], Any] | None
+    metavar: str | None = None
+    read: Callable[[str], Any] | None = None
     """Checks a text and returns its value; raises `Refusal`."""
-    in_file: bool
+    in_file: bool = True
     """Whether the configuration file may set it."""
-    joined: bool
+    joined: bool = True
     """Whether a list of the command line is added to the one of the file; otherwise the command line wins."""
-    bare: bool
+    bare: bool = False
     """Whether it may stand without a value."""
 
 
 def _text(
-    metavar: str,
+    metavar: str | None,
     help_: str,
     read: Callable[[str], Any] | None = None,
     *,
-    default: Any = None,
+    default: object = None,
     in_file: bool = True,
     bare: bool = False,
 ) -> Any:
-    declared = {"help": help_, "metavar": metavar, "read": read, "in_file": in_file, "bare": bare}
-    return field(default=default, metadata={"kind": "text", "joined": False, **declared})
+    option = RunOption("text", help_, metavar, read, in_file=in_file, bare=bare)
+    return field(default=default, metadata={"option": option})
 
 
 def _list(metavar: str, help_: str, *, joined: bool = True) -> Any:
-    declared = {"help": help_, "metavar": metavar, "read": None, "in_file": True, "bare": False}
-    return field(default=(), metadata={"kind": "list", "joined": joined, **declared})
+    return field(default=(), metadata={"option": RunOption("list", help_, metavar, joined=joined)})
 
 
 def _switch(help_: str) -> Any:
-    declared = {"help": help_, "metavar": None, "read": None, "in_file": True, "bare": False}
-    return field(default=False, metadata={"kind": "switch", "joined": False, **declared})
+    return field(default=False, metadata={"option": RunOption("switch", help_)})
 
 
 def _job_name(given: str) -> str:
     from holter.store.job import check_name
 
-    try:
+    with Refusing(ValueError):
         check_name(given)
-    except ValueError as error:
-        raise Refusal(str(error)) from None
     return given
 
 
@@ -93,7 +87,7 @@ def _python_hz(given: str) -> str:
 class RunOptions:
     """The values of all options of one run, checked."""
 
-    store: str | None = _text(*options.STORE)
+    store: str | None = _text(*SHARED["--store"])
     job: str | None = _text("NAME", "the job's name; default: the script's name and the time", _job_name)
     config: str | None = _text(
         "FILE",
@@ -153,7 +147,7 @@ class RunOptions:
         check_endpoint,
         bare=True,
     )
-    price: float | None = _text(*options.PRICE, options.price)
+    price: float | None = _text(*SHARED["--price"], options.price)
     """What one machine costs an hour."""
     steps: int | None = _text("N", "how many steps the training takes, to estimate its end", options.steps)
     node: str | None = _text("NAME", "the name of this machine; default: its host name", check_node)
@@ -162,42 +156,35 @@ class RunOptions:
     )
 
 
-def declared() -> list[RunOption]:
-    """Return how each option is declared, in the order of the help."""
-    return [RunOption(name=each.name.replace("_", "-"), **each.metadata) for each in fields(RunOptions)]
+def declared() -> dict[str, RunOption]:
+    """Return how each option is declared, by its name without dashes, in the order of the help."""
+    return {each.name.replace("_", "-"): each.metadata["option"] for each in fields(RunOptions)}
 
 
 def add_to(parser: ArgumentParser) -> None:
     """Add every option to a parser; one that is not given is None there."""
-    for option in declared():
-        how: dict[str, Any] = {"help": option.help, "default": None}
-        if option.kind == "switch":
-            how["action"] = "store_true"
-        else:
-            how["metavar"] = option.metavar
-        if option.kind == "list":
-            how["action"] = "append"
+    for name, option in declared().items():
+        how: dict[str, Any] = {"action": "store_true"}
+        if option.kind != "switch":
+            how = {"metavar": option.metavar, "action": "append" if option.kind == "list" else "store"}
         if option.bare:
             how |= {"nargs": "?", "const": ""}
-        parser.add_argument(f"--{option.name}", **how)
+        parser.add_argument(f"--{name}", help=option.help, default=None, **how)
 
 
-def read(given: Mapping[str, Any], configured: Mapping[str, Any]) -> RunOptions:
+def read(given: Document, configured: Document) -> RunOptions:
     """Join the command line (`given`, by name of field) with the configuration file; check all values.
 
     Raises:
         Refusal: A value is not valid.
     """
-    values: dict[str, Any] = {}
-    for option in declared():
-        name = option.name.replace("-", "_")
-        typed, filed = given[name], configured.get(option.name)
-        if option.joined:
-            value: Any = (*(filed or ()), *(typed or ()))
-        else:
-            value = filed if typed is None else typed
+    values: Document = {}
+    for name, option in declared().items():
+        typed, filed = given[name.replace("-", "_")], configured.get(name)
+        value = filed if typed is None else typed
+        if option.kind == "list" and option.joined:
+            value = [*(filed or ()), *(typed or ())]
         if value is not None:
-            values[name] = (
-                option.read(value) if option.read else tuple(value) if option.kind == "list" else value
-            )
+            checked = option.read(value) if option.read else tuple(value) if option.kind == "list" else value
+            values[name.replace("-", "_")] = checked
     return RunOptions(**values)

@@ -6,11 +6,11 @@ import argparse
 import os
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.cli import options, output
 from holter.cli.naming import default_name
-from holter.cli.options import Refusal
+from holter.cli.options import Refusal, Refusing
 from holter.cli.rule_selection import full_name, select
 from holter.cli.run import options as run_options
 from holter.cli.run import saving
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from holter.agent.supervision.launch import Launch
     from holter.cli.run.options import RunOptions
+    from holter.store.documents import Document
 
 ABOUT = """Run CMD and record its training. CMD keeps its output, signals and exit code; a verdict follows.
 CMD is whatever starts the training: python, torchrun, accelerate, mpirun, a shell script."""
@@ -47,8 +48,8 @@ class RunPlan:
     """URL."""
     node: str
     """The name of this machine; a default name gets a number when it is taken."""
-    rules: list[dict[str, Any]] = field(default_factory=list)
-    actions: list[dict[str, Any]] = field(default_factory=list)
+    rules: list[Document] = field(default_factory=list)
+    actions: list[Document] = field(default_factory=list)
     fail_on: tuple[str, ...] = ()
     """Full names of rules, or `issue` for any."""
     variables: dict[str, str] = field(default_factory=dict)
@@ -99,22 +100,12 @@ def plan(words: Sequence[str]) -> RunPlan:
 
 
 def profiling_variable(given: Iterable[str], configured: Sequence[windows.Request] = ()) -> str:
-    """Return the text with which `--profile-steps` asks the command's processes for profiling windows.
+    """Return the environment variable that asks processes for profiling windows; empty without a window.
 
-    Args:
-        given: What stands after each `--profile-steps`.
-        configured: Windows of a SageMaker configuration.
-
-    Returns:
-        The value of an environment variable; empty when no window is asked for.
-
-    Raises:
-        Refusal: Steps that cannot be read.
+    `given` holds the values of `--profile-steps`, `configured` the windows of a SageMaker configuration.
     """
-    try:
+    with Refusing(ValueError, before="--profile-steps: "):
         chosen = [request for text in given for request in windows.order_of_words(text).requests]
-    except ValueError as error:
-        raise Refusal(f"--profile-steps: {error}") from None
     order = windows.ProfilingOrder((*configured, *chosen))
     for line in notices(order.requests):
         output.warn(line)
@@ -138,13 +129,11 @@ def _check_command(command: Sequence[str]) -> None:
 
     if not command:
         raise Refusal("nothing to run; write the command after --: holter run -- python train.py")
-    try:
+    with Refusing(CommandNotFound):
         find_command(list(command))
-    except CommandNotFound as error:
-        raise Refusal(str(error)) from None
 
 
-def _rules(chosen: RunOptions, configured: Configuration) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
+def _rules(chosen: RunOptions, configured: Configuration) -> tuple[list[Document], tuple[str, ...]]:
     """Return the rules, checked, and the full names of those that make a clean exit a failure."""
     rules = select(chosen.rule, configured.rules, defaults=not chosen.no_rules)
     running = [rule["name"] for rule in rules]
@@ -159,7 +148,7 @@ def _rules(chosen: RunOptions, configured: Configuration) -> tuple[list[dict[str
     return rules, tuple(fail_on)
 
 
-def _actions(given: Sequence[Any], rules: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _actions(given: Sequence[str | Document], rules: list[Document]) -> list[Document]:
     """Return the actions of a job as its manifest holds them.
 
     Raises:
@@ -172,9 +161,7 @@ def _actions(given: Sequence[Any], rules: list[dict[str, Any]]) -> list[dict[str
     from holter.actions import BadAction, Secrets
     from holter.actions._orders import check, choose, documents
 
-    try:
+    with Refusing(BadAction):
         orders = choose(given, rules)
         check(orders, Secrets())
-    except BadAction as error:
-        raise Refusal(str(error)) from None
     return documents(orders)

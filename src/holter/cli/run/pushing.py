@@ -7,7 +7,7 @@ import time
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from holter.cli.options import Refusal
+from holter.cli.options import Refusal, Refusing
 from holter.cli.output import warn
 from holter.schema.companions import own_command
 
@@ -28,10 +28,8 @@ def check_endpoint(given: str) -> str:
         there = None
     if there is None:
         raise Refusal(f"--otlp: {LACKING}")
-    try:
+    with Refusing(ValueError, before="--otlp: "):
         address(given)
-    except ValueError as error:
-        raise Refusal(f"--otlp: {error}") from None
     return given
 
 
@@ -50,23 +48,23 @@ def push_rest(folder: JobFolder, given: str | None, node: str) -> None:
     if given is None:
         return
     from holter.report.otlp import Push, address, shown
-    from holter.report.otlp.issues import IssuePush, beside
+    from holter.report.otlp.issues import IssuePush, logs_address
     from holter.store.layout import TOLD
 
     manifest = folder.manifest()
     start, end = (int(manifest.get(name) or 0) for name in ("start", "end"))
     try:
         kept = json.loads(folder.place.read(TOLD))
-        sent_until, told = int(kept["sent_until"]), bool(kept.get("told"))
+        sent_until, reported = int(kept["sent_until"]), bool(kept.get("told"))
         marks = [str(mark) for mark in kept.get("issues") or ()]
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        sent_until, told, marks = start, False, []
+        sent_until, reported, marks = start, False, []
     url = address(given)
     push = Push(folder, url, sent_until=min(max(sent_until, start), end), timeout_s=LAST_S)
     try:
         done = push.send(end)
         if done:  # do not wait twice for an endpoint that does not answer
-            IssuePush(folder, beside(url), told=marks, timeout_s=LAST_S).send()
+            IssuePush(folder, logs_address(url), sent=marks, timeout_s=LAST_S).send()
     except Exception as error:  # the job has ended and its verdict is stored
         warn(f"internal error while pushing metrics: {type(error).__name__}: {error}")
         return
@@ -74,7 +72,7 @@ def push_rest(folder: JobFolder, given: str | None, node: str) -> None:
         left = (end - push.sent_until) / 1e9
         fault = f"{shown(url)} does not take metrics" + (f" ({push.why})" if push.why else "")
         warn(f"{fault}: the metrics of the last {left:.0f} s were not sent")
-        if not told:
+        if not reported:
             _note(folder, node, fault)
 
 

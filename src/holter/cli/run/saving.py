@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holter.cli.options import Refusal, nearest
+from holter.cli.options import Refusal, Refusing, nearest
 from holter.recorder.tensors.collections import EACH, SOURCES, STATISTICS
 from holter.recorder.tensors.requests import requests, to_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
+
+    from holter.store.documents import Document
 
 _MODES = ("train", "eval", "predict", "global")
 _SCHEDULE = {"save_interval": "interval", "start_step": "start", "end_step": "end", "save_steps": "steps"}
@@ -37,26 +39,20 @@ _REDUCTIONS = (
     "l1_norm",
     "l2_norm",
 )
+_HOOK_ENTRIES = {"HookParameters", "CollectionConfigurations", "LocalPath", "S3OutputPath"}
 _INTERVAL = 500
 _NAMES = {"optimizer_variables": "optimizer_state"}
 """SageMaker's names of collections → holter's."""
 _NOT_TENSORS = {"metrics", "sm_metrics", "hyperparameters", "scalars"}
 
 
-def variable(given: Iterable[str | Mapping[str, Any]]) -> str:
+def variable(given: Iterable[str | Document]) -> str:
     """Return the value of the environment variable for the recorder; raises `Refusal`."""
-    try:
+    with Refusing(ValueError, TypeError, before="--save: "):
         return to_environment(requests(given)) if given else ""
-    except (ValueError, TypeError) as error:
-        raise Refusal(f"--save: {error}") from None
 
 
-def is_hook(document: Mapping[str, Any]) -> bool:
-    """Whether a JSON document is SageMaker's configuration of its Debugger hook."""
-    return bool({"HookParameters", "CollectionConfigurations", "LocalPath", "S3OutputPath"} & set(document))
-
-
-def read_hook(path: str, document: Any) -> list[dict[str, Any]]:
+def read_hook(path: str, document: Any) -> list[Document]:
     """Read a hook configuration; `path` is its name in refusals.
 
     Returns:
@@ -65,7 +61,7 @@ def read_hook(path: str, document: Any) -> list[dict[str, Any]]:
     Raises:
         Refusal: The text names the file, the entry and what is valid.
     """
-    if not isinstance(document, dict) or not is_hook(document):
+    if not isinstance(document, dict) or _HOOK_ENTRIES.isdisjoint(document):
         raise Refusal(
             f"config {path}: not a SageMaker configuration: one of a Debugger hook has HookParameters or"
             " CollectionConfigurations, one of the profiler has ProfilingParameters"
@@ -73,7 +69,7 @@ def read_hook(path: str, document: Any) -> list[dict[str, Any]]:
     hook = _parameters(path, document.get("HookParameters"), "HookParameters")
     if _boolean(path, "dry_run", hook.get("dry_run", False)):
         return []
-    named: dict[str, dict[str, Any]] = {"losses": {}}
+    named: dict[str, Document] = {"losses": {}}
     for entry in document.get("CollectionConfigurations") or []:
         if not isinstance(entry, dict) or not entry.get("CollectionName"):
             raise Refusal(f"config {path}: an entry of CollectionConfigurations has no CollectionName")
@@ -97,12 +93,12 @@ def read_hook(path: str, document: Any) -> list[dict[str, Any]]:
     ]
 
 
-def _inherited(hook: dict[str, Any], parameters: dict[str, Any]) -> dict[str, Any]:
+def _inherited(hook: Document, parameters: Document) -> Document:
     """Return the hook's parameters that a collection does not set itself, in all modes or in one."""
     return {key: value for key, value in hook.items() if key.rpartition(".")[2] not in parameters}
 
 
-def _collection(path: str, name: str, given: dict[str, Any]) -> dict[str, Any]:
+def _collection(path: str, name: str, given: Document) -> Document:
     name = _NAMES.get(name, name)
     regexes = _listed(given.get("include_regex"))
     if name not in SOURCES and not regexes:
@@ -136,8 +132,8 @@ def _collection(path: str, name: str, given: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _schedule(path: str, given: dict[str, Any], mode: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"interval": _INTERVAL}
+def _schedule(path: str, given: Document, mode: str) -> Document:
+    found: Document = {"interval": _INTERVAL}
     for theirs, ours in _SCHEDULE.items():
         value = given.get(f"{mode}.{theirs}", given.get(theirs))
         if value is None:
@@ -150,7 +146,7 @@ def _schedule(path: str, given: dict[str, Any], mode: str) -> dict[str, Any]:
     return found
 
 
-def _parameters(path: str, given: Any, where: str) -> dict[str, Any]:
+def _parameters(path: str, given: Any, where: str) -> Document:
     if given is not None and not isinstance(given, dict):
         raise Refusal(f"config {path}: the parameters of {where} must be an object, not {given!r}")
     valid = {*_HOOK, *(f"{mode}.{key}" for mode in _MODES for key in _SCHEDULE)}

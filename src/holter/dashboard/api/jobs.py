@@ -43,10 +43,10 @@ def routes(stores: Stores) -> list[Route]:
         return answered(await in_turn(stores, lambda: description(*which(request))))
 
     async def issues(request: Request) -> Response:
-        told = await in_turn(stores, lambda: description(*which(request)))
+        document = await in_turn(stores, lambda: description(*which(request)))
         found = [
             {"rule": one.rule, **one.issue, "symptoms": [symptom.rule for symptom in one.symptoms]}
-            for one in ordered(told["rules"])
+            for one in ordered(document["rules"])
         ]
         return answered({"schema": 1, "issues": found})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
@@ -14,7 +14,8 @@ from holter.dashboard.answers import RefusalError, which
 from holter.dashboard.api import JOB
 from holter.schema import windows
 from holter.schema.metrics import INTERVALS_MS
-from holter.views.jobs import why_not_running
+from holter.store.documents import Document
+from holter.views.jobs import why_not_obeyed, why_not_running
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -33,20 +34,20 @@ def routes(stores: Stores) -> list[Route]:
         if what not in _ORDERS:
             raise RefusalError(f"no order {what!r}; there are: {', '.join(_ORDERS)}", 404)
         try:
-            given = msgspec.json.decode(await _body(request) or b"{}", type=dict[str, Any])
+            given = msgspec.json.decode(await _body(request) or b"{}", type=Document)
         except RecursionError:
             raise RefusalError(
                 "the body is nested too deep; valid: a JSON object of numbers and texts"
             ) from None
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise RefusalError(f"the body is no JSON object: {error}") from None
-        told = _ORDERS[what](given)
+        made = _ORDERS[what](given)
         job, store = which(request)
         try:
-            await run_in_threadpool(lambda: _tell(stores.folder(job, store), told))
+            await run_in_threadpool(lambda: _send(stores.folder(job, store), made))
         except OSError as error:
             raise RefusalError(f"job {job} cannot take the order: {error}", 503) from None
-        return JSONResponse({"schema": 1, "job": job, "order": told})
+        return JSONResponse({"schema": 1, "job": job, "order": made})
 
     return [Route(f"{JOB}/{{order:str}}", order, methods=["POST"])]
 
@@ -60,40 +61,33 @@ async def _body(request: Request) -> bytes:
     return bytes(body)
 
 
-def _tell(folder: JobFolder, order: dict[str, Any]) -> None:
+def _send(folder: JobFolder, order: Document) -> None:
     why = why_not_running(folder)
     if why is not None:
         raise RefusalError(why, 409)
-    nodes = folder.nodes()
-    for name, what in (("profile", "switches windows on"), ("monitoring", "switches monitoring")):
-        if (
-            name in order
-            and nodes
-            and not any(name in (facts.get("obeys") or ()) for facts in nodes.values())
-        ):
-            text = f"none of its agents {what}, they are of an older version"
-            raise RefusalError(f"job {folder.name}: {text}", 409)
+    if any(why := why_not_obeyed(folder, name) for name in ("profile", "monitoring") if name in order):
+        raise RefusalError(str(why), 409)
     folder.order(**order)
 
 
-def _stop(given: dict[str, Any]) -> dict[str, Any]:
+def _stop(given: Document) -> Document:
     grace = given.get("grace_s", 30)
     if not isinstance(grace, int | float) or isinstance(grace, bool) or not 0 <= grace <= 86_400:
         raise RefusalError(f"grace_s is {grace!r}; valid: 0 to 86400")
     return {"stop": {"grace_s": float(grace)}}
 
 
-def _configure(given: dict[str, Any]) -> dict[str, Any]:
+def _configure(given: Document) -> Document:
     interval, monitoring = given.get("interval_ms"), given.get("monitoring")
     if (interval is not None or monitoring is None) and interval not in INTERVALS_MS:
         raise RefusalError(f"interval_ms is {interval!r}; valid: {', '.join(map(str, INTERVALS_MS))}")
     if monitoring not in (None, "on", "off"):
         raise RefusalError(f"monitoring is {monitoring!r}; valid: on, off")
-    told = {"interval_ms": interval, "monitoring": None if monitoring is None else monitoring == "on"}
-    return {order: value for order, value in told.items() if value is not None}
+    made = {"interval_ms": interval, "monitoring": None if monitoring is None else monitoring == "on"}
+    return {name: value for name, value in made.items() if value is not None}
 
 
-def _profile(given: dict[str, Any]) -> dict[str, Any]:
+def _profile(given: Document) -> Document:
     try:
         windows.order_of(given)
     except ValueError as error:

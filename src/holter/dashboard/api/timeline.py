@@ -73,10 +73,12 @@ def routes(stores: Stores) -> list[Route]:
         return Route(f"{JOB}/timeline{path}", answer)
 
     return [
-        route("", _head, _JSON),
+        route("", lambda opened, _: head_bytes(opened, opened.again_s), _JSON),
         route("/tiles", _tiles, "application/octet-stream"),
         route("/curves", _curves, _JSON),
-        route("/steps", _steps, _JSON),
+        route(
+            "/steps", lambda o, asked: step_bytes(o, *_range(o, asked), whole(asked, "most", 1, 1000)), _JSON
+        ),
         route("/event", _event, _JSON),
         route("/search", _search, _JSON),
         route("/following", _following, _JSON),
@@ -84,10 +86,6 @@ def routes(stores: Stores) -> list[Route]:
 
 
 _JSON = "application/json"
-
-
-def _head(opened: Opened, asked: Asked) -> bytes:
-    return head_bytes(opened, opened.again_s)
 
 
 def _tiles(opened: Opened, asked: Asked) -> bytes:
@@ -102,10 +100,6 @@ def _curves(opened: Opened, asked: Asked) -> bytes:
     numbers = _numbers(asked, "series", len(opened.series), MOST_LANES)
     start, end = _range(opened, asked)
     return curve_bytes(opened, numbers, start, end, whole(asked, "pixels", 1, MOST_POINTS))
-
-
-def _steps(opened: Opened, asked: Asked) -> bytes:
-    return step_bytes(opened, *_range(opened, asked), whole(asked, "most", 1, 1000))
 
 
 def _event(opened: Opened, asked: Asked) -> bytes:
@@ -183,7 +177,7 @@ def _of_this(opened: Opened, asked: Asked) -> None:
 
 
 def _slack(number: int) -> int:
-    """Return by how much a browser may be wrong about a number that it was told."""
+    """Return the largest rounding error of a number that passed through a browser."""
     return 0 if abs(number) <= _EXACT else math.ceil(math.ulp(number))
 
 

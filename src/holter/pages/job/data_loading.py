@@ -139,7 +139,7 @@ def _said(told: Description, found: LoaderSummary) -> Markup:
 def _facts(found: LoaderSummary) -> Markup:
     """List the loaders as the script configured them; loaders with the same settings share a row."""
     rows: dict[tuple[str, ...], list[str]] = {}
-    for one in found["loaders"]:
+    for one in map(dict[str, object], found["loaders"]):
         values = tuple("" if one.get(key) is None else _plain(one[key]) for key in _FACTS)
         rows.setdefault(values, []).append(f"{one.get('index', '?')} of rank {one.get('rank', '?')}")
     if not rows:

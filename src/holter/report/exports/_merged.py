@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
-
-from holter.report.exports import _stretches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,14 +36,18 @@ NEEDS = "samples, spans or events of a trace"
 
 def read(trial: Trial, chosen: ExportSelection) -> Iterator[dict[str, Table]]:
     """Read the tables together in time ranges; a call that launched and waited counts as a launch."""
-    for tables in _stretches.read(trial, chosen, TABLES):
+    for tables in chosen.stretches(trial, TABLES):
         launches, syncs = tables["launches"], tables["syncs"]
         if launches.rows and syncs.rows:
-            columns = ("time", "thread", "rank", "name")
-            launched = set(zip(*(launches[c].tolist() for c in columns), strict=True))
-            waited = zip(*(syncs[c].tolist() for c in columns), strict=True)
+            names = ("time", "thread", "rank", "name")
+            launched, waited = set(columns(launches, *names)), columns(syncs, *names)
             tables["syncs"] = syncs.where(np.array([call not in launched for call in waited], dtype=bool))
         yield tables
+
+
+def columns(table: Table, *names: str) -> Iterator[tuple[Any, ...]]:
+    """Return an iterator over the rows of some columns."""
+    return zip(*(table[name].tolist() for name in names), strict=True)
 
 
 def first_ns(trial: Trial, chosen: ExportSelection) -> int:
@@ -56,19 +58,14 @@ def first_ns(trial: Trial, chosen: ExportSelection) -> int:
 
 def span_names(spans: Table) -> list[str]:
     """Return the names of spans: the phase and its number."""
-    return [
-        f"{phase}: {name}" if name else phase
-        for phase, name in zip(spans["phase"].tolist(), spans["name"].tolist(), strict=True)
-    ]
+    return [f"{phase}: {name}" if name else phase for phase, name in columns(spans, "phase", "name")]
 
 
 @lru_cache(maxsize=65536)
-def details(text: str) -> str:
-    """Return a detail as the inside of a JSON object: `"a": 1, "b": 2`."""
-    if not text:
-        return ""
+def details(text: str) -> dict[str, Any]:
+    """Return the JSON object that a detail holds; another text stands under the key `detail`."""
     try:
-        is_object = isinstance(json.loads(text), dict)
-    except (ValueError, RecursionError):
-        is_object = False
-    return text.strip()[1:-1].strip() if is_object else f'"detail": {json.dumps(text)}'
+        found = msgspec.json.decode(text) if text else {}
+    except (msgspec.DecodeError, RecursionError):
+        found = None
+    return found if isinstance(found, dict) else {"detail": text}

@@ -23,8 +23,8 @@ _BY_KEY, _NOT_MERGED = 3, 2
 @lru_cache(maxsize=65536)
 def argument(name: str, value: int | str) -> bytes:
     """Encode an argument of an event, a number or text."""
-    told = number_field(4, value) if isinstance(value, int) else text_field(6, value)
-    return bytes_field(4, text_field(10, name) + told)
+    fields = number_field(4, value) if isinstance(value, int) else text_field(6, value)
+    return bytes_field(4, text_field(10, name) + fields)
 
 
 def arrow(arrow: int, *, ends: bool = False) -> bytes:
@@ -46,17 +46,17 @@ class Packets:
         self._next = 1 << 40
         self._base = base - 1
         clocks = ((BOOT_TIME, 1), (REAL_TIME, base))
-        told = b"".join(
+        fields = b"".join(
             bytes_field(1, number_field(1, clock) + number_field(2, time)) for clock, time in clocks
         )
-        self._write(_SEQUENCE + _CLEARED + bytes_field(6, told))
+        self._write(_SEQUENCE + _CLEARED + bytes_field(6, fields))
 
     def process(self, track: int, process: int, name: str, position: int) -> None:
         """Declare a process."""
-        told = number_field(1, process) + text_field(6, name) + number_field(3, position)
+        fields = number_field(1, process) + text_field(6, name) + number_field(3, position)
         self._write(
             _SEQUENCE
-            + bytes_field(60, number_field(1, track) + bytes_field(3, told) + number_field(11, _EXPLICIT))
+            + bytes_field(60, number_field(1, track) + bytes_field(3, fields) + number_field(11, _EXPLICIT))
         )
 
     def row(self, track: int, parent: int, name: str, position: int) -> None:
@@ -70,15 +70,8 @@ class Packets:
     def slice(self, track: int, begin: int, end: int, category: str, name: str, more: bytes = b"") -> None:
         """Write a slice; those of a track come in the order of begin, the longer first. Times in ns.
 
-        A slice that overlaps another without lying in it goes to a track beside.
-
-        Args:
-            track: Its track.
-            begin: Begin.
-            end: End.
-            category: What kind of event it is.
-            name: What it is called.
-            more: Encoded fields of the event: `argument`, `arrow`.
+        A slice that overlaps another one without lying inside it goes to an extra track. `more` holds encoded
+        fields of the event: `argument`, `arrow`.
         """
         for place in (track, *self._beside.get(track, ())):
             around = self._open.get(place)
@@ -110,14 +103,14 @@ class Packets:
                 self._event(around.pop(), _END + number_field(11, track))
 
     def _track(self, track: int, parent: int, name: str, position: int, more: bytes) -> None:
-        told = (
+        fields = (
             number_field(1, track)
             + number_field(5, parent)
             + text_field(2, name)
             + number_field(12, position)
             + more
         )
-        self._write(_SEQUENCE + bytes_field(60, told))
+        self._write(_SEQUENCE + bytes_field(60, fields))
 
     def _name(self, field: int, kind: int, name: str, fresh: list[bytes]) -> bytes:
         known = self._numbers.get((kind, name))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holter.report.exports import _stretches
 from holter.schema.tables import TABLES
 from holter.store.parquet import queries as parquet
 
@@ -25,13 +24,7 @@ def write(
 ) -> int:
     """Write each table that has rows to `<table>.<ending>`; returns how many rows were written.
 
-    Args:
-        trial: The job.
-        chosen: What of it.
-        output: The folder.
-        ending: The files' ending.
-        options: What DuckDB's COPY is told.
-        text: The SQL that is written for a column of texts, which it calls `{column}`.
+    `options` are those of DuckDB's COPY. `text` is the SQL expression for a text column `{column}`.
 
     Raises:
         OSError: The folder cannot be written, or a file of the job cannot be read.
@@ -40,45 +33,33 @@ def write(
     connection = parquet.connect(memory=_MEMORY)
     connection.execute(f"SET temp_directory = {parquet.literal(str(output.parent / 'sorting'))}")
     try:
-        for name in EXPORTED:
-            if trial.rows(name):
-                path = output / f"{name}.{ending}"
+        for name in filter(trial.rows, EXPORTED):
+            path = output / f"{name}.{ending}"
+            try:
+                rows = _copy(connection, trial, chosen, name, path, options, text)
+            except parquet.errors():
+                # A file is damaged inside or gone. Reading finds it, and `trial` leaves it out from then on.
+                for _ in chosen.stretches(trial, {name: None}):
+                    pass
                 try:
                     rows = _copy(connection, trial, chosen, name, path, options, text)
-                except parquet.errors():
-                    # A file is damaged inside, or went away: reading finds which; without it, it may go.
-                    for _ in _stretches.read(trial, chosen, {name: None}):
-                        pass
-                    rows = _again(connection, trial, chosen, name, path, options, text)
-                written += rows
-                if not rows:
-                    path.unlink()
+                except parquet.errors() as error:
+                    raise OSError(str(error).splitlines()[0]) from error
+            written += rows
+            if not rows:
+                path.unlink()
     finally:
         connection.close()
     return written
 
 
-def _again(
-    connection: object, trial: Trial, chosen: ExportSelection, name: str, path: Path, options: str, text: str
-) -> int:
-    try:
-        return _copy(connection, trial, chosen, name, path, options, text)
-    except parquet.errors() as error:
-        raise OSError(str(error).splitlines()[0]) from error
-
-
 def _copy(
     connection: object, trial: Trial, chosen: ExportSelection, name: str, path: Path, options: str, text: str
 ) -> int:
-    limits = [f"time >= {chosen.start_ns}"] if chosen.start_ns is not None else []
-    limits += [f"time < {chosen.end_ns}"] if chosen.end_ns is not None else []
-    if ranks := chosen.where(name):
-        limits.append(ranks)
     source = trial.source(name, start_ns=chosen.start_ns, end_ns=chosen.end_ns)
     texts = [column.name for column in TABLES[name].columns if column.type == "VARCHAR"] + ["node"]
     columns = ", ".join(f"{text.format(column=parquet.name(one))} AS {parquet.name(one)}" for one in texts)
-    query = (
-        f"SELECT * REPLACE ({columns}) FROM ({source}) WHERE {' AND '.join(limits) or 'true'} ORDER BY time"  # noqa: S608
-    )
+    where = chosen.where(name, timed=True) or "true"
+    query = f"SELECT * REPLACE ({columns}) FROM ({source}) WHERE {where} ORDER BY time"  # noqa: S608
     done = connection.execute(f"COPY ({query}) TO {parquet.literal(str(path))} ({options})")  # type: ignore[attr-defined]
     return int(done.fetchone()[0])

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from holter.report.exports import _merged
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holter.schema.table import Table
 
 _FIRST_OWN = 1 << 22
 """First number for processes without a unique number of their own; no system uses such numbers."""
-_SHELVES = ("samples", "phases", "host", "device")
+_GROUPS = ("samples", "phases", "host", "device")
 
 
 class TrackRow(NamedTuple):
@@ -58,6 +62,16 @@ class Tracks:
                 self._homes[(*where, row["thread"])] = process
             self._main.setdefault(where, process)
 
+    def rows(self, name: str, table: Table) -> list[TrackRow]:
+        """Return the row of each slice of a table."""
+        place: Callable[..., TrackRow] = self.thread
+        columns: tuple[str, ...] = ("node", "rank", "thread")
+        if name in ("kernels", "memory_operations"):
+            place, columns = self.stream, ("node", "rank", "device", "stream")
+        elif name == "spans":
+            place, columns = self.phases, ("node", "rank", "worker", "thread")
+        return [place(*key) for key in _merged.columns(table, *columns)]
+
     def thread(self, node: str, rank: int, thread: int) -> TrackRow:
         """Return the row of a thread's operators."""
         process = self._homes.get((node, rank, thread), self._main.get((node, rank), -1))
@@ -80,17 +94,17 @@ class Tracks:
         """Return the process that the readings of a node belong to."""
         return self._process(node, -1, "samples", -1)
 
-    def _row(self, node: str, rank: int, shelf: str, number: int, thread: int) -> TrackRow:
-        key = (node, rank, shelf, number, thread)
+    def _row(self, node: str, rank: int, group: str, number: int, thread: int) -> TrackRow:
+        key = (node, rank, group, number, thread)
         row = self._rows.get(key)
         if row is None:
-            row = self._rows[key] = TrackRow(self._process(node, rank, shelf, number), thread)
+            row = self._rows[key] = TrackRow(self._process(node, rank, group, number), thread)
             name, position = self._names.get(key, ("", 0))
-            self.fresh.append(Named(*row, name or _called(shelf, thread), position))
+            self.fresh.append(Named(*row, name or _called(group, thread), position))
         return row
 
-    def _process(self, node: str, rank: int, shelf: str, number: int) -> int:
-        key = (node, rank, shelf, number)
+    def _process(self, node: str, rank: int, group: str, number: int) -> int:
+        key = (node, rank, group, number)
         process = self._processes.get(key)
         if process is None:
             own = number >= 0 and number not in self._taken
@@ -98,26 +112,21 @@ class Tracks:
             self._processes[key] = process
             self._taken.add(process)
             name, _ = self._names.get((*key, None), ("", 0))
-            self.fresh.append(
-                Named(process, None, _title(node, rank, shelf, number, name), self._place(shelf, rank))
-            )
+            position = (rank + 1) * len(_GROUPS) + _GROUPS.index(group)
+            self.fresh.append(Named(process, None, _title(node, rank, group, number, name), position))
         return process
 
-    @staticmethod
-    def _place(shelf: str, rank: int) -> int:
-        return (rank + 1) * len(_SHELVES) + _SHELVES.index(shelf)
 
-
-def _called(shelf: str, thread: int) -> str:
-    if shelf == "phases":
+def _called(group: str, thread: int) -> str:
+    if group == "phases":
         worker, number = divmod(thread, 1000)
-        who = f"worker {worker - 1}" if worker else "training"
-        return f"{who}, thread {number}" if number else who
-    return f"{'stream' if shelf == 'device' else 'thread'} {thread}"
+        owner = f"worker {worker - 1}" if worker else "training"
+        return f"{owner}, thread {number}" if number else owner
+    return f"{'stream' if group == 'device' else 'thread'} {thread}"
 
 
-def _title(node: str, rank: int, shelf: str, number: int, name: str) -> str:
-    if shelf == "samples":
+def _title(node: str, rank: int, group: str, number: int, name: str) -> str:
+    if group == "samples":
         return f"{node}: system"
-    own = {"phases": "phases", "device": name or f"GPU {number}", "host": name or "host"}[shelf]
+    own = {"phases": "phases", "device": name or f"GPU {number}", "host": name or "host"}[group]
     return f"rank {rank}: {own} ({node})"

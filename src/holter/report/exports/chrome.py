@@ -6,74 +6,80 @@ Times are microseconds, exact to the nanosecond, since `baseTimeNanoseconds`.
 from __future__ import annotations
 
 import heapq
-import io
-import json
-from typing import TYPE_CHECKING, Any
+import math
+from itertools import repeat
+from operator import itemgetter
+from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
-from holter.report.exports import _chrome_words, _merged, opened
-from holter.report.exports._tracks import Tracks
+from holter.report.exports import _merged, opened
+from holter.report.exports._tracks import TrackRow, Tracks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from holter.report.exports import ExportSelection
     from holter.schema.table import Table
     from holter.store.trial import Trial
 
+    Line = tuple[int, bytes]
+    """Time of an event, ns since the epoch, and the event as JSON."""
+
 ABOUT = "merged timeline as Chrome's trace events, for Perfetto, chrome://tracing and others"
 SUFFIX = ".trace.json"
 SHOW = "open {output} at https://ui.perfetto.dev"
 NEEDS = _merged.NEEDS
+_RANKS = " UNION ".join(
+    f"SELECT DISTINCT rank FROM {table}"  # noqa: S608
+    for table in _merged.TABLES
+    if table != "samples"
+)
+_CATEGORIES = {
+    "operator": "cpu_op",
+    "python": "python_function",
+    "module": "python_function",
+    "annotation": "user_annotation",
+    "runtime": "cuda_runtime",
+    "device_annotation": "gpu_user_annotation",
+    "device_wait": "cuda_sync",
+}
+"""Categories of operators by their kind; other kinds are their own category."""
+
+_COPIES = {"h": "Host", "d": "Device"}
+_MEMORIES = {"pageable": "Pageable", "pinned": "Pinned"}
+_SNAPSHOT_NS = 20_000_000
+"""Readings that are closer than this belong together."""
+_PLACE = ("device", "stream", "correlation")
+_KERNEL = (*_PLACE, "collective", "process_group", "group_size", "bytes", "detail")
+_OVER_STREAMS = ("device_annotation", "device_wait")
+"""Kinds of operators that are drawn over a stream of an accelerator."""
+_encode = msgspec.json.Encoder().encode
 
 
 def write(trial: Trial, chosen: ExportSelection, output: Path) -> int:
     """Write the merged timeline of a job to a file; returns how many events it shows.
 
-    Events are in the order of time. A file of one rank says which it is, and so is read as that rank again.
+    Events are in the order of time. A file of one rank names the rank, so an import reads it as that rank.
 
     Raises:
         OSError: The file cannot be written.
     """
-    ranks = sorted(
-        int(rank) for rank in trial.sql(_RANKS)["rank"] if chosen.ranks is None or rank in chosen.ranks
-    )
+    ranks = [rank for rank in trial.sql(_RANKS)["rank"].tolist() if not chosen.ranks or rank in chosen.ranks]
     base = _merged.first_ns(trial, chosen)
     encoder = _Encoder(Tracks(trial.table("tracks")), base, chosen.low_gpu_pct)
-    header: dict[str, Any] = {"displayTimeUnit": "ms", "baseTimeNanoseconds": base, "job": trial.folder.name}
-    if len(ranks) == 1:
-        header["distributedInfo"] = {"rank": ranks[0]}
-    written = 0
-    with opened(output) as binary, io.TextIOWrapper(binary, "utf-8", "replace", newline="\n") as file:
-        file.write(json.dumps(header)[:-1] + ', "traceEvents": [\n')
-        separator = ""
-        for tables in _merged.read(trial, chosen):
-            events, lines = encoder.encode(tables)
-            written += events
-            for line in lines:
-                file.write(separator + line)
-                separator = ",\n"
-        for line in encoder.rest():
+    header = {"displayTimeUnit": "ms", "baseTimeNanoseconds": base, "job": trial.folder.name}
+    own = {"distributedInfo": {"rank": ranks[0]}} if len(ranks) == 1 else {}
+    with opened(output) as file:
+        file.write(_encode(header | own)[:-1] + b',"traceEvents":[\n')
+        separator = b""
+        for line in encoder.lines(_merged.read(trial, chosen)):
             file.write(separator + line)
-        file.write("\n]}\n")
-    return written
-
-
-_RANKS = " UNION ".join(
-    f"SELECT DISTINCT rank FROM {table}"  # noqa: S608
-    for table in (
-        "spans",
-        "operators",
-        "launches",
-        "syncs",
-        "kernels",
-        "memory_operations",
-        "counters",
-        "flows",
-    )
-)
+            separator = b",\n"
+        file.write(b"\n]}\n")
+    return encoder.written
 
 
 class _Encoder:
@@ -83,187 +89,196 @@ class _Encoder:
         self._tracks = tracks
         self._base = base
         self._low_gpu_pct = low_gpu_pct
-        self._texts: dict[str, str] = {}
+        self.written = 0
+        """Number of events."""
         self._arrows = 0
-        self._ends: list[tuple[int, str]] = []
+        self._ends: list[Line] = []
         """Ends of arrows in later time ranges, the next one first."""
 
-    def encode(self, tables: dict[str, Table]) -> tuple[int, Iterator[str]]:
-        """Return how many events the rows are, and the lines, in the order of time."""
-        found: list[tuple[int, str]] = []
-        for name, table in tables.items():
-            if table.rows:
-                found += getattr(self, f"_{name}")(table)
-        events = sum(table.rows for table in tables.values())
-        last = max((at for at, _ in found), default=0)
-        while self._ends and self._ends[0][0] <= last:
-            found.append(heapq.heappop(self._ends))
-        found.sort(key=lambda pair: pair[0])
-        return events, self._lines(found)
+    def lines(self, stretches: Iterable[dict[str, Table]]) -> Iterator[bytes]:
+        """Yield the lines of all rows, in the order of time; names of tracks come before their events."""
+        for tables in stretches:
+            found: list[Line] = []
+            for name, table in tables.items():
+                if table.rows:
+                    self.written += table.rows
+                    found += getattr(self, f"_{name}")(table)
+            last = max((at for at, _ in found), default=0)
+            while self._ends and self._ends[0][0] <= last:
+                found.append(heapq.heappop(self._ends))
+            for named in self._tracks.fresh:
+                what = "process" if named.thread is None else "thread"
+                track = {"ph": "M", "pid": named.process, "tid": named.thread or 0}
+                yield _encode({**track, "name": f"{what}_name", "args": {"name": named.name}})
+                sort = {"name": f"{what}_sort_index", "args": {"sort_index": named.position}}
+                yield _encode({**track, **sort})
+            self._tracks.fresh.clear()
+            yield from (line for _, line in sorted(found, key=itemgetter(0)))
+        yield from (line for _, line in sorted(self._ends))
 
-    def rest(self) -> Iterator[str]:
-        """Return the lines that are left at the end."""
-        return self._lines(sorted(self._ends))
-
-    def _lines(self, found: Iterable[tuple[int, str]]) -> Iterator[str]:
-        for named in self._tracks.fresh:
-            what = "process" if named.thread is None else "thread"
-            place = f'"pid":{named.process},"tid":{named.thread or 0}'
-            yield f'{{"ph":"M","name":"{what}_name",{place},"args":{{"name":{self._text(named.name)}}}}}'
-            yield f'{{"ph":"M","name":"{what}_sort_index",{place},"args":{{"sort_index":{named.position}}}}}'
-        self._tracks.fresh.clear()
-        for _, line in found:
-            yield line
-
-    def _text(self, text: str) -> str:
-        quoted = self._texts.get(text)
-        if quoted is None:
-            if len(self._texts) > 1 << 20:
-                self._texts.clear()
-            quoted = self._texts[text] = json.dumps(text)
-        return quoted
+    def _event(self, ph: str, time: int, track: TrackRow, name: str, **more: object) -> Line:
+        event = {"ph": ph, "name": name, "pid": track.process, "tid": track.thread}
+        return time, _encode({**event, "ts": _us(time - self._base), **more})
 
     def _slices(
         self,
         table: Table,
-        places: Iterable[str],
-        cats: Iterable[str],
+        tracks: Iterable[TrackRow],
+        categories: Iterable[str],
         names: Iterable[str],
-        args: Iterable[str],
-    ) -> Iterator[tuple[int, str]]:
-        times, durations = table["time"].tolist(), table["duration"].tolist()
-        rows = zip(times, durations, places, cats, names, args, strict=True)
-        for time, duration, place, cat, name, arg in rows:
-            yield (
-                time,
-                f'{{"ph":"X","cat":{self._text(cat)},"name":{self._text(name)},{place},'
-                f'"ts":{_us(time - self._base)},"dur":{_us(duration)},"args":{{{arg}}}}}',
-            )
+        args: Iterable[object],
+    ) -> Iterator[Line]:
+        times = _merged.columns(table, "time", "duration")
+        rows = zip(times, tracks, categories, names, args, strict=False)
+        for (time, duration), track, cat, name, arg in rows:
+            yield self._event("X", time, track, name, cat=cat, dur=_us(duration), args=arg)
 
-    def _arrow(self, ph: str, cat: str, number: int | str, time: int, place: str) -> tuple[int, str]:
-        end = ',"bp":"e"' if ph == "f" else ""
-        head = f'{{"ph":"{ph}","cat":{self._text(cat)},"name":{self._text(cat)},"id":{number}'
-        return time, f'{head},{place},"ts":{_us(time - self._base)}{end}}}'
+    def _arrow(self, ph: str, cat: str, number: int, time: int, track: TrackRow) -> Line:
+        end = {"bp": "e"} if ph == "f" else {}
+        return self._event(ph, time, track, cat, cat=cat, id=number, **end)
 
-    def _launched(self, table: Table, ph: str, places: list[str]) -> Iterator[tuple[int, str]]:
-        columns = (table[name].tolist() for name in ("correlation", "rank", "time"))
-        for (correlation, rank, time), place in zip(zip(*columns, strict=True), places, strict=True):
+    def _launched(self, table: Table, ph: str, tracks: Sequence[TrackRow]) -> Iterator[Line]:
+        columns = _merged.columns(table, "correlation", "rank", "time")
+        for (correlation, rank, time), track in zip(columns, tracks, strict=True):
             if correlation > 0:
-                yield self._arrow(ph, "ac2g", correlation + (max(rank, 0) << 40), time, place)
+                yield self._arrow(ph, "ac2g", correlation + (max(rank, 0) << 40), time, track)
 
-    def _threads(self, table: Table) -> list[str]:
-        return self._places(table, self._tracks.thread, ("node", "rank", "thread"))
-
-    def _streams(self, table: Table) -> list[str]:
-        return self._places(table, self._tracks.stream, ("node", "rank", "device", "stream"))
-
-    @staticmethod
-    def _places(table: Table, place: Any, columns: tuple[str, ...]) -> list[str]:
-        known: dict[tuple[Any, ...], str] = {}
-        found = []
-        for key in zip(*(table[column].tolist() for column in columns), strict=True):
-            if key not in known:
-                row = place(*key)
-                known[key] = f'"pid":{row.process},"tid":{row.thread}'
-            found.append(known[key])
-        return found
-
-    def _spans(self, table: Table) -> Iterator[tuple[int, str]]:
-        places = self._places(table, self._tracks.phases, ("node", "rank", "worker", "thread"))
+    def _spans(self, table: Table) -> Iterator[Line]:
         args = [
-            f'"step":{step}' + (f',"value":{value!r}' if value - value == 0 else "")
-            for step, value in zip(table["step"].tolist(), table["value"].tolist(), strict=True)
+            {"step": step, "value": value} if math.isfinite(value) else {"step": step}
+            for step, value in _merged.columns(table, "step", "value")
         ]
-        yield from self._slices(
-            table, places, ["user_annotation"] * table.rows, _merged.span_names(table), args
-        )
+        tracks = self._tracks.rows("spans", table)
+        return self._slices(table, tracks, repeat("user_annotation"), _merged.span_names(table), args)
 
-    def _operators(self, table: Table) -> Iterator[tuple[int, str]]:
-        kinds = table["kind"].tolist()
-        args = [_merged.details(text) for text in table["detail"].tolist()]
-        places = self._threads(table)
-        for row in np.flatnonzero(np.isin(table["kind"], ["device_annotation", "device_wait"])).tolist():
-            places[row] = self._over_stream(
-                table["node"][row], int(table["rank"][row]), args[row], places[row]
-            )
-        yield from self._slices(
-            table, places, [_chrome_words.CATEGORIES.get(k, k) for k in kinds], table["name"].tolist(), args
-        )
+    def _operators(self, table: Table) -> Iterator[Line]:
+        tracks, args = self._tracks.rows("operators", table), []
+        for at, (kind, detail, node, rank) in enumerate(
+            _merged.columns(table, "kind", "detail", "node", "rank")
+        ):
+            arg = _merged.details(detail)
+            args.append(arg)
+            device, stream = arg.get("device"), arg.get("stream")
+            if kind in _OVER_STREAMS and isinstance(device, int) and isinstance(stream, int):
+                tracks[at] = self._tracks.stream(node, rank, device, stream)
+        kinds = (_CATEGORIES.get(kind, kind) for kind in table["kind"].tolist())
+        return self._slices(table, tracks, kinds, table["name"].tolist(), args)
 
-    def _over_stream(self, node: str, rank: int, arg: str, place: str) -> str:
-        try:
-            where = json.loads("{" + arg + "}")
-            row = self._tracks.stream(node, rank, int(where["device"]), int(where["stream"]))
-        except (ValueError, KeyError, TypeError):
-            return place
-        return f'"pid":{row.process},"tid":{row.thread}'
+    def _launches(self, table: Table) -> Iterator[Line]:
+        tracks = self._tracks.rows("launches", table)
+        args = ({"correlation": correlation} for correlation in table["correlation"].tolist())
+        yield from self._slices(table, tracks, repeat("cuda_runtime"), table["name"].tolist(), args)
+        yield from self._launched(table, "s", tracks)
 
-    def _launches(self, table: Table) -> Iterator[tuple[int, str]]:
-        places = self._threads(table)
-        args = [f'"correlation":{correlation}' for correlation in table["correlation"].tolist()]
-        yield from self._slices(table, places, ["cuda_runtime"] * table.rows, table["name"].tolist(), args)
-        yield from self._launched(table, "s", places)
+    def _syncs(self, table: Table) -> Iterator[Line]:
+        names = (name or kind for name, kind in _merged.columns(table, "name", "kind"))
+        args = ({"waits for": kind} for kind in table["kind"].tolist())
+        tracks = self._tracks.rows("syncs", table)
+        return self._slices(table, tracks, repeat("cuda_runtime"), names, args)
 
-    def _syncs(self, table: Table) -> Iterator[tuple[int, str]]:
-        names = [n or k for n, k in zip(table["name"].tolist(), table["kind"].tolist(), strict=True)]
-        cats, args = (
-            ["cuda_runtime"] * table.rows,
-            [f'"waits for":"{kind}"' for kind in table["kind"].tolist()],
-        )
-        yield from self._slices(table, self._threads(table), cats, names, args)
+    def _kernels(self, table: Table) -> Iterator[Line]:
+        tracks, args = self._tracks.rows("kernels", table), _kernel_args(table)
+        yield from self._slices(table, tracks, repeat("kernel"), table["name"].tolist(), args)
+        yield from self._launched(table, "f", tracks)
 
-    def _kernels(self, table: Table) -> Iterator[tuple[int, str]]:
-        places = self._streams(table)
-        args = _chrome_words.kernel_args(table, self._text)
-        yield from self._slices(table, places, ["kernel"] * table.rows, table["name"].tolist(), args)
-        yield from self._launched(table, "f", places)
+    def _memory_operations(self, table: Table) -> Iterator[Line]:
+        tracks = self._tracks.rows("memory_operations", table)
+        names, cats, args = _copy_events(table)
+        yield from self._slices(table, tracks, cats, names, args)
+        yield from self._launched(table, "f", tracks)
 
-    def _memory_operations(self, table: Table) -> Iterator[tuple[int, str]]:
-        places = self._streams(table)
-        names, cats, args = _chrome_words.copies(table)
-        yield from self._slices(table, places, cats, names, args)
-        yield from self._launched(table, "f", places)
-
-    def _counters(self, table: Table) -> Iterator[tuple[int, str]]:
-        columns = (table[name].tolist() for name in ("time", "node", "rank", "process", "name", "value"))
-        for time, node, rank, process, name, value in zip(*columns, strict=True):
+    def _counters(self, table: Table) -> Iterator[Line]:
+        columns = ("time", "node", "rank", "process", "name", "value")
+        for time, node, rank, process, name, value in _merged.columns(table, *columns):
             yield from self._value(time, self._tracks.counters(node, rank, process), name, value)
 
-    def _samples(self, table: Table) -> Iterator[tuple[int, str]]:
-        columns = (table[name].tolist() for name in ("time", "node", "device", "metric", "value"))
-        for time, node, device, metric, value in zip(*columns, strict=True):
-            name = f"{metric} {device}" if device else metric
-            yield from self._value(time, self._tracks.samples(node), name, value)
+    def _samples(self, table: Table) -> Iterator[Line]:
+        columns = ("time", "node", "device", "metric", "value")
+        for time, node, device, metric, value in _merged.columns(table, *columns):
+            yield from self._value(time, self._tracks.samples(node), f"{metric} {device}".rstrip(), value)
         if self._low_gpu_pct is not None:
-            for time, node, args in _chrome_words.bottlenecks(table, self._low_gpu_pct, self._text):
-                head = '{"ph":"i","s":"p","cat":"bottleneck","name":"sys_metrics_bottlenecks"'
-                place = f'"pid":{self._tracks.samples(node)},"tid":0'
-                yield time, f'{head},{place},"ts":{_us(time - self._base)},"args":{{{args}}}}}'
+            name = "sys_metrics_bottlenecks"
+            for time, node, args in _bottlenecks(table, self._low_gpu_pct):
+                track = TrackRow(self._tracks.samples(node), 0)
+                yield self._event("i", time, track, name, s="p", cat="bottleneck", args=args)
 
-    def _value(self, time: int, process: int, name: str, value: float) -> Iterator[tuple[int, str]]:
-        if value - value == 0:  # JSON has no words for what is not finite
-            head = f'{{"ph":"C","name":{self._text(name)},"pid":{process},"tid":0'
-            yield time, f'{head},"ts":{_us(time - self._base)},"args":{{"value":{value!r}}}}}'
+    def _value(self, time: int, process: int, name: str, value: float) -> Iterator[Line]:
+        if math.isfinite(value):  # JSON has no words for other values
+            yield self._event("C", time, TrackRow(process, 0), name, args={"value": value})
 
-    def _flows(self, table: Table) -> Iterator[tuple[int, str]]:
-        columns = (
-            table[name].tolist() for name in ("time", "duration", "node", "rank", "thread", "target", "kind")
-        )
-        for time, duration, node, rank, thread, target, kind in zip(*columns, strict=True):
+    def _flows(self, table: Table) -> Iterator[Line]:
+        columns = ("time", "duration", "node", "rank", "thread", "target", "kind")
+        for time, duration, node, rank, thread, target, kind in _merged.columns(table, *columns):
             self._arrows += 1
             cat = "fwdbwd" if kind == "forward_backward" else kind
-            ends = []
-            for ph, at, number in (("s", time, thread), ("f", time + duration, target)):
-                row = self._tracks.thread(node, rank, number)
-                place = f'"pid":{row.process},"tid":{row.thread}'
-                ends.append(self._arrow(ph, cat, self._arrows, at, place))
-            yield ends[0]
-            heapq.heappush(self._ends, ends[1])
+            source, end = (self._tracks.thread(node, rank, number) for number in (thread, target))
+            yield self._arrow("s", cat, self._arrows, time, source)
+            heapq.heappush(self._ends, self._arrow("f", cat, self._arrows, time + duration, end))
 
 
-def _us(nanoseconds: int) -> str:
-    """Write nanoseconds as microseconds, exactly."""
-    if nanoseconds < 0:
-        return "-" + _us(-nanoseconds)
-    whole, rest = divmod(nanoseconds, 1000)
-    return f"{whole}.{rest:03d}" if rest else str(whole)
+def _kernel_args(table: Table) -> Iterator[dict[str, object]]:
+    """Yield the arguments of kernels."""
+    for device, stream, correlation, collective, group, size, moved, detail in _merged.columns(
+        table, *_KERNEL
+    ):
+        args: dict[str, object] = {"device": device, "stream": stream, "correlation": correlation}
+        if collective:
+            args["Collective name"] = collective
+        if group:
+            args["Process Group Name"] = group
+        if size:
+            args["Group size"] = size
+        if moved:
+            # The table holds bytes; written as elements of one byte they are read as such again.
+            args |= {"In msg nelems": moved, "Out msg nelems": moved, "dtype": "Byte"}
+        yield args | _merged.details(detail)
+
+
+def _copy_events(table: Table) -> tuple[list[str], list[str], list[dict[str, int]]]:
+    """Return names, categories and arguments of copies and fills."""
+    names, categories, args = [], [], []
+    columns = _merged.columns(table, "kind", "memory", "device", "stream", "correlation", "bytes")
+    for kind, memory, device, stream, correlation, moved in columns:
+        names.append(_copy_name(kind, memory))
+        categories.append("gpu_memset" if kind == "memset" else "gpu_memcpy")
+        args.append({"device": device, "stream": stream, "correlation": correlation, "bytes": moved})
+    return names, categories, args
+
+
+def _bottlenecks(samples: Table, below: float) -> Iterator[tuple[int, str, dict[str, float]]]:
+    """Find readings of how busy a GPU is that are below a share in percent.
+
+    Yields:
+        Time in ns, node, and the values that were read there within 20 ms, by metric and device.
+    """
+    for node in dict.fromkeys(samples["node"].tolist()):
+        own = samples.where(samples["node"] == node)
+        times = own["time"]
+        low = np.flatnonzero((own["metric"] == "gpu.util") & (own["value"] < below))
+        for at in dict.fromkeys(times[low].tolist()):
+            first, last = np.searchsorted(times, [at - _SNAPSHOT_NS, at + _SNAPSHOT_NS + 1])
+            near = own.where(slice(int(first), int(last)))
+            columns = _merged.columns(near, "metric", "device", "value")
+            yield (
+                at,
+                node,
+                {f"{metric} {device}".rstrip(): v for metric, device, v in columns if math.isfinite(v)},
+            )
+
+
+def _copy_name(kind: str, memory: str) -> str:
+    """Return the name of a copy or fill in PyTorch's profiler."""
+    if kind == "memset":
+        return "Memset (Device)"
+    ends = [_COPIES.get(kind[:1], "Device"), _COPIES.get(kind[-1:], "Device")]
+    if kind == "p2p":
+        return "Memcpy PtoP (Device -> Device)"
+    shown = [_MEMORIES.get(memory, "Host") if end == "Host" else end for end in ends]
+    return f"Memcpy {ends[0][0]}to{ends[1][0]} ({shown[0]} -> {shown[1]})"
+
+
+def _us(nanoseconds: int) -> msgspec.Raw:
+    """Return nanoseconds as a JSON number of microseconds, which a float holds exactly for 50 days only."""
+    whole, rest = divmod(abs(nanoseconds), 1000)
+    sign = "-" if nanoseconds < 0 else ""
+    return msgspec.Raw(f"{sign}{whole}.{rest:03d}".encode() if rest else f"{sign}{whole}".encode())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from holter.report.exports import _stretches, _tables, opened
+from holter.report.exports import _tables, opened
 from holter.schema.tables import SCHEMA_VERSION
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def write(trial: Trial, chosen: ExportSelection, output: Path) -> int:
         for number, name in enumerate(_tables.EXPORTED):
             file.write((b",\n" if number else b"\n") + encode(name) + b":[")
             separator = b"\n"
-            for tables in _stretches.read(trial, chosen, {name: None}):
+            for tables in chosen.stretches(trial, {name: None}):
                 for row in tables[name].to_rows():
                     file.write(separator + encode(row))
                     separator = b",\n"

@@ -25,7 +25,7 @@ NEEDS = _merged.NEEDS
 
 _SLICES = ("spans", "operators", "launches", "syncs", "kernels", "memory_operations")
 _LAUNCHED = ("kernels", "memory_operations")
-_SAID = {
+_ARGUMENTS = {
     "spans": ("step",),
     "operators": ("step", "detail"),
     "launches": ("correlation",),
@@ -46,10 +46,11 @@ def write(trial: Trial, chosen: ExportSelection, output: Path) -> int:
     """
     written = 0
     with opened(output) as file:
-        encoder = _Encoder(Packets(file, _merged.first_ns(trial, chosen)), Tracks(trial.table("tracks")))
+        packets = Packets(file, _merged.first_ns(trial, chosen))
+        encoder = _Encoder(packets, Tracks(trial.table("tracks")))
         for tables in _merged.read(trial, chosen):
             written += encoder.encode(tables)
-        encoder.close()
+        packets.close()
     return written
 
 
@@ -78,10 +79,6 @@ class _Encoder:
         self._values(tables["counters"])
         return sum(table.rows for table in tables.values())
 
-    def close(self) -> None:
-        """Write what is left."""
-        self._packets.close()
-
     def _declare(self) -> None:
         for named in self._tracks.fresh:
             if named.thread is None:
@@ -96,43 +93,33 @@ class _Encoder:
         if not table.rows:
             return
         begins, durations = table["time"].tolist(), table["duration"].tolist()
-        said = [self._said(name, *row) for row in _columns(table, _SAID.get(name, ()))] or repeat(b"")
+        arguments = [
+            self._arguments(name, *row) for row in _merged.columns(table, *_ARGUMENTS.get(name, ()))
+        ] or repeat(b"")
         if name in ("launches", *_LAUNCHED):
             ends = name in _LAUNCHED
-            pairs = zip(table["correlation"].tolist(), table["rank"].tolist(), said, strict=True)
-            said = [
+            pairs = zip(table["correlation"].tolist(), table["rank"].tolist(), arguments, strict=True)
+            arguments = [
                 more + arrow(number << 20 | rank & 0xFFFFF, ends=ends) if number > 0 else more
                 for number, rank, more in pairs
             ]
-        rows = zip(begins, durations, self._places(name, table), *_words(name, table), said, strict=False)
+        tracks = (self._rows[row] for row in self._tracks.rows(name, table))
+        rows = zip(begins, durations, tracks, *_words(name, table), arguments, strict=False)
         for begin, duration, track, category, called, more in rows:
             if name == "operators":
                 for end in chain(arrows.pop((track, begin), ()), self._ends.pop((track, begin), ())):
                     more += end
             yield track, begin, -(begin + duration), category, called, more
 
-    def _said(self, table: str, *values: Any) -> bytes:
-        told = zip(_SAID[table], values, strict=True)
-        return b"".join(argument(name, value) for name, value in told if value not in ("", 0, -1))
-
-    def _places(self, name: str, table: Table) -> Iterator[int]:
-        place: Any = self._tracks.thread
-        columns: tuple[str, ...] = ("node", "rank", "thread")
-        if name in _LAUNCHED:
-            place, columns = self._tracks.stream, ("node", "rank", "device", "stream")
-        elif name == "spans":
-            place, columns = self._tracks.phases, ("node", "rank", "worker", "thread")
-        known: dict[tuple[Any, ...], int] = {}
-        for key in _columns(table, columns):
-            if key not in known:
-                known[key] = self._rows[place(*key)]
-            yield known[key]
+    def _arguments(self, table: str, *values: Any) -> bytes:
+        named_values = zip(_ARGUMENTS[table], values, strict=True)
+        return b"".join(argument(name, value) for name, value in named_values if value not in ("", 0, -1))
 
     def _flows(self, table: Table) -> dict[tuple[int, int], list[bytes]]:
         """Number arrows; returns their begins, by track and time, and keeps their ends for later."""
         begins: dict[tuple[int, int], list[bytes]] = defaultdict(list)
         columns = ("time", "duration", "node", "rank", "thread", "target")
-        for time, duration, node, rank, thread, target in _columns(table, columns):
+        for time, duration, node, rank, thread, target in _merged.columns(table, *columns):
             self._arrows += 1
             number = 1 << 63 | self._arrows
             source, end = (self._rows[self._tracks.thread(node, rank, which)] for which in (thread, target))
@@ -141,15 +128,13 @@ class _Encoder:
         return begins
 
     def _samples(self, table: Table) -> None:
-        for time, node, device, metric, value in _columns(
-            table, ("time", "node", "device", "metric", "value")
-        ):
-            name = f"{metric} {device}" if device else metric
-            self._value(self._tracks.samples(node), name, time, value)
+        columns = ("time", "node", "device", "metric", "value")
+        for time, node, device, metric, value in _merged.columns(table, *columns):
+            self._value(self._tracks.samples(node), f"{metric} {device}".rstrip(), time, value)
 
     def _values(self, table: Table) -> None:
         columns = ("time", "node", "rank", "process", "name", "value")
-        for time, node, rank, process, name, value in _columns(table, columns):
+        for time, node, rank, process, name, value in _merged.columns(table, *columns):
             self._value(self._tracks.counters(node, rank, process), name, time, value)
 
     def _value(self, process: int, name: str, time: int, value: float) -> None:
@@ -159,10 +144,6 @@ class _Encoder:
             track = self._counters[process, name] = self._track()
             self._packets.counter(track, self._processes[process], name)
         self._packets.value(track, time, value)
-
-
-def _columns(table: Table, names: Iterable[str]) -> Iterator[tuple[Any, ...]]:
-    return zip(*(table[name].tolist() for name in names), strict=True)
 
 
 def _words(name: str, table: Table) -> tuple[Iterable[str], Iterable[str]]:

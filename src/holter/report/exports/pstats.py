@@ -27,9 +27,7 @@ def write(trial: Trial, chosen: ExportSelection, output: Path) -> int:
     Times of different timers are different things, so they never share a file. Functions called as the same
     by `pstats` (file, line, name) are added up.
     """
-    part: dict[str, Any] = {"start_ns": chosen.start_ns, "end_ns": chosen.end_ns}
-    functions = trial.table("python_functions", where=chosen.where("python_functions"), **part)
-    calls = trial.table("python_calls", where=chosen.where("python_calls"), **part)
+    functions, calls = (chosen.table(trial, name) for name in ("python_functions", "python_calls"))
     written = 0
     for rank in sorted(set(functions["rank"].tolist())):
         for timer in sorted(set(functions["timer"].tolist())):
@@ -45,12 +43,7 @@ def write(trial: Trial, chosen: ExportSelection, output: Path) -> int:
 
 
 def as_stats(functions: Table, calls: Table) -> dict[Any, Any]:
-    """Return rows as the dictionary that `pstats` loads: function → counts, seconds and callers.
-
-    Args:
-        functions: Rows of `python_functions` of one timer.
-        calls: Rows of `python_calls` of the same.
-    """
+    """Return rows of one timer as the dictionary that `pstats` loads: function → counts, seconds, callers."""
     callers: dict[Any, dict[Any, Any]] = defaultdict(dict)
     (above, below), counts = summed(calls, "caller", "function")
     for caller, callee, row in zip(above.tolist(), below.tolist(), counts.tolist(), strict=True):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holter.analysis.host.python_functions import place
+from holter.report.exports import _merged
 from holter.store.parquet.queries import literal
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from holter.report.exports import ExportSelection
-    from holter.schema.table import Table
+    from holter.store.documents import Document
     from holter.store.trial import Trial
 
 ABOUT = "stacks of Python code, and threads of traces, for speedscope.app"
@@ -31,7 +32,7 @@ class _File:
 
     def __init__(self) -> None:
         self._frames: dict[str, int] = {}
-        self.profiles: list[dict[str, Any]] = []
+        self.profiles: list[Document] = []
         self.written = 0
 
     def add(self, name: str, stacks: Iterable[tuple[list[str], int]]) -> None:
@@ -56,14 +57,11 @@ class _File:
             )
 
     def follow(self, name: str, calls: Iterable[tuple[int, int, str]]) -> None:
-        """Add one profile of calls as they were made.
+        """Add one profile of calls: begin and end in ns, and name, by begin and the longer first.
 
-        Args:
-            name: What to call it.
-            calls: Begin and end in ns, and name, by begin and the longer first. One that ends after the call
-                around it, as no call of a thread does, is cut where that ends.
+        A call that ends after the call around it is cut at the end of that call.
         """
-        events: list[dict[str, Any]] = []
+        events: list[dict[str, str | int]] = []
         within: list[tuple[int, int]] = []
         first = None
 
@@ -86,7 +84,7 @@ class _File:
         span = {"unit": "nanoseconds", "startValue": 0, "endValue": last}
         self.profiles.append({"type": "evented", "name": name, **span, "events": events})
 
-    def document(self, name: str) -> dict[str, Any]:
+    def document(self, name: str) -> Document:
         return {
             "$schema": SCHEMA,
             "name": name,
@@ -103,23 +101,16 @@ def write(trial: Trial, chosen: ExportSelection, output: Path) -> int:
     Returns how many stacks and calls are in it. They are in the order of time. What cProfile found has no
     stacks; the format `pstats` is for that. Memory grows with the calls of one thread, and with the file.
     """
-    part: dict[str, Any] = {"start_ns": chosen.start_ns, "end_ns": chosen.end_ns}
-
-    def table(name: str, condition: str | None = None) -> Table:
-        terms = [f"({term})" for term in (condition, chosen.where(name)) if term]
-        return trial.table(name, where=" AND ".join(terms) or None, **part)
-
     file = _File()
-    sampled, workers = table("python_stacks"), table("spans", "phase = 'stack'")
+    sampled = chosen.table(trial, "python_stacks")
+    workers = chosen.table(trial, "spans", "phase = 'stack'")
     for rank in sorted(set(sampled["rank"].tolist())):
         mine = sampled.where(sampled["rank"] == rank)
         file.add(f"rank {rank}: sampled", _stacks(mine["stack"], mine["self_time"]))
-    by_worker: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for at, key in enumerate(zip(workers["rank"].tolist(), workers["worker"].tolist(), strict=True)):
-        by_worker[key].append(at)
-    for (rank, worker), rows in sorted(by_worker.items()):
+    for rank, worker in sorted(set(_merged.columns(workers, "rank", "worker"))):
+        mine = workers.where((workers["rank"] == rank) & (workers["worker"] == worker))
         who = f"loader worker {worker}" if worker >= 0 else "loading"
-        file.add(f"rank {rank}: {who}", _stacks(workers["name"][rows], workers["duration"][rows]))
+        file.add(f"rank {rank}: {who}", _stacks(mine["name"], mine["duration"]))
     for (rank, thread), calls in _threads(trial, chosen):
         file.follow(f"rank {rank}: thread {thread}", calls)
     if file.written:
@@ -132,21 +123,18 @@ def _threads(
     trial: Trial, chosen: ExportSelection
 ) -> Iterator[tuple[tuple[int, int], Iterable[tuple[int, int, str]]]]:
     """Yield each rank and thread with its operators, functions, ranges and runtime calls."""
-    limits = [] if chosen.start_ns is None else [f"time >= {int(chosen.start_ns)}"]
-    limits += [] if chosen.end_ns is None else [f"time < {int(chosen.end_ns)}"]
-    limits += [term for term in (chosen.where("operators"),) if term]
-    where = " AND ".join(limits) or "true"
+    where = chosen.where("operators", timed=True) or "true"
     kinds = ", ".join(map(literal, _CALLS))
     rows = " UNION ALL ".join(
         f"SELECT rank, thread, time, duration, name FROM {table} WHERE {where}{only}"  # noqa: S608
         for table, only in (("operators", f" AND kind IN ({kinds})"), ("launches", ""), ("syncs", ""))
     )
-    within: dict[str, Any] = {"start_ns": chosen.start_ns, "end_ns": chosen.end_ns}
-    listed = trial.sql(f"SELECT DISTINCT rank, thread FROM ({rows}) ORDER BY ALL", **within)  # noqa: S608
+    ask = partial(trial.sql, start_ns=chosen.start_ns, end_ns=chosen.end_ns)
+    listed = ask(f"SELECT DISTINCT rank, thread FROM ({rows}) ORDER BY ALL")  # noqa: S608
     for rank, thread in zip(listed["rank"].tolist(), listed["thread"].tolist(), strict=True):
         mine = f"FROM ({rows}) WHERE rank = {rank} AND thread = {thread}"
         query = f"SELECT time, time + duration AS stop, name {mine} ORDER BY time, stop DESC"
-        own = trial.sql(query, **within)
+        own = ask(query)
         calls = zip(own["time"].tolist(), own["stop"].tolist(), own["name"].tolist(), strict=True)
         yield (rank, thread), calls
 
@@ -156,6 +144,6 @@ def _stacks(names: Any, durations: Any) -> Iterable[tuple[list[str], int]]:
         yield [frame for frame in name.split(";") if frame], spent
 
 
-def _frame(name: str) -> dict[str, Any]:
+def _frame(name: str) -> Document:
     file, line, function = place(name)
     return {"name": name} if file == "~" else {"name": function, "file": file, "line": line}

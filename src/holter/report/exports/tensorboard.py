@@ -1,16 +1,24 @@
-"""A job's scalars and histograms as TensorBoard's event files: one file for each mode and rank."""
+"""A job's scalars and histograms as TensorBoard's event files: one file for each mode and rank.
+
+An event file holds records with checksums, each a protocol-buffer message, by the public descriptions of
+TFRecord (length, its masked CRC-32C, data, its masked CRC-32C), `event.proto` and `summary.proto`.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import struct
+from collections import defaultdict
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
 
 from holter.analysis.steps.trainings import begins, told_apart
-from holter.report.event_file import EventFile
+from holter.report.exports import _merged
+from holter.schema.protobuf import bytes_field, double_field, float_field, number_field, text_field
 from holter.views.tables import steps_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from holter.report.exports import ExportSelection
@@ -34,25 +42,12 @@ def write(trial: Trial, chosen: ExportSelection, output: Path) -> int:
     tensors. TensorBoard cannot show elements that are not finite in a histogram: their number is the scalar
     `nonfinite/<tensor>`.
 
-    Args:
-        trial: The job.
-        chosen: Which part of it.
-        output: Where to write; made when it is not there.
-
-    Returns:
-        How many scalars and histograms were written.
-
-    Raises:
-        OSError: The folder cannot be written.
+    Returns the number of scalars and histograms. Raises `OSError` if the folder cannot be written.
     """
-    start, end = chosen.start_ns, chosen.end_ns
-    ours = chosen.where("tensors")
-    scalars = trial.table("scalars", where=ours, start_ns=start, end_ns=end)
+    scalars = chosen.table(trial, "scalars")
     scalars = told_apart(scalars, begins(steps_of(trial, columns=("time", "duration", "rank", "step"))))
-    described = ("time", "rank", "step", "mode", "name", *_DISTRIBUTION)
-    tensors = trial.table("tensors", columns=described, where=ours, start_ns=start, end_ns=end)
-    histograms = "kind = 'histogram'" + (f" AND {ours}" if ours else "")
-    bins = trial.table("tensor_values", where=histograms, start_ns=start, end_ns=end)
+    tensors = chosen.table(trial, "tensors", columns=("time", "rank", "step", "mode", "name", *_DISTRIBUTION))
+    bins = chosen.table(trial, "tensor_values", "kind = 'histogram'")
     ranks = sorted(set(scalars["rank"].tolist()) | set(tensors["rank"].tolist()))
     written = 0
     for mode in MODES:
@@ -99,7 +94,7 @@ def _write(file: EventFile, scalars: Table, tensors: Table, bins: Table) -> int:
                 row["step"],
                 at,
                 edges.tolist(),
-                heights.tolist(),
+                heights,
                 total=row["mean"] * finite,
                 squares=(row["std"] ** 2 + row["mean"] ** 2) * finite,
             )
@@ -107,21 +102,94 @@ def _write(file: EventFile, scalars: Table, tensors: Table, bins: Table) -> int:
     return written
 
 
-def _histograms(bins: Table) -> dict[tuple[str, int], Any]:
+def _histograms(bins: Table) -> dict[tuple[str, int], list[float]]:
     """Return the heights of the bins by tensor and step."""
-    ordered = bins.sorted("name", "step", "position")
-    new = np.ones(ordered.rows, dtype=bool)
-    new[1:] = (ordered["name"][1:] != ordered["name"][:-1]) | (ordered["step"][1:] != ordered["step"][:-1])
-    first = np.flatnonzero(new)
-    names, steps = ordered["name"][first].tolist(), ordered["step"][first].tolist()
-    heights = np.split(ordered["value"], first[1:]) if ordered.rows else []
-    return dict(zip(zip(names, steps, strict=True), heights, strict=True))
+    found: dict[tuple[str, int], list[float]] = defaultdict(list)
+    for name, step, height in _merged.columns(
+        bins.sorted("name", "step", "position"), "name", "step", "value"
+    ):
+        found[name, step].append(height)
+    return found
 
 
-def _only(row: dict[str, Any]) -> float:
+def _only(row: dict[str, float]) -> float:
     """Return the one element of a tensor."""
     if row["nan"]:
         return float("nan")
     if row["posinf"] or row["neginf"]:
         return float("inf") if row["posinf"] else float("-inf")
     return float(row["mean"])
+
+
+_MASK_DELTA = 0xA282EAD8
+
+
+def _table() -> tuple[int, ...]:
+    found = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+        found.append(byte)
+    return tuple(found)
+
+
+_CRC = _table()
+
+
+def crc32c(data: bytes) -> int:
+    """Return the CRC-32C (Castagnoli) of bytes."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = _CRC[(crc ^ byte) & 0xFF] ^ crc >> 8
+    return crc ^ 0xFFFFFFFF
+
+
+def masked_crc(data: bytes) -> bytes:
+    """Return the checksum as a record holds it: rotated, and moved by a constant."""
+    crc = crc32c(data)
+    return struct.pack("<I", ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF)
+
+
+class EventFile:
+    """Writes scalars and histograms to one file, in the order in which they are given."""
+
+    def __init__(self, file: BinaryIO, wall_time: float) -> None:
+        """Begin a file, opened to write bytes; `wall_time` is when it begins, seconds since the epoch."""
+        self._file = file
+        self._record(double_field(1, wall_time) + bytes_field(3, b"brain.Event:2"))
+
+    def scalar(self, tag: str, step: int, wall_time: float, value: float) -> None:
+        """Add one number; NaN and infinities are kept as they are."""
+        self._summary(step, wall_time, text_field(1, tag) + float_field(2, value))
+
+    def histogram(
+        self,
+        tag: str,
+        step: int,
+        wall_time: float,
+        edges: Sequence[float],
+        counts: Sequence[float],
+        *,
+        total: float,
+        squares: float,
+    ) -> None:
+        """Add one histogram: edges of bins, elements of each bin, the sum and the squares' sum of values."""
+        message = (
+            double_field(1, edges[0])
+            + double_field(2, edges[-1])
+            + double_field(3, float(sum(counts)))
+            + double_field(4, total)
+            + double_field(5, squares)
+            + bytes_field(6, struct.pack(f"<{len(counts)}d", *edges[1:]))
+            + bytes_field(7, struct.pack(f"<{len(counts)}d", *counts))
+        )
+        self._summary(step, wall_time, text_field(1, tag) + bytes_field(5, message))
+
+    def _summary(self, step: int, wall_time: float, value: bytes) -> None:
+        self._record(
+            double_field(1, wall_time) + number_field(2, step) + bytes_field(5, bytes_field(1, value))
+        )
+
+    def _record(self, data: bytes) -> None:
+        length = struct.pack("<Q", len(data))
+        self._file.write(length + masked_crc(length) + data + masked_crc(data))

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from opentelemetry.sdk.metrics.export import Metric, ResourceMetrics
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
     from holter.store.job import JobFolder
     from holter.store.trial import Trial
@@ -41,11 +43,8 @@ _PATH = "/v1/metrics"
 def address(given: str) -> str:
     """Return where metrics go: below an endpoint, or where OpenTelemetry's variables say.
 
-    Args:
-        given: The endpoint without `/v1/metrics`; empty for that of the variables.
-
     Raises:
-        ValueError: It is no HTTP address, or holds what is secret.
+        ValueError: The endpoint is not an HTTP address, or it holds credentials.
     """
     if not given:
         own = os.environ.get("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT")
@@ -80,15 +79,20 @@ def stretches(trial: Trial, start: int, end: int, *, every: int = EVERY_NS) -> I
 
 
 def record(job: str, points: Sequence[Point], *, began: int, at: int) -> ResourceMetrics:
-    """Return points of one moment as OpenTelemetry's record, named after the job.
+    """Return points of one moment as OpenTelemetry's record; counters count from `began`, ns like `at`.
 
-    Args:
-        job: The job's name; each point has it as `job_name` too, as for Prometheus.
-        points: What is told.
-        began: When the job began, ns since the epoch: where counters count from.
-        at: The moment, ns since the epoch.
+    Each point has the job's name as `job_name` too, as for Prometheus.
     """
     from opentelemetry.sdk.metrics.export import ResourceMetrics, ScopeMetrics
+
+    resource, scope = source(job)
+    by_name = groupby(sorted(points, key=attrgetter("name")), attrgetter("name"))
+    metrics = [_metric(name, list(same), job, began, at) for name, same in by_name]
+    return ResourceMetrics(resource, [ScopeMetrics(scope, metrics, "")], "")
+
+
+def source(job: str) -> tuple[Resource, InstrumentationScope]:
+    """Return what OpenTelemetry calls the resource and the scope of a job's records."""
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
@@ -96,10 +100,14 @@ def record(job: str, points: Sequence[Point], *, began: int, at: int) -> Resourc
 
     name = os.environ.get("OTEL_SERVICE_NAME") or "holter"
     resource = Resource.create({"service.name": name, "service.instance.id": job})
-    by_name = groupby(sorted(points, key=attrgetter("name")), attrgetter("name"))
-    metrics = [_metric(name, list(same), job, began, at) for name, same in by_name]
-    scope = ScopeMetrics(InstrumentationScope("holter", __version__), metrics, "")
-    return ResourceMetrics(resource, [scope], "")
+    return resource, InstrumentationScope("holter", __version__)
+
+
+def take_messages(handler: logging.Handler) -> None:
+    """Pass the client's log messages to a handler only, because they may hold the whole address."""
+    log = logging.getLogger("opentelemetry")
+    log.propagate = False
+    log.addHandler(handler)
 
 
 def _metric(name: str, points: list[Point], job: str, began: int, at: int) -> Metric:
@@ -136,10 +144,7 @@ class Push:
         """The client's last error; empty when all metrics were sent."""
         self._trial = Trial(folder, threads=threads)
         self._exporter = OTLPMetricExporter(endpoint=url, timeout=timeout_s)
-        # The client says what is wrong by logging only; its words may hold the whole address.
-        log = logging.getLogger("opentelemetry")
-        log.propagate = False
-        log.addHandler(_Listener(self))
+        take_messages(_Listener(self))  # the client reports errors by logging only
 
     def send(self, until: int) -> bool:
         """Send the metrics up to a time; return whether the endpoint accepted all of them."""

@@ -1,4 +1,4 @@
-"""`python -m holter.report.otlp JOB_URL [ENDPOINT]`: push a job's metrics while it runs, beside it."""
+"""`python -m holter.report.otlp JOB_URL [ENDPOINT]`: push a job's metrics while the job runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from holter.report.otlp import EVERY_NS, Push, address, shown
-from holter.report.otlp.issues import IssuePush, beside
+from holter.report.otlp.issues import IssuePush, logs_address
 from holter.schema.companions import FAULT
 from holter.store.job import at
 from holter.store.layout import TOLD
@@ -46,27 +46,27 @@ def main(words: list[str]) -> int:
     began = int(folder.manifest().get("start") or folder.manifest().get("created") or time.time_ns())
     url = address("".join(words[1:]))
     push = Push(folder, url, sent_until=began, threads=1)
-    issues = IssuePush(folder, beside(url))
-    trial, told = Trial(folder, threads=1), False
+    issues = IssuePush(folder, logs_address(url))
+    trial, reported = Trial(folder, threads=1), False
     again = 0.0
     signal.signal(signal.SIGTERM, ask)
     with contextlib.suppress(SystemExit):
         while os.getppid() == parent:
             until = complete_until(trial, time.time_ns())
             if until is not None and until - push.sent_until >= EVERY_NS:
-                # Whole stretches only, counted from the job's start: values do not depend on when we look.
+                # Whole intervals since the start of the job: values do not depend on the time of a push.
                 whole = push.sent_until + (until - push.sent_until) // EVERY_NS * EVERY_NS
-                if not push.send(whole) and not told:
-                    told = True
+                if not push.send(whole) and not reported:
+                    reported = True
                     _tell(push, url)
             # Many endpoints take metrics only: that issues are refused is no fault.
             if time.monotonic() >= again and not issues.send():
                 again = time.monotonic() + REFUSED_S
             stop.wait(LOOK_S)
-    if push.why and not told:  # it ended amid the first attempt
+    if push.why and not reported:  # the job ended during the first attempt
         _tell(push, url)
-    kept = {"schema": 1, "sent_until": push.sent_until, "told": told or bool(push.why)}
-    folder.place.write(TOLD, json.dumps({**kept, "issues": sorted(issues.told)}).encode())
+    kept = {"schema": 1, "sent_until": push.sent_until, "told": reported or bool(push.why)}
+    folder.place.write(TOLD, json.dumps({**kept, "issues": sorted(issues.sent)}).encode())
     return 0
 
 

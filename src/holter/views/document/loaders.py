@@ -13,8 +13,8 @@ from holter.analysis.loading.dataloading import loaders as loader_facts
 from holter.analysis.loading.stacks import callables
 
 if TYPE_CHECKING:
+    from holter.analysis.loading.dataloading import LoaderSettings
     from holter.schema.table import Table
-    from holter.store.documents import Document
     from holter.store.trial import Trial
     from holter.views.document.types.training import LoadingCallable
     from holter.views.document.types.values import TableRow
@@ -36,7 +36,7 @@ class DurationSummary(TypedDict):
 class LoaderSummary(TypedDict):
     """The data loading of a job; times in ns, shares in percent. An unknown value is None."""
 
-    loaders: list[Document]
+    loaders: list[LoaderSettings]
     """The facts of each loader, as the script made it."""
     next_batch: DurationSummary
     initialization: DurationSummary

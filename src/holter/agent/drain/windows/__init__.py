@@ -63,4 +63,4 @@ def reader(profiler: str) -> WindowReader:
     name = f"{__name__}.{profiler}"
     if find_spec(name) is None:
         raise LookupError(f"this version makes no rows of windows of {profiler!r}")
-    return cast(WindowReader, import_module(name))
+    return cast("WindowReader", import_module(name))

@@ -1,6 +1,6 @@
 """The types of `window` and `trace` in a job's description: profiled steps and imported traces."""
 
-from typing import Annotated, Literal, NotRequired, TypedDict
+from typing import Annotated, Literal, NotRequired, TypedDict, final
 
 from msgspec import Meta
 
@@ -132,6 +132,7 @@ class WindowExtras(TypedDict):
     detail: WindowDetail
 
 
+@final
 class ProfiledWindow(TypedDict):
     """The newest profiled steps. Its parts are null if no kernel was recorded."""
 
@@ -198,6 +199,7 @@ class TraceOddRank(TypedDict):
     usual_us: float
 
 
+@final
 class TraceNumbers(TypedDict):
     """An imported trace: its files, devices, and the numbers of other tools under their definitions."""
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from holter.analysis.grouping import groups
 from holter.analysis.machine.snapshots import TOLERANCE_NS, matrix, moments
-from holter.views.document.devices import by_number
+from holter.views.wording import natural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -124,7 +124,7 @@ def lines(rows: Table, dimensions: Sequence[str], events: Sequence[str], show_wo
             charts.setdefault((dimension, node), {})[name] = one
     for (dimension, node), named in sorted(charts.items()):
         suffix = f"-nodeid:{node}" if node else ""
-        devices = {name: named[name] for name in sorted(named, key=by_number)}
+        devices = {name: named[name] for name in sorted(named, key=natural)}
         if len(devices) > 1 and dimension not in ("Algorithm", "Platform"):
             devices[TOTAL] = _mean({(node, name): one for name, one in devices.items()}, node)
         found += [
