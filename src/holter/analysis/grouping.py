@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,9 +25,9 @@ def coded(texts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
 
 def groups(*columns: NDArray[Any]) -> dict[tuple[Any, ...], NDArray[np.int64]]:
     """Return which rows have the same values in all columns: values → numbers of rows, both as they come."""
-    keys = list(zip(*(column.tolist() for column in columns), strict=True))
-    number = {key: at for at, key in enumerate(dict.fromkeys(keys))}
-    codes = np.fromiter(map(number.__getitem__, keys), np.int64, len(keys))
+    number: dict[tuple[Any, ...], int] = defaultdict(count().__next__)
+    keys = zip(*(column.tolist() for column in columns), strict=True)
+    codes = np.fromiter(map(number.__getitem__, keys), np.int64, len(columns[0]))
     order = np.argsort(codes, kind="stable")
     edges = np.searchsorted(codes[order], np.arange(1, len(number)))
     return dict(zip(number, np.split(order, edges), strict=True)) if number else {}
