@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 import torch
 from machine import described
 
-from holter.recorder.profilers._memory import resident
+from holter.recorder.profilers.operators import resident
 from windows import BATCH, DEPTH, WIDTH
 
 if TYPE_CHECKING:
