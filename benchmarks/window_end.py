@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 import torch
-from holter.recorder.profilers._memory import resident
 from machine import described
 
+from holter.recorder.profilers.operators import resident
 from windows import BATCH, DEPTH, WIDTH
 
 if TYPE_CHECKING:

@@ -162,10 +162,3 @@ def edges() -> list[str]:
     """Return the oldest and the newest of these Pythons for which the hot path is compiled."""
     versions = sorted((one for one in pythons() if one != "3.10"), key=lambda one: int(one[2:]))
     return sorted({versions[0], versions[-1]}, key=versions.index)
-
-
-def end(thread_spool, value=float("nan"), mode=None):
-    """End the innermost span of a thread's spool."""
-    writer = thread_spool.writer
-    kept = record.HEAD_OPEN < writer.top <= len(writer.page)
-    thread_spool.end_of(writer.page[writer.top - 1] if kept else 0, value, mode)

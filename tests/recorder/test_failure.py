@@ -20,9 +20,9 @@ for i in range(3):
                 if i == 2: raise RuntimeError("CUDA out of memory. Tried to allocate")
             except RuntimeError as error:
                 thread_spool.fail(error)
-                thread_spool.end_of(6)
+                thread_spool.end()
                 raise
-            thread_spool.end_of(6)
+            thread_spool.end()
 """
 
 

@@ -6,7 +6,7 @@ import sys
 import threading
 
 import pytest
-from tests.recorder.reading import end, environment, only, read, run
+from tests.recorder.reading import environment, only, read, run
 
 from holter.schema.phases import Phase
 
@@ -105,7 +105,7 @@ def test_threads_have_their_own_stacks(session, spool):
         thread_spool = session.thread_spool()
         thread_spool.begin(session.name(f"thread {number}") << 8 | Phase.ANNOTATION)
         barrier.wait()
-        end(thread_spool)
+        thread_spool.end()
 
     threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
     for thread in threads:

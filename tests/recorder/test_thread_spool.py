@@ -6,7 +6,7 @@ import time
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.recorder.reading import end, only
+from tests.recorder.reading import only
 
 import holter
 from holter.recorder import session as sessions
@@ -24,8 +24,8 @@ def test_spans_nest_and_are_written_when_they_end(session, spool):
     thread_spool = session.thread_spool()
     thread_spool.begin(code(session, Phase.FORWARD, "Net"))
     thread_spool.begin(code(session, Phase.ANNOTATION, "inner"))
-    end(thread_spool)
-    end(thread_spool, 7.5, Mode.EVAL)
+    thread_spool.end()
+    thread_spool.end(7.5, Mode.EVAL)
     inner, outer = only(spool).main.spans
     assert (inner.phase, inner.name, inner.step, inner.mode) == ("annotation", "inner", 0, Mode.TRAIN)
     assert math.isnan(inner.value)
@@ -38,9 +38,9 @@ def test_head_lists_open_spans_outermost_first(session, spool):
     thread_spool.begin(code(session, Phase.BACKWARD))
     thread_spool.begin(code(session, Phase.COMMUNICATION, "all_reduce"))
     assert only(spool).main.open == [("backward", ""), ("communication", "all_reduce")]
-    end(thread_spool)
+    thread_spool.end()
     assert only(spool).main.open == [("backward", "")]
-    end(thread_spool)
+    thread_spool.end()
     assert only(spool).main.open == []
 
 
@@ -55,9 +55,9 @@ def test_steps_are_numbered_and_begin_where_the_last_one_ended(session, spool):
     thread_spool = session.thread_spool()
     for _ in range(3):
         thread_spool.begin(code(session, Phase.DATA_LOADING))
-        end(thread_spool)
+        thread_spool.end()
         thread_spool.begin(code(session, Phase.OPTIMIZER, "SGD"))
-        end(thread_spool)
+        thread_spool.end()
         session.boundary()
     main = only(spool).main
     steps = [s for s in main.spans if s.phase == "step"]
@@ -71,9 +71,9 @@ def test_steps_are_numbered_and_begin_where_the_last_one_ended(session, spool):
 def test_first_step_begins_with_the_loop_not_with_an_annotation_before_it(session, spool):
     thread_spool = session.thread_spool()
     thread_spool.begin(code(session, Phase.ANNOTATION, "build the model"))
-    end(thread_spool)
+    thread_spool.end()
     thread_spool.begin(code(session, Phase.FORWARD))
-    end(thread_spool)
+    thread_spool.end()
     session.boundary()
     annotation, forward, step = only(spool).main.spans
     assert annotation.end < step.begin == forward.begin
@@ -82,9 +82,9 @@ def test_first_step_begins_with_the_loop_not_with_an_annotation_before_it(sessio
 def test_end_without_begin_is_counted_and_harms_nothing(session, spool, capfd):
     thread_spool = session.thread_spool()
     for _ in range(3):
-        end(thread_spool)
+        thread_spool.end()
     thread_spool.begin(code(session, Phase.FORWARD))
-    end(thread_spool)
+    thread_spool.end()
     process = only(spool)
     assert [s.phase for s in process.main.spans] == ["forward"]
     assert session.fault_counts == {"spans": 3}
@@ -97,8 +97,8 @@ def test_nesting_beyond_the_head_page_is_dropped_and_counted(session, spool):
     for _ in range(400):
         thread_spool.begin(annotation)
     for _ in range(400):
-        end(thread_spool)
-    end(thread_spool)  # one too many, right after the deepest nesting
+        thread_spool.end()
+    thread_spool.end()  # one too many, right after the deepest nesting
     process = only(spool)
     assert len(process.main.spans) == 248
     assert process.main.dropped == 400 - 248
@@ -111,12 +111,12 @@ def test_value_that_is_no_number_costs_the_value_only(session, spool, bad):
     thread_spool = session.thread_spool()
     forward = code(session, Phase.FORWARD)
     thread_spool.begin(forward)
-    end(thread_spool)
+    thread_spool.end()
     thread_spool.begin(forward)
-    end(thread_spool, bad)
+    thread_spool.end(bad)
     thread_spool.add(Phase.FETCH, 0, 1, 2, bad)
     thread_spool.begin(forward)
-    end(thread_spool, 3.0)
+    thread_spool.end(3.0)
     spans = only(spool).main.spans
     assert [s.phase for s in spans] == ["forward", "forward", "fetch", "forward"]
     assert math.isnan(spans[1].value)
@@ -159,7 +159,7 @@ def test_step_of_a_worker_is_minus_one_and_spoils_no_other_field(session, spool)
     session.become_worker(3, "12-34")
     thread_spool = session.thread_spool()
     thread_spool.begin(code(session, Phase.COLLATE, "default_collate"))
-    end(thread_spool)
+    thread_spool.end()
     session.scalar("loss", float("inf"))
     process = only(spool)
     collate, loss = process.main.spans
@@ -176,7 +176,7 @@ def test_cost_is_measured_and_shown(session, spool):
     thread_spool = session.thread_spool()
     for _ in range(1000):
         thread_spool.begin(Phase.FORWARD)
-        end(thread_spool)
+        thread_spool.end()
     session.boundary()
     assert session.mark_ns > 0
     assert 1000 * session.mark_ns <= only(spool).main.cost_ns < 1e9
@@ -189,7 +189,7 @@ def test_hooks_between_long_work_are_told_for_more(session, spool):
     for _ in range(10):
         thread_spool.begin(Phase.FORWARD)
         time.sleep(0.006)
-        end(thread_spool)
+        thread_spool.end()
     session.close()
     told = only(spool).facts("end")[0]["cost_ns"]
     assert 10 * session.mark_ns * coldness(6e6) <= told
@@ -238,7 +238,7 @@ def test_any_sequence_of_begins_and_ends_keeps_brackets(tmp_path_factory, sequen
     expected, stack = [], []
     for phase in sequence:
         if phase is None:
-            end(thread_spool)
+            thread_spool.end()
             if stack:
                 expected.append(stack.pop())
         else:

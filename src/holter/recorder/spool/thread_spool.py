@@ -27,7 +27,7 @@ _ANNOTATION = int(Phase.ANNOTATION)
 class ThreadSpool:
     """The spans of one thread. Hot: `begin`, `end_of`, `add`, `set_step` of its writer; the others are rare.
 
-    `begin(code)` begins a span; `code` is `name id << 8 | phase`.
+    `begin(code)` and `end(value, mode)` nest like brackets; `code` is `name id << 8 | phase`.
     `end_of(code, value, mode)` ends the innermost span with that code, even if others began since.
     `begin` and `end_of` return the time, ns, so that the caller need not read the clock again.
     `add(phase, name_id, begin, duration, value, step, mode)` writes a span that has ended.
@@ -52,6 +52,11 @@ class ThreadSpool:
     def thread(self) -> int:
         """The thread it serves, as `threading.get_ident` returns it; 0 without one."""
         return self.writer.thread
+
+    def end(self, value: Any = NAN, mode: int | None = None) -> None:
+        """End the innermost span."""
+        writer = self.writer
+        self.end_of(writer.page[writer.top - 1] if _FIRST < writer.top <= _END else 0, value, mode)
 
     # -- queries
 
