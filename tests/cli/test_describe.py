@@ -8,7 +8,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 from tests.cli.conftest import PUBLISHED, job, told
-from tests.views.profiled_window import window
+from tests.views.windows import window
 
 
 def test_describe_as_json_keeps_to_the_schema(holter):

@@ -9,7 +9,7 @@ import jsonschema
 import numpy as np
 import pytest
 from tests.cli.conftest import told
-from tests.views.profiled_window import window
+from tests.views.windows import window
 
 import holter.views
 from holter.analysis.steps.steps import steps as build_steps
