@@ -122,8 +122,8 @@ def near(name: str, known: Iterable[str]) -> str:
     return f" (did you mean {found[0]!r}?)" if found else ""
 
 
-def some(steps: Sequence[int]) -> str:
-    """List a few steps in words."""
+def some(steps: Sequence[object]) -> str:
+    """List a few steps or names in words."""
     if not steps:
         return "none"
     if len(steps) <= _FEW:

@@ -214,7 +214,7 @@ class Tensors:
         return Rows(self.table).to_polars()
 
     def __repr__(self) -> str:
-        return f"Tensors({self._said}: {some_names(self.names)})"
+        return f"Tensors({self._said}: {some(self.names)})"
 
     def _repr_html_(self) -> str:
         return Rows(self.table)._repr_html_()
@@ -262,11 +262,6 @@ def pattern_of(text: str) -> re.Pattern[str]:
         return re.compile(text)
     except re.error as error:
         raise ValueError(f"{text!r} is no regular expression: {error}") from error
-
-
-def some_names(names: Sequence[str]) -> str:
-    """List a few names in words."""
-    return f"{', '.join(names[:4])}{', ...' * (len(names) > 4)} ({len(names)})" if names else "none"
 
 
 def _has_role(roles: set[str], wanted: str) -> bool:

@@ -8,7 +8,7 @@ import numpy as np
 
 from holter.analysis.device.work import check_definition
 from holter.analysis.host.operator_tree import DEVICE_SIDE
-from holter.schema.table import NameCodes, Table
+from holter.schema.table import NameCodes, Table, objects
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,24 +51,23 @@ def trace_diff(
     names = NameCodes()
     both = [_first_step(tables) if definition == "hta" else tables for tables in (before, after)]
     sums = [_sums(tables, names, side) for tables in both]
-    size = len(names)
-    (calls_a, ns_a), (calls_b, ns_b) = ([_long(column, size) for column in one] for one in sums)
+    (calls_a, ns_a), (calls_b, ns_b) = ([np.pad(c, (0, len(names) - len(c))) for c in one] for one in sums)
     change = np.where(calls_b > calls_a, 2, np.where(calls_b < calls_a, 3, 4))
     change = np.where(calls_a == 0, 0, np.where(calls_b == 0, 1, change))
-    order = np.argsort(-np.abs(ns_b - ns_a), kind="stable")
     keys = [name.partition(" ") for name in names]
-    return Table(
+    found = Table(
         {
-            "name": np.array([name for _, _, name in keys], dtype=object)[order],
-            "side": np.array([word for word, _, _ in keys], dtype=object)[order],
-            "change": np.array(CHANGES, dtype=object)[change][order],
-            "calls_before": calls_a[order],
-            "calls_after": calls_b[order],
-            "ns_before": ns_a[order],
-            "ns_after": ns_b[order],
-            "difference_ns": (ns_b - ns_a)[order],
+            "name": objects([name for _, _, name in keys]),
+            "side": objects([word for word, _, _ in keys]),
+            "change": np.array(CHANGES, dtype=object)[change],
+            "calls_before": calls_a,
+            "calls_after": calls_b,
+            "ns_before": ns_a,
+            "ns_after": ns_b,
+            "difference_ns": ns_b - ns_a,
         }
     )
+    return found.where(np.argsort(-np.abs(ns_b - ns_a), kind="stable"))
 
 
 def _sums(tables: Mapping[str, Table], names: NameCodes, side: str) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -105,7 +104,3 @@ def _first_step(tables: Mapping[str, Table]) -> dict[str, Table]:
                 mask &= table["step"] == mine.min()
             kept[name] = table.where(mask)
     return kept
-
-
-def _long(column: NDArray[Any], size: int) -> NDArray[Any]:
-    return np.concatenate([column, np.zeros(size - len(column))])
