@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from holter.store.job import jobs
 
@@ -15,7 +16,8 @@ ABANDONED_NS = DAY_NS
 """A job without an end whose folder is unchanged for this long is dead."""
 
 
-class Pruned(NamedTuple):
+@dataclass(frozen=True)
+class Pruned:
     """A job that was deleted, or would be in a dry run."""
 
     name: str
