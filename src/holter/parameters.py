@@ -119,7 +119,7 @@ def split_options(
         text: The text.
         who: The subject of an error's sentence.
         noun: The word for an option in an error's sentence.
-        refusal: What to raise for a piece without `=`, for a key given twice, or for an open bracket.
+        refusal: The error for a piece without `=`, a key that is given twice, or an open bracket or quote.
         quotes: The signs that quote a value.
     """
     pieces, piece, depth, quote = list[str](), "", 0, ""
