@@ -105,6 +105,7 @@ NOT_HERE = {
     "HostMemoryLeak": _HOURS,
     "LoadBalancing": _GPU,
     "LowGPUUtilization": _GPU,
+    "MemoryRunsOut": "needs memory that grows for some time: tests/jobs/test_memory_runs_out.py",
     "LowMFU": "needs a device whose peak is known",
     "MemoryImbalance": _GPU,
     "MixedPrecisionNotUsed": _TRACE,
