@@ -78,6 +78,7 @@ def show(description: Description, out: Console) -> None:
 def _sections(d: Description, width: int) -> Iterator[Section]:
     yield d["job"]["name"], _job(d)
     yield "Verdict", _verdict(d)
+    yield "Where the job's time went", _ledger(d)
     if d["breakdown"]:
         drawn = [bar(d["breakdown"], width - 2), *legend(d["breakdown"], width - 2, d["not_seen"])]
         whole = "the accelerators' time" if "trace" in d else "the training loop's time after warm-up"
@@ -99,6 +100,16 @@ def _sections(d: Description, width: int) -> Iterator[Section]:
         yield "What the job cost", bill_lines(d["bill"])
     yield "What holter cost", _cost(d["cost"])
     yield "Files that could not be read", [f"{entry['file']}: {entry['why']}" for entry in d["skipped"]]
+
+
+def _ledger(d: Description) -> Iterator[str]:
+    for one in d["ledger"]:
+        yield f"{one['text']}: {duration(one['seconds'])} ({percent(one['pct'])})"
+    for own in d["own_code"]:
+        if own["pct"] >= 1:
+            calls = f", calling {own['calls']}" if own["calls"] else ""
+            place = f"{own['function']} ({own['file']}:{own['line']})"
+            yield f"own code: {place}{calls}: {percent(own['pct'])} of the loop"
 
 
 def _job(d: Description) -> Iterator[str]:

@@ -142,7 +142,12 @@ def _steps(rendering: Rendering, reading: Reading, told: Description) -> Markup:
     split = None
     if shares := told["breakdown"]:
         drawn = sections.breakdown(shares, told["not_seen"], told["dataloading"])
-        split = html(tag("h2", "Where a step's time goes"), drawn)
+        split = html(
+            sections.ledger(told["ledger"]),
+            tag("h2", "Where a step's time goes"),
+            drawn,
+            sections.own_code(told["own_code"]),
+        )
     names = ["step_times", "breakdown_over_steps", "step_histogram"]
     if told["dataloading"]:
         names.append("data_loading")

@@ -37,10 +37,12 @@ def body(
     yield sections.verdict(told)
     yield html(tag("h2", "The job"), sections.job(told), overview.details(told))
     yield from charts("job_phases", "phases_over_time", "losses")
+    yield sections.ledger(told["ledger"])
     if told["breakdown"]:
         yield (
             tag("h2", "Where a step's time goes")
             + sections.breakdown(told["breakdown"], told["not_seen"], told["dataloading"])
+            + sections.own_code(told["own_code"])
             + remarks.division(told, figure)
         )
     else:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from holter.views.document.types import Description
     from holter.views.document.types.job import JobSummary, RecordingCost, SkippedFile
     from holter.views.document.types.rules import RuleResult
+    from holter.views.document.types.time import LedgerEntry, OwnCodeEntry
     from holter.views.document.types.training import LoadingSummary, MetricStatistics, StepSummary
     from holter.views.document.types.verdict import VerdictAdvice
     from holter.views.issues import IssueGroup
@@ -144,6 +145,32 @@ def breakdown(
         tag("ul", *listed, class_="legend"),
         tag("p", f"Share of {whole}; overlaps counted once.", class_="note"),
     ) + (tag("p", "Data loading: ", inside, ".") if inside else "")
+
+
+def ledger(items: Sequence[LedgerEntry]) -> Markup:
+    """Return how the job's wall time was used; nothing without steps."""
+    if not items:
+        return Markup()
+    rows = [(one["text"], duration(one["seconds"]), percent(one["pct"])) for one in items]
+    return html(tag("h2", "Where the job's time went"), table(("", "time", "share"), rows, numbers=(1, 2)))
+
+
+def own_code(found: Sequence[OwnCodeEntry]) -> Markup:
+    """Return the functions that run outside all known parts of a step, from 1 % of the loop on."""
+    rows = [
+        (
+            f"{one['function']} ({one['file']}:{one['line']})",
+            one["calls"],
+            "data loading" if one["data_loading"] else one["waits_in"] or "",
+            percent(one["pct"]),
+        )
+        for one in found
+        if one["pct"] >= 1
+    ]
+    if not rows:
+        return Markup()
+    heads = ("function", "calls", "waits for", "share of the loop")
+    return html(tag("h3", "The loop's own code"), table(heads, rows, numbers=(3,)))
 
 
 def steps(found: StepSummary | None) -> Markup:
