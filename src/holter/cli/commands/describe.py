@@ -104,7 +104,7 @@ def _sections(d: Description, width: int) -> Iterator[Section]:
 
 def _ledger(d: Description) -> Iterator[str]:
     for one in d["ledger"]:
-        yield f"{one['text']}: {duration(one['seconds'])} ({percent(one['pct'])})"
+        yield f"{duration(one['seconds'])} ({percent(one['pct'])}) {one['text']}"
     for own in d["own_code"]:
         if own["pct"] >= 1:
             calls = f", calling {own['calls']}" if own["calls"] else ""

@@ -118,11 +118,8 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         )
     job = _job(manifest, events, now)
     lengths = _phases(trial, job, job["start"], steps, now) if job["start"] and steps.rows else None
-    items = (
-        ledger(cast("Mapping[str, float | None]", lengths), steps, worst)
-        if lengths and not is_trace(trial)
-        else []
-    )
+    split_up = lengths is not None and not is_trace(trial)
+    items = ledger(cast("Mapping[str, float | None]", lengths), steps, worst) if split_up else []
     document: Description = {
         "schema": VERSION,
         "job": {**job, "headline": headline(manifest, events, scalars)},
