@@ -18,7 +18,7 @@ from holter.rules.engine.lookback import Place, RecentData
 from holter.rules.patterns.collections import tested
 from holter.rules.sandbox.executor import ProcessLimits, SandboxExecutor
 from holter.rules.sandbox.sandboxed_rule import SandboxedRule, runs_in_sandbox
-from holter.schema.phases import BREAKDOWN
+from holter.schema.phases import BREAKDOWN, NO_PROGRESS
 from holter.schema.table import Table
 
 STEP_PHASES = (*(part for part in BREAKDOWN if part != "other"), "step", "compile")
@@ -112,7 +112,8 @@ class Evaluator:
         self.newest = max(self.newest, int(ends.max()))
         if table == "spans":
             self._pending.append(rows.where(ends > self._done(rows)) if self._steps_done else rows)
-            self.facts.spans(rows["rank"], ends)
+            moves = ~np.isin(rows["phase"], NO_PROGRESS)
+            self.facts.spans(rows["rank"][moves], ends[moves])
         elif table == "events":
             self.facts.events(rows)
         elif table == "steps":

@@ -11,6 +11,7 @@ from holter.evaluation.evaluator import KEYS, STEP_PHASES, Evaluator
 from holter.evaluation.schedule import EARLY_EVERY_S, SECOND
 from holter.rules import SampleSeries
 from holter.rules.engine.lookback import Place
+from holter.schema.phases import NO_PROGRESS
 from holter.schema.table import Table
 from holter.schema.tables import TABLES
 from holter.store.follow import Follow
@@ -85,6 +86,7 @@ def _pass_activity(trial: Trial, evaluator: Evaluator, since: int | None) -> Non
     after = f"time + duration > {since}" if since is not None else "true"
     query = (
         f"SELECT rank, max(time + duration) AS done FROM spans WHERE {after} "  # noqa: S608
+        f"AND phase NOT IN {NO_PROGRESS} "
         f"GROUP BY rank, (time + duration - {start} + {every - 1}) // {every}"
     )
     found = trial.sql(query)

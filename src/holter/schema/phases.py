@@ -49,6 +49,9 @@ class Phase(IntEnum):
     `name` = frames, the loop's first."""
 
 
+NO_PROGRESS = ("stack", "loop_stack", "gc")
+"""Phases that do not show progress: code that hangs is still sampled."""
+
 ENDED = "exit"
 """In place of a phase: the process has ended its recording in order; it exits, or goes on unrecorded."""
 BREAKDOWN = (

@@ -14,11 +14,11 @@ from holter.agent.drain.heads import HeadPage, read_head
 from holter.agent.drain.journal import JournalReader, Process, RecordedEvent, SpoolFacts
 from holter.agent.drain.listing import Listing
 from holter.agent.drain.ranks import Ranks
-from holter.agent.drain.rows import NO_PROGRESS, TRAINING, Part, PolledRows, RowEncoder, own_steps
+from holter.agent.drain.rows import TRAINING, Part, PolledRows, RowEncoder, own_steps
 from holter.agent.drain.segments import Segments
 from holter.agent.machine import procfs
 from holter.schema import record
-from holter.schema.phases import Phase
+from holter.schema.phases import NO_PROGRESS, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,6 +35,7 @@ _FAIR = 8_192
 _FOREIGN_S = 3.0
 """A process that /proc never showed (another pid namespace) is dead after this long without a record."""
 
+_NO_PROGRESS = [int(Phase[name.upper()]) for name in NO_PROGRESS]
 _SLOW = (Phase.CHECKPOINT, Phase.EVAL, Phase.COMPILE)
 
 
@@ -189,7 +190,7 @@ class Drain:
                 batch.events.extend(replace(event, rank=rank) for event in self._held.pop(key))
 
     def _note_progress(self, process: Process, records: NDArray[Any], now: int) -> None:
-        if np.isin(records["phase"], NO_PROGRESS).all():
+        if np.isin(records["phase"], _NO_PROGRESS).all():
             return
         process.last_progress = now
         parent = self.processes.get(process.parent or "")

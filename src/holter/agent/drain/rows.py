@@ -38,8 +38,6 @@ _ROUND = 100
 _PHASES = [""] * 256
 for _phase in Phase:
     _PHASES[_phase] = _phase.name.lower()
-NO_PROGRESS = [int(Phase.STACK), int(Phase.LOOP_STACK), int(Phase.GC)]
-"""Phases that do not show progress: a hanging worker is still sampled."""
 TRAINING = np.zeros(256, bool)
 """By phase: whether only a running training begins it; an ended one may still write a checkpoint."""
 TRAINING[[Phase.STEP, Phase.DATA_LOADING, Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.EVAL]] = True
