@@ -58,7 +58,7 @@ def duration(seconds: float | None) -> str:
 
 def trainings_text(steps: StepSummary | None) -> str:
     """Say that several trainings ran one after the other; empty for one."""
-    counts = steps["trainings"] if steps else []
+    counts = steps.get("trainings", []) if steps else []
     if len(counts) < 2:
         return ""
     each = " + ".join(f"{count:,}" for count in counts[:8]) + (" + …" if len(counts) > 8 else "")
