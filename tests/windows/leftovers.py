@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 from holter.recorder import session as sessions
+from holter.recorder.frameworks.pytorch.stepping.loop_samples import SWITCH_S
 from holter.schema.windows import ProfilingOrder, Request
 
 KINDS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -41,7 +42,8 @@ def hooks(session: sessions.Session) -> list[str]:
         f"prepare {id(torch.autograd.profiler.profile._prepare_trace)}",
         f"profiler {torch._C._autograd._profiler_enabled()} {torch.autograd.profiler._is_profiler_enabled}",
         f"python {sys.getprofile()} {sys.gettrace()} {threading.getprofile()} {threading.gettrace()}",
-        f"gc {len(gc.callbacks)} {gc.get_threshold()} {sys.getswitchinterval()}",
+        # The sampler of the loop shortens Python's switch interval while the loop's own code runs.
+        f"gc {len(gc.callbacks)} {gc.get_threshold()} {sys.getswitchinterval() in (0.005, SWITCH_S)}",
         f"signals {[str(signal.getsignal(one)) for one in signal.valid_signals()]}",
         f"timers {signal.getitimer(signal.ITIMER_PROF)} {signal.getitimer(signal.ITIMER_REAL)}",
         f"environment {sorted(os.environ)}",
