@@ -117,11 +117,11 @@ def _labeled_once(drawn: list[Drawn]) -> list[Text]:
 
 
 def _ledger(items: Iterable[LedgerEntry]) -> str:
-    """Return how the job's wall time was used: what takes 2 % or more, in order of time."""
+    """Return how the job's wall time was used, in order of time: the steps, and what takes 2 % or more."""
     used = [
         f"{one['text'].partition(';')[0]} {duration(one['seconds'])} ({percent(one['pct'])})"
         for one in items
-        if one["pct"] >= 2
+        if one["pct"] >= 2 or one["item"] == "steps"
     ]
     return ", ".join(used) if len(used) > 1 else ""
 

@@ -50,7 +50,6 @@ def attach(session: Session) -> Callable[[], None]:
     distributed = Distributed(adapter)
     evaluations = Evaluations(adapter, roots, backward.units)
     tensors = TensorRecorder(adapter, clock, roots, backward)
-    clock.on_new_optimizer = roots.discover
 
     def detach_training() -> None:
         training.undo()
@@ -91,10 +90,15 @@ def attach(session: Session) -> Callable[[], None]:
     def sample() -> None:
         adapter.boundary_calls.discard(sample)
         try:
-            sampler.start()
+            sampler.learn()
         except Exception as error:
             session.fault("pytorch.loop_samples", error)
 
+    def meet_optimizer() -> None:
+        roots.discover()
+        adapter.boundary_calls.add(sample)
+
+    clock.on_new_optimizer = meet_optimizer
     adapter.boundary_calls.add(sample)
     adapter.note_device("cpu")
     session.watch_phases = adapter.watch_phases

@@ -45,7 +45,6 @@ MAX_PATHS = 4096
 _MAX_DEPTH = 256
 _FOR_ITER = opmap["FOR_ITER"]
 _CALL = re.compile(r"[A-Za-z_][\w.]*")
-_MODEL = {int(Phase.FORWARD), int(Phase.BACKWARD)}
 _LOOP_STACK, _ANNOTATION = int(Phase.LOOP_STACK), int(Phase.ANNOTATION)
 _OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))) + os.sep
 
@@ -58,17 +57,29 @@ class LoopSampler:
         self._thread = thread
         self._torch = torch_folder
         self._stop = threading.Event()
+        self._started = False
         self._loop: dict[int, LoopCode] = {}
         """The loop and its callers, by the id of their code."""
         self._known: dict[tuple[tuple[int, int], ...], int] = {}
         """Name ids of stacks."""
         self._kept: list[CodeType] = []
 
-    def start(self) -> None:
-        """Begin to sample; called by the training thread at the end of its first step."""
-        self._learn(sys._getframe(1))
-        linecache.getline(__file__, 1)  # imports what it needs here, not while another thread forks
-        threading.Thread(target=self._run, name="holter-loop", daemon=True).start()
+    def learn(self) -> None:
+        """Remember the code that calls what ends a step, and its callers: the loop. The first call starts.
+
+        The training thread calls it at the end of a step, from within a hook.
+        """
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code.co_filename.startswith((self._torch, _OURS)):
+            frame = frame.f_back
+        while frame is not None:
+            known = self._loop.setdefault(id(frame.f_code), LoopCode(frame.f_code, set()))
+            known.calls.add(frame.f_lasti)
+            frame = frame.f_back
+        if not self._started:
+            self._started = True
+            linecache.getline(__file__, 1)  # imports what it needs here, not while another thread forks
+            threading.Thread(target=self._run, name="holter-loop", daemon=True).start()
 
     def stop(self) -> None:
         """End the sampling soon."""
@@ -89,8 +100,6 @@ class LoopSampler:
                 if phases is None:
                     continue
                 if phases:
-                    if phases[-1] in _MODEL:
-                        self._learn(sys._current_frames().get(thread))
                     interval = min(interval * 1.25, max(MAX_INTERVAL_S, least))
                     if interval > 3 * least:
                         switch.restore()
@@ -118,22 +127,6 @@ class LoopSampler:
     def _write(self, name: int, now: int, duration: int) -> None:
         if name:
             self._session.thread_spool().add(_LOOP_STACK, name, now - duration, duration)
-
-    def _learn(self, frame: FrameType | None) -> None:
-        """Remember the code that calls what is hooked, and its callers: the loop.
-
-        The outermost frame of ours or of torch is the call; a hook is called by torch.
-        """
-        outside: list[FrameType] = []
-        while frame is not None:
-            if frame.f_code.co_filename.startswith((self._torch, _OURS)):
-                outside.clear()
-            else:
-                outside.append(frame)
-            frame = frame.f_back
-        for each in outside:
-            known = self._loop.setdefault(id(each.f_code), LoopCode(each.f_code, set()))
-            known.calls.add(each.f_lasti)
 
     def _name(self, frame: FrameType | None) -> int:
         """Return the name id of a stack, from the loop inwards; 0 for none."""
