@@ -133,20 +133,25 @@ NOW_AND_THEN = ("grad_norm", "update_ratio")
 
 
 def told(recording):
-    """What was written of each process, but for when."""
-    return sorted(
-        sorted(
-            (one.thread, one.step, one.phase, one.name, one.mode, repr(one.value) if _counts(one) else "")
-            for one in process.spans
-            if one.phase in HOOKED and not one.name.startswith(NOW_AND_THEN)
+    """Return the records of each process without times; numbers threads without those of samplers."""
+    found = []
+    for process in recording.processes:
+        spans = [
+            one for one in process.spans if one.phase in HOOKED and not one.name.startswith(NOW_AND_THEN)
+        ]
+        threads = sorted({one.thread for one in spans})
+        found.append(
+            sorted(
+                (threads.index(one.thread), one.step, one.phase, one.name, one.mode, _value(one))
+                for one in spans
+            )
         )
-        for process in recording.processes
-    )
+    return sorted(found)
 
 
-def _counts(span):
-    """Whether its value is no time."""
-    return span.phase in (Phase.SCALAR, Phase.LOSS)
+def _value(span):
+    """Return the value of a span whose value is not a time."""
+    return repr(span.value) if span.phase in (Phase.SCALAR, Phase.LOSS) else ""
 
 
 @pytest.mark.parametrize("training", TRAININGS)
