@@ -28,7 +28,7 @@ class MemoryRunsOut(Rule):
         "batches in closures."
     )
     packs = ("default", "essentials")
-    every_s = 5.0
+    every_s = 10.0
     consecutive = 2
     lookback = Lookback(seconds=90.0)
 
