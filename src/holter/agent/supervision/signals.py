@@ -103,7 +103,9 @@ class Signals:
             for at in range(0, len(data) - _INFO_SIZE + 1, _INFO_SIZE):
                 number, _, code = _INFO.unpack_from(data, at)
                 if number != signal.SIGCHLD:
-                    messages.append(Message(number, from_terminal=code == _FROM_KERNEL))
+                    # A terminal that hangs up signals the leader of its session only, not the command.
+                    group = code == _FROM_KERNEL and number != signal.SIGHUP
+                    messages.append(Message(number, from_terminal=group))
         return messages
 
 
