@@ -10,17 +10,20 @@ The folder is the registry; installed packages add their actions under the entry
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cache
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from holter.actions._grammar import BadAction, folded, split
 from holter.actions._secrets import Secrets
 from holter.parameters import BadParameter, Parameter, by_name, checked, declared, nearest, parameter, plain
 from holter.plugins import external, modules
-from holter.store.documents import Document
-from holter.store.job import JobFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from holter.store.documents import Document
+    from holter.store.job import JobFolder
 
 __all__ = [
     "Action",

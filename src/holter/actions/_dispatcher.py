@@ -8,16 +8,19 @@ import json
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, astuple, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holter.actions import ActionFailed, BadAction, Occasion, Secrets, TryAgain
 from holter.actions._orders import ActionChoice, Order, choose
 from holter.analysis.verdict.evidence import counted
 from holter.schema.masking import masked_in, masked_text
-from holter.store.documents import Document
-from holter.store.job import JobFolder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from holter.store.documents import Document
+    from holter.store.job import JobFolder
 
 ACTED = ("ok", "failed", "dry_run")
 """The results that count for limits."""

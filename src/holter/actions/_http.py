@@ -5,11 +5,13 @@ from __future__ import annotations
 import http.client
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from holter.actions import ActionFailed, BadAction, TryAgain
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _LATER = (408, 425, 429)
 _ANSWER = 300

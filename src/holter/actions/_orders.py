@@ -6,13 +6,15 @@ import itertools
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holter.actions import Action, BadAction, Limits, Secrets, find
 from holter.actions._grammar import folded, split, upstream
 from holter.parameters import BadParameter, checked, nearest, parameter, suggestion
 from holter.schema.severity import SEVERITIES
-from holter.store.documents import Document
+
+if TYPE_CHECKING:
+    from holter.store.documents import Document
 
 ActionChoice = str | Mapping[str, Any]
 """An action as a user writes it, as a TOML table, or as a manifest holds it."""

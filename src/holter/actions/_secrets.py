@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import base64
 import os
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
 from holter.actions._grammar import BadAction
 from holter.parameters import suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 HIDDEN = "***"
 _SHORTEST = 4

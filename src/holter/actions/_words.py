@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from datetime import datetime, timezone
+from typing import TYPE_CHECKING
 
-from holter.actions import Occasion
-from holter.store.documents import Document
+if TYPE_CHECKING:
+    from holter.actions import Occasion
+    from holter.store.documents import Document
 
 SMS_LENGTH = 160
 _PLACES = ("node", "rank", "device", "tensor")

@@ -7,12 +7,15 @@ import hmac
 import json
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from holter.actions import Action, BadAction, Limits, Occasion, Secrets, parameter
 from holter.actions._http import check_url, send
 from holter.actions._words import document, moment, text
-from holter.store.documents import Document
+
+if TYPE_CHECKING:
+    from holter.store.documents import Document
 
 EVENT = "training.rule.state_change"
 _DISCORD_LENGTH = 2000

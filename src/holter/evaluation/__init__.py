@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from holter.actions._orders import ActionChoice
 from holter.evaluation.baselines import baselines as read_baselines
 from holter.evaluation.baselines import compared
 from holter.evaluation.compaction import BackgroundCompaction
@@ -21,11 +18,17 @@ from holter.evaluation.sources import Stream, replay
 from holter.evaluation.status import RuleRun, Status
 from holter.rules.sandbox.executor import ProcessLimits, SandboxExecutor
 from holter.schema.metrics import DEFAULT_INTERVAL_MS
-from holter.schema.table import Table
-from holter.store.documents import Document
 from holter.store.follow import Follow
-from holter.store.job import JobFolder
 from holter.store.trial import Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from concurrent.futures import Executor
+
+    from holter.actions._orders import ActionChoice
+    from holter.schema.table import Table
+    from holter.store.documents import Document
+    from holter.store.job import JobFolder
 
 __all__ = ["EvaluationResult", "RuleRun", "Status", "choose", "documents", "evaluate", "packs", "stored"]
 

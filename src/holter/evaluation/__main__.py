@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import TYPE_CHECKING
 
 from holter.evaluation import evaluate
 from holter.schema.companions import stand_by
-from holter.store.documents import Document
 from holter.store.job import JobNotFound, at, find
+
+if TYPE_CHECKING:
+    from holter.store.documents import Document
 
 USAGE, NOT_FOUND = 64, 4
 

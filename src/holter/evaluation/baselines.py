@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from holter.evaluation.status import RuleRun
-from holter.rules import Rule
-from holter.schema.table import Table
 from holter.store.job import JobFolder, JobNotFound, at
 from holter.store.layout import JOB_NAME
 from holter.store.trial import Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from holter.evaluation.status import RuleRun
+    from holter.rules import Rule
+    from holter.schema.table import Table
 
 PARAMETERS = ("other_trials", "baseline")
 """Parameters of rules that name other jobs."""

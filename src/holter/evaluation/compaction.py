@@ -6,10 +6,13 @@ import contextlib
 import subprocess
 import time
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from holter.schema.companions import own_command
-from holter.store.job import JobFolder
 from holter.store.layout import parse_part
+
+if TYPE_CHECKING:
+    from holter.store.job import JobFolder
 
 MIN_FILES = 64
 """The least files of one table and node that are worth merging."""

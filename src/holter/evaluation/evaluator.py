@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holter.analysis.steps.steps import StepBuilder
-from holter.evaluation.facts import FactsTracker
 from holter.evaluation.schedule import grid
 from holter.evaluation.status import MAX_THINNED, RuleRun
 from holter.rules import JobFacts, Lookback, SampleSeries, Window
@@ -20,6 +16,14 @@ from holter.rules.sandbox.executor import ProcessLimits, SandboxExecutor
 from holter.rules.sandbox.sandboxed_rule import SandboxedRule, runs_in_sandbox
 from holter.schema.phases import BREAKDOWN, NO_PROGRESS
 from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from concurrent.futures import Executor
+
+    from numpy.typing import NDArray
+
+    from holter.evaluation.facts import FactsTracker
 
 STEP_PHASES = (*(part for part in BREAKDOWN if part != "other"), "step", "compile")
 _PAST = -(2**62)

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holter.rules import JobFacts
 from holter.rules.engine.job_facts import WARMUP_STEPS
 from holter.schema.table import Table, detail_of
 from holter.schema.tables import TABLES
-from holter.store.documents import Document
-from holter.store.trial import Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    from holter.store.documents import Document
+    from holter.store.trial import Trial
 
 _DAY_NS = 24 * 3_600_000_000_000
 FAR_NS = _DAY_NS

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holter.rules import Issue
 from holter.rules.engine.judging import finite
 from holter.schema.severity import SEVERITIES
-from holter.store.documents import Document
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from holter.store.documents import Document
 
 MAX_ISSUES = 100
 """The most issues of a rule that are kept; later ones are counted."""

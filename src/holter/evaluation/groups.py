@@ -6,11 +6,13 @@ no effect. This module groups the issues after all rules have run.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from holter.evaluation.status import RuleRun
-from holter.store.documents import Document
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from holter.evaluation.status import RuleRun
+    from holter.store.documents import Document
 
 ORDER = (
     "UnusedGPU",

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from holter.actions._dispatcher import Dispatcher
-from holter.actions._orders import ActionChoice
-from holter.evaluation.evaluator import Evaluator
-from holter.evaluation.facts import FactsTracker
 from holter.evaluation.groups import shown
-from holter.evaluation.status import RuleRun
-from holter.schema.table import Table
-from holter.store.documents import Document
-from holter.store.job import JobFolder
 from holter.store.writer import Writer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from holter.actions._orders import ActionChoice
+    from holter.evaluation.evaluator import Evaluator
+    from holter.evaluation.facts import FactsTracker
+    from holter.evaluation.status import RuleRun
+    from holter.schema.table import Table
+    from holter.store.documents import Document
+    from holter.store.job import JobFolder
 
 VERSION = 1
 KEPT = 4

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
-from holter.rules import Rule
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from holter.rules import Rule
 
 SECOND = 1_000_000_000
 EARLY_S, EARLY_EVERY_S, EVERY_S = 60, 2, 10

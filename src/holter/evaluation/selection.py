@@ -6,14 +6,16 @@ import dataclasses
 import itertools
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holter.evaluation.status import RuleRun
 from holter.parameters import BadParameter, checked, parameter, split_options, suggestion
 from holter.rules import BadRule, Rule, catalogue, find
 from holter.rules.own.files import split_reference
 from holter.rules.own.when import WHEN
-from holter.store.documents import Document
+
+if TYPE_CHECKING:
+    from holter.store.documents import Document
 
 PACK = "pack:"
 Choice = str | Mapping[str, Any] | Rule

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.evaluation.evaluator import KEYS, STEP_PHASES, Evaluator
 from holter.evaluation.schedule import EARLY_EVERY_S, SECOND
 from holter.rules import SampleSeries
-from holter.rules.engine.lookback import Place
 from holter.schema.phases import NO_PROGRESS
-from holter.schema.table import Table
 from holter.schema.tables import TABLES
-from holter.store.follow import Follow
-from holter.store.trial import Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holter.rules.engine.lookback import Place
+    from holter.schema.table import Table
+    from holter.store.follow import Follow
+    from holter.store.trial import Trial
 
 ROWS, AT_ONCE = 200_000, 1_000_000
 """The approximate number of rows per batch, of a running and of a finished job."""

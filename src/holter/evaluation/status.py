@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from holter.evaluation.findings import Findings
 from holter.evaluation.schedule import spacing
-from holter.rules import Issue, Lookback, Reason, Rule, Window
 from holter.rules.engine.judging import Judgement, finite, judge
 from holter.schema.masking import masked_text
 from holter.schema.severity import SEVERITIES
-from holter.store.documents import Document
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holter.rules import Issue, Lookback, Reason, Rule, Window
+    from holter.store.documents import Document
 
 Status = Literal["InProgress", "NoIssuesFound", "IssuesFound", "Stopping", "Stopped", "Error"]
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.rules import Window, parameter, rule_class
-from holter.rules.engine.step_rows import StepRows
 from holter.rules.patterns.labels import MOST_CLASSES, LabelRule, Patterns
 from holter.rules.patterns.tensor_issues import TensorFinding
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holter.rules.engine.step_rows import StepRows
 
 LEAST_SAMPLES, SAMPLES_A_CLASS = 500, 50
 

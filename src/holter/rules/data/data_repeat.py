@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from holter.analysis.verdict.evidence import counted
@@ -9,7 +11,9 @@ from holter.rules import Issues, Rule, Window, parameter, rule_class
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.layers import PARAMETERS
 from holter.rules.patterns.logged import trained
-from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from holter.schema.table import Table
 
 _COLUMNS = ("name", "role", "fingerprint")
 _KEPT = 5000

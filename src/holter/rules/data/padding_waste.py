@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holter.rules import Issues, Window, parameter, rule_class
 from holter.rules.engine.levels import grade
 from holter.rules.patterns.logged import PatternRule
-from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from holter.schema.table import Table
 
 _LENGTHS = 2000
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from holter.rules.own.step import Step
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from holter.rules.own.step import Step
 
 Value = float | bool | dict[str, Any] | None
 """A number or a boolean, or one for each tensor or device; None where it is not known."""

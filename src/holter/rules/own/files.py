@@ -9,13 +9,15 @@ import os
 import re
 import sys
 import traceback
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holter.parameters import suggestion
 from holter.rules.rule import BadRule, Rule, line_of
 from holter.schema.metrics import METRICS
 from holter.schema.tables import TABLES
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 _REFERENCE = re.compile(
     r"(?P<file>[^:]*(?::[\\/][^:]*)?\.py)(?::(?P<name>[A-Za-z_]\w*)(?![\w=]))?(?::(?P<rest>.*))?"

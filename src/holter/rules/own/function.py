@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 from dataclasses import make_dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holter.parameters import parameter
-from holter.rules.engine.window import Window
 from holter.rules.own.step import TABLES, Step, completed
 from holter.rules.rule import BadRule, Issue, Issues, Rule
-from holter.schema.severity import Severity
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holter.rules.engine.window import Window
+    from holter.schema.severity import Severity
 
 
 def rule(

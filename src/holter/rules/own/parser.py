@@ -6,14 +6,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holter.parameters import suggestion
 from holter.rules.own.expression import COMPARE, FUNCTIONS, Expression, Node
 from holter.rules.own.step import COUNTS, STATISTICS
 from holter.rules.rule import BadRule
 from holter.schema.metrics import METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<time>\d+(?:\.\d+)?(?:min|s|m|h)\b)|(?P<number>\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NotRequired, TypedDict
+from typing import TYPE_CHECKING, NotRequired, TypedDict
 
-from holter.rules.engine.window import Window
-from holter.schema.table import Table
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from holter.rules.engine.window import Window
+    from holter.schema.table import Table
 
 TABLES = ("scalars", "tensors", "steps")
 _BEHIND = 2

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from holter.parameters import parameter
-from holter.rules.engine.window import Window
 from holter.rules.own.expression import Expression, Node, Value, leaf_of, value_of
 from holter.rules.own.parser import parse
 from holter.rules.own.step import Step, completed
 from holter.rules.rule import Issues, Rule
 from holter.schema.severity import SEVERITIES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from holter.rules.engine.window import Window
 
 WHEN = "when:"
 _GRID_NS = 10_000_000_000

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holter.rules import BadRule, Rule
-from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from holter.schema.table import Table
 
 COLLECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
     "all": ("", ("",)),

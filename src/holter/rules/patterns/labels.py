@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holter.rules import Window, parameter, rule_class
-from holter.rules.engine.step_rows import StepRows
 from holter.rules.patterns.collections import has_role, matches
 from holter.rules.patterns.tensor_values import contents, shaped
 from holter.rules.patterns.tensors import TensorRule
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from holter.rules.engine.step_rows import StepRows
 
 MOST_CLASSES = 4096
 """More distinct labels are not a classification."""

@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from operator import itemgetter
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from holter.rules import Window
 from holter.rules.engine.table_json import column
 from holter.rules.patterns.collections import matches, tested
 from holter.rules.patterns.logged import ANY_LOSS
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from holter.rules import Window
 
 LR = (r"^lr($|[/_.-])", r"(?i)^learning_rate")
 LOSS = (ANY_LOSS,)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-import numpy as np
-from numpy.typing import NDArray
-
-from holter.rules.engine.window import Window
 from holter.rules.patterns.collections import GRADIENT, tested
-from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from holter.rules.engine.window import Window
+    from holter.schema.table import Table
 
 PARAMETERS = ("weight", "bias", "norm_param", "embedding")
 """Roles of parameters in table `tensors`."""

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holter.analysis.tensors.shards import joined, whole
 from holter.rules import Rule, Window, rule_class
 from holter.rules.engine.complete_steps import CompleteSteps, complete_steps
 from holter.rules.patterns.collections import check_patterns, tested
 from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from numpy.typing import NDArray
 
 ANY_LOSS = r"(?is)^(?!.*loss[^a-z]?scal(?:e|er|ing)(?:[^a-z]|$)).*(?:^|[^a-z])loss"
 """Names of losses; the loss scale of mixed precision is excluded."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from holter.rules import State
 from holter.rules.engine.history import History, periodic
-from holter.rules.patterns.logged import Curve
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from holter.rules import State
+    from holter.rules.patterns.logged import Curve
 
 WARMUP_STEPS = 10
 RECENT_STEPS = 1000

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holter.rules import Issue, Issues, State, Window, parameter, rule_class
 from holter.rules.patterns.collections import matches, tested
 from holter.rules.patterns.logged import ANY_LOSS
 from holter.rules.patterns.tensors import MODES, TensorRule
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _METRIC = r"^(train|valid|validation|val|eval|test)-[a-zA-Z0-9@._-]+$"
 """The names of XGBoost's evaluation metrics."""

@@ -5,15 +5,17 @@ A profiling window comes once, often for a second: what its steps show is report
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from holter.analysis.intervals import Gaps, Intervals, gaps, measure, union
 from holter.analysis.steps.loop_thread import by_loop
-from holter.rules import Window
-from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from holter.rules import Window
+    from holter.schema.table import Table
 
 Ints = NDArray[np.int64]
 

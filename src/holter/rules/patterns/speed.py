@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from holter.rules import State
 from holter.schema.phases import BREAKDOWN
-from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from holter.rules import State
+    from holter.schema.table import Table
 
 POINTS = 200
 """The number of points in a block."""

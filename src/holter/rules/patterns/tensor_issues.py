@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from holter.rules import Issue, Issues, Rule, Window
-from holter.rules.engine.step_rows import StepRows
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from holter.rules import Issue, Issues, Rule, Window
+    from holter.rules.engine.step_rows import StepRows
 
 LISTED = 50
 """The most tensors that one issue lists, the worst first."""

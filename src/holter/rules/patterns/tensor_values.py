@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from holter.rules import State
-from holter.schema.table import Table
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from holter.rules import State
+    from holter.schema.table import Table
 
 
 class UnitCounts(NamedTuple):

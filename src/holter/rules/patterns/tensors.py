@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from functools import lru_cache, partial
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holter.analysis.verdict.evidence import counted
 from holter.parameters import suggestion
@@ -20,6 +18,11 @@ from holter.rules.patterns.collections import belongs, check_patterns, has_role,
 from holter.rules.patterns.latest import Latest
 from holter.rules.patterns.tensor_issues import TensorFinding, issues_of
 from holter.schema.table import Row, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
 
 MODES = ("train", "eval", "predict", "global")
 _KEYS = ("time", "rank", "step", "mode", "name", "node")

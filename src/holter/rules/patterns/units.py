@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from holter.rules import Window, parameter, rule_class
-from holter.rules.engine.step_rows import StepRows
 from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensor_values import (
     UnitCounts,
@@ -19,6 +15,14 @@ from holter.rules.patterns.tensor_values import (
     units_within,
 )
 from holter.rules.patterns.tensors import TensorRule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from holter.rules.engine.step_rows import StepRows
 
 
 @rule_class

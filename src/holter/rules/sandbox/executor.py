@@ -16,13 +16,15 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holter.schema.companions import own_command
 from holter.schema.signals import signal_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _GRACE_S = 5.0
 """Without its parent, the process ends by itself so long after its time limit."""

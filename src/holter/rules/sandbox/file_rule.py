@@ -6,16 +6,19 @@ This process works with a class of the same name, parameters and declarations, w
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, make_dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holter.parameters import Parameter, checked, declared
-from holter.rules.engine.lookback import Lookback
 from holter.rules.own import files
 from holter.rules.rule import BadRule, Rule, line_of
 from holter.rules.sandbox.executor import ProcessLimits, SandboxExecutor
 from holter.rules.sandbox.source import RuleSource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holter.rules.engine.lookback import Lookback
 
 _LIMITS = ProcessLimits()
 _COMPUTED = ("__post_init__", "lookback", "brings")

@@ -5,20 +5,23 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Mapping
-from concurrent.futures import Executor, Future
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from holter.rules.engine.job_facts import JobFacts
 from holter.rules.engine.judging import Judgement, finite, judge
 from holter.rules.engine.lookback import Lookback, Place, RecentData, SampleSeries
-from holter.rules.engine.table_json import State
 from holter.rules.engine.window import Window
 from holter.rules.rule import PACKAGE, Rule
 from holter.rules.sandbox.executor import Died, ProcessLimits, SandboxExecutor
 from holter.rules.sandbox.source import RuleSource
 from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from concurrent.futures import Executor, Future
+
+    from holter.rules.engine.job_facts import JobFacts
+    from holter.rules.engine.table_json import State
 
 MAX_STATE = 16 * 2**20
 """The most bytes of a rule's state as JSON; a restart has to read it."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holter.rules.own import files
-from holter.rules.rule import Rule
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holter.rules.rule import Rule
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from holter.rules import Issue, Issues, Severity, Window, parameter, rule_class
 from holter.rules.engine.history import History, periodic
 from holter.rules.patterns.logged import MAIN_LOSS, PatternRule, numbers
 from holter.rules.patterns.loss_watch import LossWatch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _NORM, _CLIPPED = "grad_norm", "grad_norm_clipped"
 _RECENT, _HIGH_STEPS, _FOLLOWED, _EARLY, _LOW_STEPS = 1000, 50, 20, 500, 100

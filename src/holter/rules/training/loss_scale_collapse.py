@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from holter.rules import Issues, Rule, Severity, Window, parameter, rule_class
 from holter.rules.patterns.logged import numbers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _EVERY, _SKIPS_OVER, _HALVINGS_OVER = 50, 500, 100
 

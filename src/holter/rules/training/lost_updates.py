@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holter.analysis.tensors.shards import SUFFIX, joined
 from holter.rules import Issues, Rule, Window, parameter, rule_class
@@ -16,7 +15,11 @@ from holter.rules.engine.levels import grade
 from holter.rules.patterns.collections import GRADIENT, tested
 from holter.rules.patterns.layers import listed, new_kinds
 from holter.rules.patterns.logged import is_rate, skips, stacked
-from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from holter.schema.table import Table
 
 _COLUMNS = ("kind", "name", "value", "count", "half", "size")
 _SIGN, _ADAPTIVE = re.compile("(?i)lion|sign"), re.compile("(?i)adam|lamb|adafactor|rmsprop|nadam")

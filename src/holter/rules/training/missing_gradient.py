@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from holter.rules import Issues, Rule, Window, parameter, rule_class
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.layers import ADAPTER, EXPERT, listed, new_kinds, parameters_of
-from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from holter.schema.table import Table
 
 _COLUMNS = ("name", "state", "count", "zeros")
 _LISTED = 50

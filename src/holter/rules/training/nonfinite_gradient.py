@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holter.analysis.tensors.shards import joined, whole
 from holter.analysis.verdict.evidence import counted
@@ -17,6 +16,9 @@ from holter.rules.patterns.collections import GRADIENT
 from holter.rules.patterns.layers import PARAMETERS
 from holter.rules.patterns.logged import MAIN_LOSS, PatternRule, skips, trained
 from holter.schema.table import Detail, Table, detail_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _COLUMNS = ("time", "rank", "step", "name", "value")
 _LISTED = 20

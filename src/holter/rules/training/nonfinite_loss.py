@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import re
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.rules import Issues, Window, parameter, rule_class
 from holter.rules.patterns.logged import ANY_LOSS, PatternRule
-from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from holter.schema.table import Table
 
 
 @rule_class

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holter.rules import Issue, Issues, Severity, Window, parameter, rule_class
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.collections import tested
 from holter.rules.patterns.layers import listed, new_kinds
 from holter.rules.patterns.logged import PatternRule, stacked
-from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from holter.schema.table import Table
 
 _COLUMNS = ("name", "kind", "min", "max", "nonzero", "tiny")
 _FLOAT16 = 65504.0

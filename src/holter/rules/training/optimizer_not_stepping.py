@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holter.rules import Issues, Rule, Severity, Window, parameter, rule_class
 from holter.rules.engine.complete_steps import complete_steps
@@ -13,7 +12,11 @@ from holter.rules.patterns.collections import tested
 from holter.rules.patterns.layers import EXPERT, listed, new_kinds, parameters_of
 from holter.rules.patterns.logged import is_rate, skips, stacked
 from holter.rules.patterns.tensor_columns import ByName, swapped
-from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from holter.schema.table import Table
 
 _COLUMNS = ("kind", "name", "value", "fingerprint")
 _ZERO_STEPS, _JUMP, _LISTED = 100, 5.0, 50

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from holter.rules import Window, parameter, rule_class
-from holter.rules.engine.step_rows import StepRows
 from holter.rules.engine.table_json import column
 from holter.rules.patterns.collections import belongs, has_role, matches
 from holter.rules.patterns.latest import LOSS
 from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensors import TensorRule
-from holter.schema.table import Row, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from holter.rules.engine.step_rows import StepRows
+    from holter.schema.table import Row, Table
 
 _INPUTS = ("act_in:",)
 

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holter.rules import Issue, Issues, Rule, Window, rule_class
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.layers import listed, new_kinds
 from holter.rules.patterns.logged import stacked
-from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from holter.schema.table import Table
 
 _COLUMNS = ("name", "fingerprint", "value")
 _SCALARS = ("lr", "loss_scale")

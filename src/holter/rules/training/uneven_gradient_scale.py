@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holter.analysis.tensors.parts import BASIS, whole
 from holter.rules import Issues, Rule, Severity, Window, parameter, rule_class
@@ -14,7 +13,13 @@ from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.patterns.layers import depths, is_gradient, new_kinds, parameters_of
 from holter.rules.patterns.speed import tied_ranks
 from holter.rules.patterns.tensor_columns import ByName
-from holter.schema.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from holter.schema.table import Table
 
 _COLUMNS = ("name", "role", "mode", "part", "parts", *BASIS)
 _SAVED, _DEEP = 5, 6

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from holter.rules import Window, parameter, rule_class
 from holter.rules.engine.step_rows import StepRows, by_step
@@ -15,7 +14,13 @@ from holter.rules.patterns.collections import GRADIENT
 from holter.rules.patterns.layers import is_gradient
 from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensors import TensorRule
-from holter.schema.table import Row, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from holter.schema.table import Row, Table
 
 LEAST_UPDATE = 1e-7
 """A gradient below this share of its weights changes nothing in single precision."""
