@@ -1,11 +1,10 @@
-"""Contention for cores: how long the training waits for one, and which other programs use them."""
+"""Contention for cores: the time that the training waits for one, and the programs that use them."""
 
 from __future__ import annotations
 
 import os
 import pwd
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holter.agent.collectors import Collector, Machine, Reading, Unavailable
@@ -13,10 +12,11 @@ from holter.agent.machine import procfs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 _LOOK_NS = 5_000_000_000
 _MAX_SHARE = 0.005
-"""Other programs are looked at more rarely when that would take more than this share of the time."""
+"""Other programs are read more rarely when reading them takes more than this share of the time."""
 _MOST = 3
 _WORTH_PCT = 20.0
 """Other programs are named from this percentage of a core on."""
@@ -51,7 +51,7 @@ class Contention(Collector):
         began = time.thread_time_ns()
         watched, elapsed = self.machine.watched, now - self._looked_at
         known = procfs.everything(self.machine.proc)
-        ours = procfs.tree([*watched.roots, *watched.companions, os.getpid()], self.machine.proc)
+        ours = procfs.tree([*watched.roots, *watched.companions, os.getpid()], known=known)
         before = self._used
         self._used = {(pid, one.started): one.cpu_s for pid, one in known.items() if pid not in ours}
         spent: dict[str, float] = {}
@@ -68,19 +68,15 @@ class Contention(Collector):
 
 def _waited_ns(proc: Path, pid: int) -> int | None:
     """Return how long the main thread of a process was ready to run without a core; None where unknown."""
-    try:
-        words = Path(proc, str(pid), "schedstat").read_bytes().split()
-    except OSError:
-        return None
-    # A kernel that does not count reads `0 0 0`, also for a process that ran.
-    return int(words[1]) if len(words) == 3 and words[2] != b"0" else None
+    words = procfs.file_text(proc / str(pid) / "schedstat").split()
+    # A kernel that does not count writes `0 0 0`, also for a process that ran.
+    return int(words[1]) if len(words) == 3 and words[2] != "0" else None
 
 
 def _name(proc: Path, pid: int) -> str:
     """Return the name of a program and its user, never its arguments."""
     try:
-        folder = Path(proc, str(pid))
-        name, user = (folder / "comm").read_text(errors="replace").strip(), folder.stat().st_uid
+        name, user = procfs.file_text(proc / str(pid) / "comm"), (proc / str(pid)).stat().st_uid
     except OSError:
         return ""
     try:

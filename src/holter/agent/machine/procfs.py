@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 PROC = Path("/proc")
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -100,9 +100,18 @@ def everything(proc: Path = PROC) -> dict[int, Stat]:
     return found
 
 
-def tree(roots: Iterable[int], proc: Path = PROC, *, without: Iterable[int] = ()) -> dict[int, Stat]:
-    """Read the processes `roots` and all that descend from them, but not `without` and their own."""
-    known = everything(proc)
+def tree(
+    roots: Iterable[int],
+    proc: Path = PROC,
+    *,
+    without: Iterable[int] = (),
+    known: Mapping[int, Stat] | None = None,
+) -> dict[int, Stat]:
+    """Return the processes `roots` and all that descend from them, but not `without` and their own.
+
+    `known` are all processes, where they have just been read.
+    """
+    known = everything(proc) if known is None else known
     children: dict[int, list[int]] = {}
     for one in known.values():
         children.setdefault(one.ppid, []).append(one.pid)

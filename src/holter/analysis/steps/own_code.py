@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from holter.analysis.grouping import coded
+from holter.analysis.intervals import inside, union
 from holter.analysis.loading.stacks import SampledFrame, frames
+from holter.schema.table import NameCodes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +46,7 @@ class OwnCode:
     """Its qualified name; `<module>` for the script itself."""
     file: str
     line: int
-    """The line where it spends most of its time."""
+    """The line with most of its time."""
     pct: float
     """Percent of the loop."""
     calls: str
@@ -52,7 +54,7 @@ class OwnCode:
     waits_in: str | None
     """sleep, file, fsync, network, subprocess, queue, lock, input or garbage collection; None: it works."""
     iterates: bool
-    """The loop asks it for its next item: it loads data."""
+    """The training's loop takes its items from it: it loads data."""
     step: int
     """The step with most of its time."""
     step_share: float
@@ -67,7 +69,7 @@ class OwnCode:
 
     @property
     def text(self) -> str:
-        """What runs and where: `time.sleep, called by stall (train.py:3)`."""
+        """The call and its place: `time.sleep, called by stall (train.py:3)`."""
         kind = "generator " if self.iterates else ""
         if self.calls and self.waits_in:
             return f"{kind}{self.place}, in {self.calls}" if kind else f"{self.calls}, called by {self.place}"
@@ -93,31 +95,36 @@ def own_code(spans: Table, steps: Table, other_pct: float) -> list[OwnCode]:
     stacks = stacks.where(~_inside(stacks, spans.where(np.isin(spans["phase"], ("loss", "h2d")))))
     if stacks.rows < MIN_SAMPLES:
         return []
-    saving = np.isin(_keys(stacks), _keys(steps)[steps["checkpoint"] > 0])
-    seldom = float((steps["checkpoint"] > 0).mean()) < 0.5
+    # A long job has many samples of few stacks.
+    names, codes = coded(stacks["name"])
+    parsed = [_parse(name) for name in names.tolist()]
+    keys = NameCodes()
+    group = keys.codes(["\n".join(map(str, sample.key)) for sample in parsed])[codes]
     weights = stacks["duration"].astype(float)
-    groups: dict[tuple[str, str, bool], list[int]] = defaultdict(list)
-    parsed = [_parse(name) for name in stacks["name"].tolist()]
-    for at, found in enumerate(parsed):
-        groups[found.key].append(at)
     total = float(weights.sum())
+    writes = steps["checkpoint"] > 0
+    saving = np.isin(_keys(stacks), _keys(steps)[writes])
+    seldom = float(writes.mean()) < 0.5
     result = []
-    for (function, file, iterates), rows in groups.items():
+    for number in range(len(keys)):
+        rows = np.flatnonzero(group == number)
         mine = weights[rows]
         took = float(mine.sum())
-        top = _heaviest([(parsed[at].line, parsed[at].calls, parsed[at].waits_in) for at in rows], mine)
-        step, in_step = _heaviest_step(stacks["step"][rows], mine)
+        top = parsed[int(np.bincount(codes[rows], mine).argmax())]
+        numbers, places = np.unique(stacks["step"][rows], return_inverse=True)
+        by_step = np.bincount(places, mine)
+        function, file, iterates = top.key
         result.append(
             OwnCode(
                 function=function,
                 file=file,
-                line=top[0],
+                line=top.line,
                 pct=other_pct * took / total,
-                calls=top[1],
-                waits_in=top[2],
+                calls=top.calls,
+                waits_in=top.waits_in,
                 iterates=iterates,
-                step=step,
-                step_share=in_step / took,
+                step=int(numbers[by_step.argmax()]),
+                step_share=float(by_step.max()) / took,
                 checkpoints=seldom and float(mine[saving[rows]].sum()) >= 0.9 * took,
             )
         )
@@ -166,28 +173,8 @@ def _keys(table: Table) -> NDArray[np.int64]:
 def _inside(stacks: Table, known: Table) -> NDArray[np.bool_]:
     """Return which samples were taken, at their end, inside one of the spans of their rank."""
     found = np.zeros(stacks.rows, dtype=bool)
-    taken = stacks["time"] + stacks["duration"]
     for rank in np.unique(stacks["rank"]).tolist():
         mine, spans = stacks["rank"] == rank, known.where(known["rank"] == rank)
-        if not spans.rows:
-            continue
-        order = np.argsort(spans["time"], kind="stable")
-        begin, end = spans["time"][order], (spans["time"] + spans["duration"])[order]
-        at = np.searchsorted(begin, taken[mine], side="right") - 1
-        found[mine] = (at >= 0) & (taken[mine] <= end[np.maximum(at, 0)])
+        covered = union(spans["time"], spans["time"] + spans["duration"])
+        found[mine] = inside(covered, (stacks["time"] + stacks["duration"])[mine])
     return found
-
-
-def _heaviest(
-    kinds: list[tuple[int, str, str | None]], weights: NDArray[np.float64]
-) -> tuple[int, str, str | None]:
-    found: dict[tuple[int, str, str | None], float] = defaultdict(float)
-    for kind, weight in zip(kinds, weights.tolist(), strict=True):
-        found[kind] += weight
-    return max(found, key=lambda kind: found[kind])
-
-
-def _heaviest_step(steps: NDArray[np.int64], weights: NDArray[np.float64]) -> tuple[int, float]:
-    numbers, places = np.unique(steps, return_inverse=True)
-    sums = np.bincount(places, weights)
-    return int(numbers[sums.argmax()]), float(sums.max())

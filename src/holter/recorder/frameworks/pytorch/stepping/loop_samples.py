@@ -1,7 +1,7 @@
-"""Samples the stack of the training thread while none of its spans is open: what the loop's own code does.
+"""Samples the stack of the training thread while none of its spans is open: the loop's own code.
 
-A sampler thread wakes at random moments, often while it finds such code and rarely while spans explain the
-time. The training thread itself does nothing for it.
+A sampler thread wakes at random moments, often while the loop's own code runs and rarely while spans explain
+the time. The training thread does nothing for it.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from holter.recorder.session import Session
 
 INTERVAL_S = 0.02
-"""Mean time between samples while the loop's own code runs."""
+"""Mean time between the first samples of the loop's own code."""
 MAX_INTERVAL_S = 0.2
-"""The same while spans explain the time."""
+"""Mean time between samples while spans explain the time, and after many samples."""
 SWITCH_S = 0.0005
 """Switch interval of Python while the loop's own code runs."""
 COST_SHARE = 200
 """Sampling takes at most one part in this many of a core while the loop's own code runs."""
 ENOUGH = 300
-"""Each time that it has taken so many samples, the sampler gets rarer by its first rate."""
+"""After each so many samples the interval grows by its first length."""
 MAX_FRAMES = 6
 MAX_PATHS = 4096
 _MAX_DEPTH = 256
@@ -57,28 +57,31 @@ class LoopSampler:
         self._thread = thread
         self._torch = torch_folder
         self._stop = threading.Event()
-        self._started = False
+        self._pid = 0
+        """The process whose sampler thread runs."""
         self._loop: dict[int, LoopCode] = {}
         """The loop and its callers, by the id of their code."""
         self._known: dict[tuple[tuple[int, int], ...], int] = {}
         """Name ids of stacks."""
         self._kept: list[CodeType] = []
+        """The code in the keys of `_known`; kept alive, so that no other code gets its id."""
 
     def learn(self) -> None:
-        """Remember the code that calls what ends a step, and its callers: the loop. The first call starts.
+        """Remember the loop: the code that ends a step, with its callers. The first call starts the sampler.
 
-        The training thread calls it at the end of a step, from within a hook.
+        Called by the training thread at the end of a step, from within a hook.
         """
         frame: FrameType | None = sys._getframe(1)
         while frame is not None and frame.f_code.co_filename.startswith((self._torch, _OURS)):
             frame = frame.f_back
         while frame is not None:
-            known = self._loop.setdefault(id(frame.f_code), LoopCode(frame.f_code, set()))
-            known.calls.add(frame.f_lasti)
+            known = self._loop.get(id(frame.f_code))
+            calls = frozenset() if known is None else known.calls
+            self._loop[id(frame.f_code)] = LoopCode(frame.f_code, calls | {frame.f_lasti})
             frame = frame.f_back
-        if not self._started:
-            self._started = True
-            linecache.getline(__file__, 1)  # imports what it needs here, not while another thread forks
+        if self._pid != os.getpid():  # a forked child has no thread of its parent
+            self._pid = os.getpid()
+            linecache.getline(__file__, 1)  # imports its modules here, not while another thread forks
             threading.Thread(target=self._run, name="holter-loop", daemon=True).start()
 
     def stop(self) -> None:
@@ -87,7 +90,7 @@ class LoopSampler:
 
     def _run(self) -> None:
         breaker = self._session.breaker("pytorch.loop_samples")
-        # Not the module's generator: its state belongs to the user.
+        # Not the global generator: its state belongs to the script.
         moments = random.Random(os.getpid())  # noqa: S311
         switch = SwitchInterval(SWITCH_S)
         least = interval = INTERVAL_S
@@ -96,32 +99,33 @@ class LoopSampler:
             try:
                 began, now, known = thread_time_ns(), perf_counter_ns(), len(self._known)
                 thread = self._thread()
-                phases = self._open_phases(thread)
-                if phases is None:
+                explained = self._explained(thread)
+                if explained is None:
                     continue
-                if phases:
+                if explained:
                     interval = min(interval * 1.25, max(MAX_INTERVAL_S, least))
                     if interval > 3 * least:
                         switch.restore()
                 else:
                     name = self._name(sys._current_frames().get(thread))
-                    # A sample after a long pause stands for no more than what it would have seen.
+                    # A sample after a long pause stands for two intervals at most.
                     self._write(name, now, min(now - before, int(2e9 * interval)))
                     samples += 1
                     interval = min(least * (1 + samples / ENOUGH), max(MAX_INTERVAL_S, least))
                     switch.shorten()
-                before = now
+                before, cost = now, thread_time_ns() - began
+                self._session.thread_spool().spent(cost)
                 if len(self._known) == known:  # a new stack costs more, but does not recur
-                    least = max(INTERVAL_S, (thread_time_ns() - began) / 1e9 * COST_SHARE)
+                    least = max(INTERVAL_S, cost / 1e9 * COST_SHARE)
             except Exception as error:
                 breaker.fault(error)
         switch.restore()
 
-    def _open_phases(self, thread: int) -> list[int] | None:
-        """Return the phases of a thread's open spans; None when the thread has no spool."""
+    def _explained(self, thread: int) -> bool | None:
+        """Return whether a span of a known part is open on a thread; None when the thread has no spool."""
         for spool in self._session.threads.all:
             if spool.thread == thread:
-                return [code & 255 for _, code in spool.open_spans() if code & 255 != _ANNOTATION]
+                return any(code & 255 != _ANNOTATION for _, code in spool.open_spans())
         return None
 
     def _write(self, name: int, now: int, duration: int) -> None:
@@ -155,8 +159,8 @@ class LoopCode(NamedTuple):
     """Code of the loop; kept alive, so that no other code gets its id."""
 
     code: CodeType
-    calls: set[int]
-    """Offsets of the calls that lead to what is hooked."""
+    calls: frozenset[int]
+    """Offsets of the calls that lead to the end of a step."""
 
     def iterates_at(self, offset: int) -> bool:
         """Return whether the `for` at an offset encloses one of these calls: the training's own loop."""
@@ -175,7 +179,7 @@ def _text(frames: list[FrameType], loop: dict[int, LoopCode]) -> str:
     last = max((at for at, each in enumerate(frames) if not is_library(each.f_code)), default=0)
     iterators = _iterators(frames, loop)
     shown = [at for at in range(len(frames)) if at <= max(last, iterators)]
-    # From the middle, libraries' frames first: both ends and the user's own say most.
+    # Both ends stay; of the middle, frames of libraries go first.
     middle = sorted(shown[1:-1], key=lambda at: (at != iterators, is_library(frames[at].f_code), -at))
     shown = [*shown[:1], *sorted(middle[: MAX_FRAMES - 2]), *shown[1:][-1:]]
     text = ";".join(_frame(frames[at]) + (" [iterator]" if 0 < at == iterators else "") for at in shown)
@@ -207,7 +211,7 @@ def _iterators(frames: list[FrameType], loop: dict[int, LoopCode]) -> int:
 
 
 def _called(frame: FrameType) -> str:
-    """Return what a frame calls just now, as its source names it; empty when that cannot be found out."""
+    """Return the name of the call that runs in a frame, as in its source; empty where it is unknown."""
     if sys.version_info < (3, 11):
         return ""
     line, end, first, last = next(
