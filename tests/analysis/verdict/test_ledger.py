@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import holter
 from holter.analysis.steps.outliers import outliers
 from holter.analysis.steps.phases import job_phases
 from holter.analysis.steps.warmup import steady
+from holter.analysis.verdict import ledger as ledger_module
+from holter.analysis.verdict.job_verdict import SUSPECTS
 from holter.analysis.verdict.ledger import ledger, with_ledger
 from holter.analysis.verdict.result import Verdict
 from holter.schema.phases import BREAKDOWN
@@ -93,6 +99,13 @@ def test_what_outweighs_the_steps_leads_the_verdict():
     slow = Verdict(suspect="data_pipeline", sentence="Data loading takes 90 %.", share_pct=90.0)
     both = with_ledger(slow, job([0.1] * 60, evaluation_s=20))
     assert (both.suspect, both.also) == ("mixed", ["evaluation", "data_pipeline"])
+
+
+def test_its_suspects_and_items_are_published():
+    published = json.loads((Path(holter.__file__).parent / "views/description.schema.json").read_text())
+    suspects = published["$defs"]["JobVerdict"]["properties"]["suspect"]["enum"]
+    assert set(ledger_module.SUSPECTS.values()) <= set(suspects) == set(SUSPECTS)
+    assert published["$defs"]["LedgerEntry"]["properties"]["item"]["enum"] == list(ledger_module.NAMES)
 
 
 def test_the_start_up_of_a_short_job_is_not_accused():

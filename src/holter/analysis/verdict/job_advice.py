@@ -29,6 +29,7 @@ RECORD_STEPS = (
     "steps with `with holter.step():`"
 )
 """How to record steps, for a job without steps."""
+FEWER_EVALUATIONS = "Evaluate less often, on fewer batches, or with larger batches."
 
 
 def data_pipeline(facts: VerdictFacts) -> list[Advice]:
@@ -153,8 +154,7 @@ def own_code(facts: VerdictFacts) -> list[Advice]:
 def evaluation(facts: VerdictFacts) -> list[Advice]:
     """Advise on evaluations that take a large part of the loop."""
     share = facts.breakdown.get("eval", 0.0)
-    text = "Evaluate less often, on fewer batches, or with larger batches."
-    return [Advice(text, None, f"evaluation takes {pct(share)} of the loop's time")]
+    return [Advice(FEWER_EVALUATIONS, None, f"evaluation takes {pct(share)} of the loop's time")]
 
 
 def contention(facts: VerdictFacts) -> list[Advice]:
@@ -164,7 +164,10 @@ def contention(facts: VerdictFacts) -> list[Advice]:
     expected = None if step is None else step * (1 - delay / 100)
     text = "Stop the other programs, or give the job cores of its own (taskset, cgroups, the scheduler)."
     if not load.others:
-        text = "Use fewer threads: set OMP_NUM_THREADS, torch.set_num_threads or num_workers lower."
+        text = (
+            "Compare the job's threads and processes with its cores, and lower OMP_NUM_THREADS or num_workers; "
+            "in a container, check its CPU quota."
+        )
     return [Advice(text, expected, f"the training waits for a core {pct(delay)} of the time")]
 
 

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 from holter.analysis.loading.dataloading import HAND_OVER_MS
 from holter.analysis.verdict.evidence import Evidence, counted, ms, part_name, pct, sentence
-from holter.analysis.verdict.result import GPU_BUSY, GPU_SATURATED, UNEXPLAINED, SuspectResult
+from holter.analysis.verdict.loop_suspects import (
+    NAMED,
+    checkpointing,
+    contention,
+    evaluation,
+    own_code,
+    sampled,
+)
+from holter.analysis.verdict.result import GPU_BUSY, GPU_SATURATED, SuspectResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,7 +22,6 @@ if TYPE_CHECKING:
     from holter.analysis.jobs.stragglers import Straggler
     from holter.analysis.loading.dataloading import DataLoading
     from holter.analysis.machine.load import Load
-    from holter.analysis.steps.own_code import OwnCode
     from holter.analysis.verdict.job_facts import VerdictFacts
 
 DATA_SHARE = 30.0
@@ -27,15 +34,6 @@ SMALL_KERNEL_US = 20.0
 IDLE_IN_COMPUTE = 30.0
 CORE_FULL = 90.0
 NODE_IDLE = 50.0
-CHECKPOINT_SHARE = 10.0
-EVALUATION_SHARE = 30.0
-WAITS_FOR_CORE = 25.0
-OTHER_PROGRAM = 10.0
-ONE_STEP = 0.8
-"""One step holds this share of a function's time or more: the function stalls the training once."""
-_MANY_STEPS = 20
-_NAMED = 5.0
-"""Own code is named from this percentage of the loop on."""
 PRESSURE = 10.0
 MEMORY_FULL = 95.0
 SWAPPED_BYTES = 2**28
@@ -73,8 +71,8 @@ def data_pipeline(facts: VerdictFacts) -> SuspectResult:
             anew = loading.epoch_start_ms > facts.mean_ms("data_loading") / 2
             blamed = f"mostly {'restarting workers' if anew else _STAGES.get(largest, largest)}"
         said += f": {blamed}" if blamed else ""
-    iterators = [one for one in facts.own_code if one.iterates and one.pct >= _NAMED]
-    evidence += [_sampled(facts, one) for one in iterators]
+    iterators = [one for one in facts.own_code if one.iterates and one.pct >= NAMED]
+    evidence += [sampled(facts, one) for one in iterators]
     if iterators and (loading is None or loading.share_pct < share / 2):
         said += f": {iterators[0].text}"
     if load is not None:
@@ -240,98 +238,6 @@ def framework_overhead(facts: VerdictFacts) -> SuspectResult:
         f"{pct(core)} and the whole node at {pct(node)}."
     )
     return SuspectResult(guilty=True, sentence=said, share=compute * idle / 100, evidence=evidence)
-
-
-def _sampled(facts: VerdictFacts, one: OwnCode) -> Evidence:
-    text = f"{one.text} takes {pct(one.pct)} of the loop's time"
-    return facts.seen(text, "own_code", one.pct, None, one.place)
-
-
-def evaluation(facts: VerdictFacts) -> SuspectResult:
-    """Evaluations take as long as half of the training or longer."""
-    share = facts.breakdown.get("eval", 0.0)
-    if share < EVALUATION_SHARE:
-        return SuspectResult()
-    text = f"evaluation takes {pct(share)} of the loop's time"
-    return SuspectResult(
-        guilty=True,
-        sentence=sentence(text),
-        share=share,
-        evidence=[facts.seen(text, "eval", share, EVALUATION_SHARE)],
-    )
-
-
-def contention(facts: VerdictFacts) -> SuspectResult:
-    """The training is ready to run without a core for a quarter of the time or more."""
-    load = next((one for one in facts.loads if (one.trainer_delay or 0.0) >= WAITS_FOR_CORE), None)
-    if load is None or load.trainer_delay is None:
-        known = [one.trainer_delay for one in facts.loads if one.trainer_delay is not None]
-        because = f"the training waits for a core {pct(max(known))} of the time" if known else ""
-        return SuspectResult(because=because)
-    text = f"the training waits for a core {pct(load.trainer_delay)} of the time"
-    evidence = [facts.seen(text, "proc.cpu.delay", load.trainer_delay, WAITS_FOR_CORE, load.node)]
-    others = [(name, used) for name, used in load.others.items() if used >= OTHER_PROGRAM][:3]
-    for name, used in others:
-        also = f"{name} outside of the job uses {used / 100:.1f} cores"
-        evidence.append(facts.seen(also, "other.cpu", used, None, name))
-    if others:
-        cores = counted(load.cpus, "core") if load.cpus else "the cores"
-        used = sum(share for _, share in others) / 100
-        text += f": other programs use {used:.1f} of {cores} ({', '.join(name for name, _ in others)})"
-    else:
-        text += ": the job runs more threads and processes than it has cores"
-    return SuspectResult(guilty=True, sentence=sentence(text), share=load.trainer_delay, evidence=evidence)
-
-
-def own_code(facts: VerdictFacts) -> SuspectResult:
-    """The loop's own code takes 30 % of the time or more, and stack samples say where."""
-    if facts.collecting_pct >= UNEXPLAINED:
-        callers = [one for one in facts.own_code if one.waits_in == "garbage collection"]
-        where = f": {callers[0].text}" if callers else ""
-        text = f"garbage collection takes {pct(facts.collecting_pct)} of the loop's time{where}"
-        found = facts.seen(text, "gc", facts.collecting_pct, UNEXPLAINED)
-        return SuspectResult(
-            guilty=True, sentence=sentence(text), share=facts.collecting_pct, evidence=[found]
-        )
-    share = facts.share("other")
-    mine = [one for one in facts.own_code if not one.iterates and not one.checkpoints]
-    named = [one for one in mine if one.pct >= _NAMED]
-    left = share - sum(one.pct for one in facts.own_code if one.checkpoints)
-    if left < UNEXPLAINED or not named or facts.not_seen:
-        return SuspectResult()
-    first, evidence = named[0], [_sampled(facts, one) for one in named]
-    if first.step_share >= ONE_STEP and facts.steady_steps >= _MANY_STEPS and first.pct >= UNEXPLAINED:
-        took = ms(first.step_share * first.pct / 100 * facts.steady_steps * (facts.mean_step_ms or 0.0))
-        said = (
-            f"Step {first.step} spends {took}, {pct(first.pct)} of the loop's time, in {first.text}. "
-            f"The typical step takes {ms(facts.step_ms or 0.0)}."
-        )
-    else:
-        places = ", ".join(f"{one.text} {pct(one.pct)}" for one in named[:2])
-        of = facts.of_time_with_stall("other")
-        said = f"The loop's own code takes {pct(share)} {of}: {places}."
-    return SuspectResult(guilty=True, sentence=said, share=left, evidence=evidence)
-
-
-def checkpointing(facts: VerdictFacts) -> SuspectResult:
-    """Checkpoints take 10 % of the loop or more, with what else runs in the function that writes them."""
-    around = [one for one in facts.own_code if one.checkpoints and one.pct >= 1]
-    written = facts.breakdown.get("checkpoint", 0.0)
-    share = written + sum(one.pct for one in around)
-    if around and share >= CHECKPOINT_SHARE:
-        places = ", ".join(f"{pct(one.pct)} {one.text}" for one in around[:2])
-        text = f"checkpointing takes {pct(share)} of the loop's time: {pct(written)} writing, {places}"
-        evidence = [facts.seen(text, "checkpoint", share, CHECKPOINT_SHARE)]
-        return SuspectResult(guilty=True, sentence=sentence(text), share=share, evidence=evidence)
-    if share < CHECKPOINT_SHARE:
-        return SuspectResult(because=f"checkpoints take {pct(share)} of the loop's time")
-    text = f"writing checkpoints takes {pct(share)} of the loop's time"
-    return SuspectResult(
-        guilty=True,
-        sentence=sentence(text),
-        share=share,
-        evidence=[facts.seen(text, "checkpoint", share, CHECKPOINT_SHARE)],
-    )
 
 
 def memory_pressure(facts: VerdictFacts) -> SuspectResult:

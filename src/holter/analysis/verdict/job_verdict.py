@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from holter.analysis.loading.dataloading import COMPUTE
-from holter.analysis.verdict import device_advice, device_suspects, job_advice
+from holter.analysis.verdict import device_advice, device_suspects, job_advice, ledger
 from holter.analysis.verdict.device_facts import LEAST_KERNELS
 from holter.analysis.verdict.evidence import counted, pct, sentence
 from holter.analysis.verdict.job_suspects import DATA_INNOCENT, DATA_SHARE, TESTS
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from holter.analysis.verdict.job_facts import VerdictFacts
     from holter.analysis.verdict.result import SuspectResult
 
-SUSPECTS = (*TESTS, "mixed", "healthy", "inconclusive")
+SUSPECTS = tuple(dict.fromkeys((*TESTS, *ledger.SUSPECTS.values(), "mixed", "healthy", "inconclusive")))
 """All verdicts."""
 
 MIN_STEPS = 5

@@ -1,4 +1,4 @@
-"""The ledger of a job's wall time: start-up, steps by part, slow steps, evaluation, and what comes after."""
+"""The ledger of a job's wall time: how much of it start-up, steps, slow steps and the other items take."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from holter.analysis.steps.breakdown import breakdown
 from holter.analysis.steps.warmup import steady
 from holter.analysis.verdict.evidence import Evidence, counted, ms, part_name, pct, sentence
+from holter.analysis.verdict.job_advice import FEWER_EVALUATIONS
 from holter.analysis.verdict.result import UNEXPLAINED, Advice, Verdict
 
 if TYPE_CHECKING:
@@ -18,15 +19,28 @@ if TYPE_CHECKING:
     from holter.analysis.steps.outliers import Outlier
     from holter.schema.table import Table
 
+NAMES = {
+    "startup": "start-up",
+    "compile": "compilation",
+    "warmup": "warm-up",
+    "steps": "steps",
+    "stalls": "slow steps",
+    "eval": "evaluation",
+    "checkpoint": "checkpoints",
+    "gaps": "gaps between steps",
+    "finalization": "finalization",
+}
+"""The items in order of time, and their names for people."""
 LONG_S = 60.0
-"""The start-up of a shorter job is nobody's problem."""
+"""The start-up is a suspect in jobs that take at least this long."""
+SUSPECTS = {"compile": "compilation", "eval": "evaluation", "startup": "startup"}
+"""Items that can outweigh the steps, and what the verdict calls them."""
 _OWN_ITEMS = ("eval", "checkpoint")
 """Parts of steps that the ledger lists on their own."""
-_SUSPECTS = {"compile": "compilation", "eval": "evaluation", "startup": "startup"}
 _ADVICE = {
     "compile": "Keep the compiler's cache between jobs (TORCHINDUCTOR_CACHE_DIR), or train longer per start.",
-    "eval": "Evaluate less often, on fewer batches, or with larger batches.",
-    "startup": "See what takes the start-up's time: run it again with `--profile-steps 0:1:cprofile`.",
+    "eval": FEWER_EVALUATIONS,
+    "startup": "Find slow imports with `python -X importtime`, and time the script's work before its loop.",
 }
 
 
@@ -104,7 +118,6 @@ def ledger(
         return []
     split = breakdown(steps, mask) if mask.any() else {}
     inside = {part: share for part, share in split.items() if part not in _OWN_ITEMS and share > 0}
-    order = ("startup", "compile", "warmup", "steps", "stalls", "eval", "checkpoint", "gaps", "finalization")
     return [
         LedgerItem(
             item=name,
@@ -113,23 +126,9 @@ def ledger(
             text=texts.get(name, NAMES[name]),
             children=_parts(inside, lengths[name], total) if name == "steps" else [],
         )
-        for name in order
+        for name in NAMES
         if lengths[name] > 0
     ]
-
-
-NAMES = {
-    "startup": "start-up",
-    "compile": "compilation",
-    "warmup": "warm-up",
-    "steps": "steps",
-    "stalls": "slow steps",
-    "eval": "evaluation",
-    "checkpoint": "checkpoints",
-    "gaps": "gaps between steps",
-    "finalization": "finalization",
-}
-"""Names of the items for people."""
 
 
 def _parts(split: Mapping[str, float], seconds: float, total: float) -> list[LedgerItem]:
@@ -141,21 +140,17 @@ def _parts(split: Mapping[str, float], seconds: float, total: float) -> list[Led
 
 
 def with_ledger(verdict: Verdict, items: Sequence[LedgerItem]) -> Verdict:
-    """Return the verdict, or one that names what takes more of the job than the steps it is about.
-
-    A verdict on the steps says little when compilation, evaluation or the start-up of a long job takes the
-    larger part of the wall time.
-    """
+    """Return the verdict, led by compilation, evaluation or start-up where these outweigh the steps."""
     total = sum(one.seconds for one in items)
     found = [
         one
         for one in items
-        if one.item in _SUSPECTS and one.pct >= UNEXPLAINED and (one.item != "startup" or total >= LONG_S)
+        if one.item in SUSPECTS and one.pct >= UNEXPLAINED and (one.item != "startup" or total >= LONG_S)
     ]
     if not found:
         return verdict
     first = max(found, key=lambda one: one.pct)
-    suspect = _SUSPECTS[first.item]
+    suspect = SUSPECTS[first.item]
     if suspect in (verdict.suspect, *verdict.also):
         return verdict
     accused = verdict.suspect not in ("healthy", "inconclusive")

@@ -1,9 +1,10 @@
 """The types of `ledger` and `own_code` in a job's description."""
 
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, TypedDict
 
 from msgspec import Meta
 
+from holter.analysis.verdict.ledger import NAMES
 from holter.views.document.types.values import Amount, Percent
 
 
@@ -20,9 +21,7 @@ class LedgerPart(TypedDict):
 class LedgerEntry(TypedDict):
     """One use of the job's wall time: a mean over the ranks."""
 
-    item: Literal[
-        "startup", "compile", "warmup", "steps", "stalls", "eval", "checkpoint", "gaps", "finalization"
-    ]
+    item: Annotated[str, Meta(extra_json_schema={"enum": list(NAMES)})]
     seconds: Amount
     pct: Annotated[Percent, Meta(description="Percent of the job's wall time; all entries add up to 100.")]
     text: str

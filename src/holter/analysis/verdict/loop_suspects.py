@@ -1,0 +1,105 @@
+"""Tests the suspects outside the model and its data: own code, checkpoints, evaluation and contention."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holter.analysis.verdict.evidence import Evidence, counted, ms, pct, sentence
+from holter.analysis.verdict.result import UNEXPLAINED, SuspectResult
+
+if TYPE_CHECKING:
+    from holter.analysis.steps.own_code import OwnCode
+    from holter.analysis.verdict.job_facts import VerdictFacts
+
+CHECKPOINT_SHARE = 10.0
+EVALUATION_SHARE = 30.0
+WAITS_FOR_CORE = 25.0
+OTHER_PROGRAM = 10.0
+"""Other programs are named from this percentage of a core on."""
+ONE_STEP = 0.8
+"""A function with at least this share of its time in one step stalls the training once."""
+NAMED = 5.0
+"""Own code is named from this percentage of the loop on."""
+_MANY_STEPS = 20
+
+
+def sampled(facts: VerdictFacts, one: OwnCode) -> Evidence:
+    """Return the share of a sampled function as evidence."""
+    text = f"{one.text} takes {pct(one.pct)} of the loop's time"
+    return facts.seen(text, "own_code", one.pct, None, one.place)
+
+
+def own_code(facts: VerdictFacts) -> SuspectResult:
+    """The loop's own code takes 30 % of the time or more, and stack samples say where."""
+    if facts.collecting_pct >= UNEXPLAINED:
+        callers = [one for one in facts.own_code if one.waits_in == "garbage collection"]
+        where = f": {callers[0].text}" if callers else ""
+        text = f"garbage collection takes {pct(facts.collecting_pct)} of the loop's time{where}"
+        return _guilty(facts, text, "gc", facts.collecting_pct, UNEXPLAINED)
+    mine = [one for one in facts.own_code if not one.iterates and not one.checkpoints]
+    named = [one for one in mine if one.pct >= NAMED]
+    left = facts.share("other") - sum(one.pct for one in facts.own_code if one.checkpoints)
+    if left < UNEXPLAINED or not named or facts.not_seen:
+        return SuspectResult()
+    first, evidence = named[0], [sampled(facts, one) for one in named]
+    if first.step_share >= ONE_STEP and facts.steady_steps >= _MANY_STEPS and first.pct >= UNEXPLAINED:
+        took = ms(first.step_share * first.pct / 100 * facts.steady_steps * (facts.mean_step_ms or 0.0))
+        said = (
+            f"Step {first.step} spends {took}, {pct(first.pct)} of the loop's time, in {first.text}. "
+            f"The typical step takes {ms(facts.step_ms or 0.0)}."
+        )
+    else:
+        places = ", ".join(f"{one.text} {pct(one.pct)}" for one in named[:2])
+        of = facts.of_time_with_stall("other")
+        said = f"The loop's own code takes {pct(left)} {of}: {places}."
+    return SuspectResult(guilty=True, sentence=said, share=left, evidence=evidence)
+
+
+def checkpointing(facts: VerdictFacts) -> SuspectResult:
+    """Checkpoints take 10 % of the loop or more, with what else runs in the function that writes them."""
+    around = [one for one in facts.own_code if one.checkpoints and one.pct >= 1]
+    written = facts.breakdown.get("checkpoint", 0.0)
+    share = written + sum(one.pct for one in around)
+    if share < CHECKPOINT_SHARE:
+        return SuspectResult(because=f"checkpoints take {pct(share)} of the loop's time")
+    text = f"writing checkpoints takes {pct(share)} of the loop's time"
+    if around:
+        places = ", ".join(f"{pct(one.pct)} {one.text}" for one in around[:2])
+        text = f"checkpointing takes {pct(share)} of the loop's time: {pct(written)} writing, {places}"
+    return _guilty(facts, text, "checkpoint", share, CHECKPOINT_SHARE)
+
+
+def evaluation(facts: VerdictFacts) -> SuspectResult:
+    """Evaluations take 30 % of the loop or more."""
+    share = facts.breakdown.get("eval", 0.0)
+    if share < EVALUATION_SHARE:
+        return SuspectResult()
+    text = f"evaluation takes {pct(share)} of the loop's time"
+    return _guilty(facts, text, "eval", share, EVALUATION_SHARE)
+
+
+def contention(facts: VerdictFacts) -> SuspectResult:
+    """The training is ready to run without a core for a quarter of the time or more."""
+    load = next((one for one in facts.loads if (one.trainer_delay or 0.0) >= WAITS_FOR_CORE), None)
+    if load is None or load.trainer_delay is None:
+        known = [one.trainer_delay for one in facts.loads if one.trainer_delay is not None]
+        because = f"the training waits for a core {pct(max(known))} of the time" if known else ""
+        return SuspectResult(because=because)
+    text = f"the training waits for a core {pct(load.trainer_delay)} of the time"
+    evidence = [facts.seen(text, "proc.cpu.delay", load.trainer_delay, WAITS_FOR_CORE, load.node)]
+    others = [(name, used) for name, used in load.others.items() if used >= OTHER_PROGRAM][:3]
+    for name, used in others:
+        also = f"{name} outside of the job uses {used / 100:.1f} cores"
+        evidence.append(facts.seen(also, "other.cpu", used, None, name))
+    if others:
+        cores = counted(load.cpus, "core") if load.cpus else "the cores"
+        used = sum(share for _, share in others) / 100
+        text += f": other programs use {used:.1f} of {cores} ({', '.join(name for name, _ in others)})"
+    else:
+        text += "; no other program was seen on the cores"
+    return SuspectResult(guilty=True, sentence=sentence(text), share=load.trainer_delay, evidence=evidence)
+
+
+def _guilty(facts: VerdictFacts, text: str, metric: str, share: float, limit: float) -> SuspectResult:
+    evidence = [facts.seen(text, metric, share, limit)]
+    return SuspectResult(guilty=True, sentence=sentence(text), share=share, evidence=evidence)
