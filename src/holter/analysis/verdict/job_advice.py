@@ -165,8 +165,8 @@ def contention(facts: VerdictFacts) -> list[Advice]:
     text = "Stop the other programs, or give the job cores of its own (taskset, cgroups, the scheduler)."
     if not load.others:
         text = (
-            "Compare the job's threads and processes with its cores, and lower OMP_NUM_THREADS or num_workers; "
-            "in a container, check its CPU quota."
+            "Lower OMP_NUM_THREADS or num_workers if the job has more threads and processes than cores; in a "
+            "container, check its CPU quota."
         )
     return [Advice(text, expected, f"the training waits for a core {pct(delay)} of the time")]
 
