@@ -44,6 +44,9 @@ def test_own_code_is_named(tmp_path: Path, case: str) -> None:
     verdict = told["verdict"]
     assert verdict["suspect"] == suspect, verdict
     assert re.search(sentence, verdict["sentence"]), verdict["sentence"]
+    if case == "save":  # the advice counts the wait around the writing
+        expected = verdict["advice"][0]["expected_step_ms"]
+        assert expected == pytest.approx(told["steps"]["mean_ms"] * (1 - share / 100), abs=3)
     # Code that holds the interpreter lock is sampled where it gives up the lock when the cores are busy.
     tolerance = 20 if case == "count_words" else 5
     assert verdict["share_pct"] == pytest.approx(share, abs=tolerance), verdict

@@ -250,10 +250,16 @@ def communication(facts: VerdictFacts) -> list[Advice]:
 
 def checkpointing(facts: VerdictFacts) -> list[Advice]:
     """Advise on checkpoints that delay the training."""
-    mean, share = facts.mean_step_ms, facts.share("checkpoint")
+    mean, around = facts.mean_step_ms, facts.around_checkpoints
+    share = facts.share("checkpoint") + sum(one.pct for one in around)
     expected = mean * (1 - share / 100) if mean else None
-    why = f"writing them takes {pct(share)} of the loop's time; the expected step time is a mean"
-    return [Advice("Write checkpoints in the background, or less often.", expected, why)]
+    why = f"they take {pct(share)} of the loop's time; the expected step time is a mean"
+    advice = [Advice("Write checkpoints in the background, or less often.", expected, why)]
+    for one in around[:1]:
+        least = mean * (1 - one.pct / 100) if mean else None
+        text = f"Shorten {one.place}, which runs with each checkpoint."
+        advice.append(Advice(text, least, f"it takes {pct(one.pct)} of the loop's time"))
+    return advice
 
 
 def model_compute(_: VerdictFacts) -> list[Advice]:

@@ -111,6 +111,11 @@ class VerdictFacts:
         return f"{of} ({took}, {pct(worst.share_pct)} of the loop)"
 
     @property
+    def around_checkpoints(self) -> list[OwnCode]:
+        """Own code that runs only in steps that write a checkpoint, from 1 % of the loop on."""
+        return [one for one in self.own_code if one.checkpoints and one.pct >= 1]
+
+    @property
     def load(self) -> Load | None:
         """The node with the least busy GPUs; without GPUs the one with the busiest CPU."""
         return self.loads[0] if self.loads else None

@@ -38,7 +38,7 @@ def own_code(facts: VerdictFacts) -> SuspectResult:
         return _guilty(facts, text, "gc", facts.collecting_pct, UNEXPLAINED)
     mine = [one for one in facts.own_code if not one.iterates and not one.checkpoints]
     named = [one for one in mine if one.pct >= NAMED]
-    left = facts.share("other") - sum(one.pct for one in facts.own_code if one.checkpoints)
+    left = facts.share("other") - sum(one.pct for one in facts.around_checkpoints)
     if left < UNEXPLAINED or not named or facts.not_seen:
         return SuspectResult()
     first, evidence = named[0], [sampled(facts, one) for one in named]
@@ -57,7 +57,7 @@ def own_code(facts: VerdictFacts) -> SuspectResult:
 
 def checkpointing(facts: VerdictFacts) -> SuspectResult:
     """Checkpoints take 10 % of the loop or more, with what else runs in the function that writes them."""
-    around = [one for one in facts.own_code if one.checkpoints and one.pct >= 1]
+    around = facts.around_checkpoints
     written = facts.breakdown.get("checkpoint", 0.0)
     share = written + sum(one.pct for one in around)
     if share < CHECKPOINT_SHARE:
