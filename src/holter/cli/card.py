@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from holter.views.document.types import Description, TraceDescription
     from holter.views.document.types.job import RecordingCost
-    from holter.views.document.types.time import LedgerEntry
     from holter.views.document.types.training import StepSummary
+    from holter.views.document.types.wall_time import LedgerEntry
 
     AnyDescription = Description | TraceDescription
 

@@ -180,7 +180,7 @@ def unnamed_code(facts: VerdictFacts) -> list[Advice]:
             "See which functions take the time: run it again with `--profile-steps "
             f"{first}:{first + 3}:cprofile`."
         )
-    return [Advice(text, None, "holter's hooks do not observe the loop's own code")]
+    return [Advice(text, None, "no stack sample names the loop's own code")]
 
 
 def _more_workers(facts: VerdictFacts, pipeline: _Pipeline) -> list[Advice]:

@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from holter.views.document.types import Description
     from holter.views.document.types.job import JobSummary, RecordingCost, SkippedFile
     from holter.views.document.types.rules import RuleResult
-    from holter.views.document.types.time import LedgerEntry, OwnCodeEntry
     from holter.views.document.types.training import LoadingSummary, MetricStatistics, StepSummary
     from holter.views.document.types.verdict import VerdictAdvice
+    from holter.views.document.types.wall_time import LedgerEntry, OwnCodeEntry
     from holter.views.issues import IssueGroup
 
 

@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from holter.store.trial import Trial
     from holter.views.document.types import Description, Diagnosis, TraceDescription
     from holter.views.document.types.job import JobSummary, SkippedFile
-    from holter.views.document.types.time import LedgerEntry
     from holter.views.document.types.training import (
         LoadingSummary,
         MetricStatistics,
@@ -53,6 +52,7 @@ if TYPE_CHECKING:
         StepSummary,
     )
     from holter.views.document.types.verdict import JobVerdict
+    from holter.views.document.types.wall_time import LedgerEntry
 
 VERSION: Literal[1] = 1
 _MOST_OUTLIERS = 20

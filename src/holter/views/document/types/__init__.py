@@ -20,7 +20,6 @@ from holter.views.document.types.job import (
 )
 from holter.views.document.types.profiled import ProfiledWindow, TraceNumbers
 from holter.views.document.types.rules import RuleResult
-from holter.views.document.types.time import LedgerEntry, OwnCodeEntry
 from holter.views.document.types.training import (
     LoadingSummary,
     MetricStatistics,
@@ -33,6 +32,7 @@ from holter.views.document.types.training import (
 )
 from holter.views.document.types.values import Percent, Rank
 from holter.views.document.types.verdict import JobVerdict
+from holter.views.document.types.wall_time import LedgerEntry, OwnCodeEntry
 
 _Breakdown = Annotated[
     dict[str, Percent],

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from holter.recorder.frameworks.pytorch.data.fetching import UNKNOWN, Kinds, Ledger
 from holter.recorder.frameworks.pytorch.data.paths import Paths
-from holter.recorder.switching import SwitchInterval
+from holter.recorder.switch_interval import SwitchInterval
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from holter.recorder.failure import PASSED_OVER
 from holter.recorder.frameworks.pytorch.data.paths import frame_text, is_library
-from holter.recorder.switching import SwitchInterval
+from holter.recorder.switch_interval import SwitchInterval
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
