@@ -15,7 +15,6 @@ NOT_RECORDED = {
     "paddle": "PaddlePaddle",
     "sklearn": "scikit-learn",
     "tensorflow": "TensorFlow",
-    "xgboost": "XGBoost",
 }
 """Modules of frameworks without an adapter, and their names."""
 

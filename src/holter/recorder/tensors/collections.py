@@ -32,10 +32,17 @@ SOURCES = {
     "layers": ("input", "output"),
     "optimizer_state": ("optimizer_state",),
     "buffers": ("buffer",),
+    "labels": ("labels",),
+    "predictions": ("predictions",),
+    "feature_importance": ("feature_importance",),
+    "trees": ("trees",),
+    "hyperparameters": ("hyperparameters",),
     "all": ("parameter", "buffer", "gradient", "loss", "input", "output", "optimizer_state", "custom"),
     "default": ("custom",),
 }
 """Predefined collections → the kinds of tensors in each."""
+OF_TREES = ("labels", "predictions", "feature_importance", "trees", "hyperparameters")
+"""Kinds of what libraries of trees offer; a tensor that a script saves has the kind that its name begins with."""
 KINDS = SOURCES["all"]
 ROLES = (
     *("weight", "bias", "norm_param", "embedding", "buffer", "grad", "opt_state", "act_in", "act_out"),
@@ -88,7 +95,7 @@ class Collection:
     @cached_property
     def sources(self) -> frozenset[str]:
         """Kinds of tensors that may belong to it."""
-        if self.include_regex or (self.roles and self.name not in SOURCES):
+        if self.include_regex or self.name in OF_TREES or (self.roles and self.name not in SOURCES):
             return frozenset(KINDS)
         return frozenset(SOURCES[self.name])
 
@@ -102,6 +109,8 @@ class Collection:
             return True
         if any(tensor.role == role or tensor.role.startswith(role + ":") for role in self.roles):
             return True
+        if self.name in OF_TREES and not self.roles:
+            return self.name in (tensor.kind, tensor.role, tensor.name.partition("/")[0])
         if self.name not in SOURCES or tensor.kind not in SOURCES[self.name] or self.roles:
             return False
         if self.name == "weights":
