@@ -10,7 +10,6 @@ NOT_RECORDED = {
     "jax": "JAX",
     "keras": "Keras",
     "lightfm": "LightFM",
-    "lightgbm": "LightGBM",
     "mxnet": "MXNet",
     "paddle": "PaddlePaddle",
     "sklearn": "scikit-learn",

@@ -42,7 +42,7 @@ SOURCES = {
 }
 """Predefined collections → the kinds of tensors in each."""
 OF_TREES = ("labels", "predictions", "feature_importance", "trees", "hyperparameters")
-"""Kinds of what libraries of trees offer; a tensor that a script saves has the kind that its name begins with."""
+"""Kinds that libraries of trees offer; the name of a tensor that a script saves begins with its kind."""
 KINDS = SOURCES["all"]
 ROLES = (
     *("weight", "bias", "norm_param", "embedding", "buffer", "grad", "opt_state", "act_in", "act_out"),
