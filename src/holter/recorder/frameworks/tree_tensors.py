@@ -1,4 +1,4 @@
-"""Saves labels, predictions, importances, trees and hyperparameters of an XGBoost model on request."""
+"""Saves labels, predictions, importances and trees of an XGBoost model on request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.recorder.tensors import requests
 from holter.recorder.tensors.collections import OF_TREES, TensorInfo
-from holter.recorder.tensors.explicit import LARGEST, ExplicitSaver
+from holter.recorder.tensors.explicit import SMALL, ExplicitSaver
 from holter.schema.phases import Mode
 from holter.schema.tensor_spool import ENV_SAVE
 
@@ -18,19 +18,26 @@ if TYPE_CHECKING:
 
     from holter.recorder.session import Session
 
-IMPORTANCES = ("weight", "gain", "cover", "total_gain", "total_cover")
+IMPORTANCES = ("weight", "gain", "cover")
 MOST_FEATURES = 1000
 """Features whose importance is saved, at most."""
+MOST_SETTINGS = 200
 _TRAIN = Mode.TRAIN.name.lower()
 
 
 class TreeTensors:
-    """Saves what `--save` asks for, after a round and under the names that the rules about trees know."""
+    """Saves what `--save` asks for after a round, under the names that the rules about trees know."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._collections = requests.from_environment(os.environ.get(ENV_SAVE))
-        self._told = False
+        self._models = 0
+
+    def describe(self, model: Any) -> None:
+        """Journal the hyperparameters of a model."""
+        settings = list(_settings(json.loads(model.save_config())))[:MOST_SETTINGS]
+        self._session.journal("hyperparameters", {"model": self._models, "settings": dict(settings)})
+        self._models += 1
 
     def save(self, model: Any, evals: Sequence[tuple[Any, str]] | None) -> None:
         """Save what is due at this step.
@@ -45,52 +52,43 @@ class TreeTensors:
         if self._session.explicit is None:
             self._session.explicit = ExplicitSaver(self._session)
         save = self._session.explicit.save
-        if "hyperparameters" in due and not self._told:
-            self._told = True
-            config = json.loads(model.save_config())
-            self._session.journal("hyperparameters", dict(_numbers_and_words(config)))
         if "feature_importance" in due:
-            features = (model.feature_names or [f"f{at}" for at in range(model.num_features())])[
-                :MOST_FEATURES
-            ]
+            names = model.feature_names or [f"f{at}" for at in range(model.num_features())]
             for kind in IMPORTANCES:
                 scores = model.get_score(importance_type=kind)
-                for feature in features:
+                for feature in names[:MOST_FEATURES]:
                     score = scores.get(feature, 0.0)
-                    save(
-                        f"feature_importance/{kind}/{feature}",
-                        score if isinstance(score, float | int) else sum(score),
-                        "custom",
-                    )
-        if evals and {"labels", "predictions"} & set(due):
-            matrix = evals[-1][0]
-            if matrix.num_row() <= LARGEST:
-                self._save_examples(due, model, matrix)
+                    # A linear model has one for each class.
+                    total = score if isinstance(score, int | float) else sum(score)
+                    save(f"feature_importance/{kind}/{feature}", total, "custom")
+        if evals and ("labels" in due or "predictions" in due):
+            self._save_examples(due, model, evals[-1][0])
         if "trees" in due:
-            last = model[model.num_boosted_rounds() - 1]
-            columns = zip(*_nodes(last.get_dump(dump_format="json")), strict=True)
+            grown = model[model.num_boosted_rounds() - 1].get_dump(dump_format="json")
+            columns = zip(*_nodes(grown), strict=True)
             for name, values in zip(("Tree", "Node", "Yes", "No"), columns, strict=True):
                 save(f"trees/{name}", list(values), "custom")
 
     def _save_examples(self, due: Sequence[str], model: Any, matrix: Any) -> None:
+        """Save labels and predictions of evenly spaced rows, so that each element can be stored."""
+        predicted = model.predict(matrix)
+        every = max(1, -(-predicted.size // SMALL))
         save = self._session.explicit.save
         if "labels" in due:
-            save("labels", matrix.get_label(), "labels")
+            save("labels", matrix.get_label()[::every], "labels")
         if "predictions" in due:
-            predicted = model.predict(matrix)
-            if predicted.size <= LARGEST:
-                save("predictions", predicted, "predictions")
+            save("predictions", predicted[::every], "predictions")
 
     def _due(self, kind: str) -> bool:
         what, step = TensorInfo(kind, kind, "custom"), self._session.step
         return any(one.holds(what) and one.due(_TRAIN, step) for one in self._collections)
 
 
-def _numbers_and_words(config: object, name: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the settings of a model by the last part of their names; objects are searched."""
+def _settings(config: object, name: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the settings of a model by the last part of their names."""
     if isinstance(config, dict):
         for key, value in config.items():
-            yield from _numbers_and_words(value, str(key))
+            yield from _settings(value, str(key))
     elif isinstance(config, str | int | float) and name:
         yield name, str(config)[:200]
 

@@ -7,6 +7,7 @@ estimators and the Dask workers use. The user's list of callbacks stays as it is
 from __future__ import annotations
 
 import sys
+import weakref
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,8 @@ def attach(session: Session) -> Callable[[], None]:
         if owner is not None and "__init__" in vars(owner):
             rounds.time(owner, "__init__", f"build {name}", Phase.DATA_LOADING)
 
+    described: weakref.WeakSet[Any] = weakref.WeakSet()
+
     def after_iteration(result: object, container: Any, model: Any, *args: Any, **named: Any) -> None:
         began = perf_counter_ns()
         for data, metrics in container.history.items():
@@ -39,6 +42,9 @@ def attach(session: Session) -> Callable[[], None]:
                 value = values[-1]
                 session.scalar(f"{data}-{metric}", value[0] if container.is_cv else value)
         if not container.is_cv:  # several models, none of which is the result
+            if container not in described:
+                described.add(container)
+                rounds.tensors.describe(model)
             rounds.tensors.save(model, named["evals"] if "evals" in named else args[2])
         session.local.thread_spool.spent(perf_counter_ns() - began)
         rounds.end_round()

@@ -36,12 +36,11 @@ SOURCES = {
     "predictions": ("predictions",),
     "feature_importance": ("feature_importance",),
     "trees": ("trees",),
-    "hyperparameters": ("hyperparameters",),
     "all": ("parameter", "buffer", "gradient", "loss", "input", "output", "optimizer_state", "custom"),
     "default": ("custom",),
 }
 """Predefined collections → the kinds of tensors in each."""
-OF_TREES = ("labels", "predictions", "feature_importance", "trees", "hyperparameters")
+OF_TREES = ("labels", "predictions", "feature_importance", "trees")
 """Kinds that libraries of trees offer; the name of a tensor that a script saves begins with its kind."""
 KINDS = SOURCES["all"]
 ROLES = (
