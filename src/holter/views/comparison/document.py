@@ -10,6 +10,8 @@ from holter.analysis.jobs.cost import saving
 from holter.analysis.steps.durations import epoch_s
 from holter.analysis.verdict.evidence import counted
 from holter.analysis.verdict.job_advice import RECORD_STEPS
+from holter.views.comparison.disturbed import between, read_conditions
+from holter.views.comparison.disturbed import told as told_disturbance
 from holter.views.document.description import describe
 from holter.views.tables import steps_of
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from holter.analysis.jobs.comparison import Statistic, StepTimeChange
     from holter.store.documents import Document
     from holter.store.trial import Trial
+    from holter.views.comparison.disturbed import ComparedConditions, ComparedDisturbance
     from holter.views.document.types.job import Bill, FrameworkFacts, SkippedFile
     from holter.views.document.types.training import MetricStatistics
 
@@ -64,6 +67,7 @@ class ComparedJob(TypedDict):
     issues: list[str]
     cost: float | None
     cost_of_parts: dict[str, float] | None
+    conditions: ComparedConditions
 
 
 class ComparedStep(TypedDict):
@@ -115,6 +119,7 @@ class JobChange(TypedDict):
 
     job: str
     step: ComparedStep | None
+    disturbance: ComparedDisturbance | None
     parts: list[ComparedPart]
     saving: RunSaving | None
     changed: list[Difference]
@@ -158,17 +163,24 @@ def compare(
     saving(0.0, 0.0, epochs=epochs or 0.0, price=price, nodes=nodes or 0.0)  # refuses what makes no sense
     jobs, times, parts = [], [], []
     for trial in trials:
-        jobs.append(_job(trial, epoch_steps, price, nodes))
         # Steps of long jobs take much memory: only the needed columns are read, one job at a time.
-        times.append(step_times(steps_of(trial, columns=TIMED)))
+        timed = steps_of(trial, columns=TIMED)
+        jobs.append(_job(trial, read_conditions(trial, timed), epoch_steps, price, nodes))
+        times.append(step_times(timed))
         parts.append(parts_ms(steps_of(trial)))
     changes: list[JobChange] = []
     for job, ours, spent in zip(jobs[1:], times[1:], parts[1:], strict=True):
         change = step_change(times[0], ours, statistic)
+        found = between(jobs[0]["conditions"], job["conditions"])
+        names, interval = (
+            (jobs[0]["name"], job["name"]),
+            None if change is None else (change.low, change.high),
+        )
         changes.append(
             {
                 "job": job["name"],
                 "step": None if change is None else _step(change, statistic),
+                "disturbance": told_disturbance(found, names, interval),
                 "parts": _parts(parts[0], spent),
                 "saving": _saving(jobs[0], job, price=price, epochs=epochs, nodes=nodes),
                 "changed": _changed(jobs[0], job),
@@ -183,7 +195,13 @@ def compare(
     return {"schema": VERSION, "baseline": jobs[0]["name"], "jobs": jobs, "changes": changes}
 
 
-def _job(trial: Trial, epoch_steps: int | None, price: float | None, nodes: float | None) -> ComparedJob:
+def _job(
+    trial: Trial,
+    conditions: ComparedConditions,
+    epoch_steps: int | None,
+    price: float | None,
+    nodes: float | None,
+) -> ComparedJob:
     told = describe(trial, price=price, machines=nodes)
     steps, phases, verdict = told["steps"], told["phases"], told["verdict"]
     loading, seconds = told["dataloading"], told["job"]["duration_s"]
@@ -236,6 +254,7 @@ def _job(trial: Trial, epoch_steps: int | None, price: float | None, nodes: floa
         ],
         "cost": price * machines * seconds / 3600 if price is not None and seconds is not None else None,
         "cost_of_parts": cost_of_parts,
+        "conditions": conditions,
     }
 
 

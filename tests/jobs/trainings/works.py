@@ -1,0 +1,23 @@
+"""Steps that compute for some CPU milliseconds and sleep for some: `SECONDS CPU_MS SLEEP_MS`."""
+
+import sys
+import time
+
+import holter
+
+seconds, cpu_ms, sleep_ms = map(float, sys.argv[1:])
+
+
+def count(milliseconds: float) -> int:
+    """Count numbers for so much CPU time of this thread; return the last one."""
+    number, until = 0, time.thread_time() + milliseconds / 1000
+    while time.thread_time() < until:
+        number += 1
+    return number
+
+
+until = time.monotonic() + seconds
+while time.monotonic() < until:
+    with holter.step():
+        count(cpu_ms)
+        time.sleep(sleep_ms / 1000)
