@@ -12,22 +12,22 @@ import pytest
 from tests.jobs.starting import Finished, Jobs, here
 
 BUSY = [sys.executable, "-c", "while True:\n    pass"]
-OPTIONS = ("--interval", "200ms", "--no-rules")
+OPTIONS = ("--interval", "100ms", "--no-rules")
 
 
 @pytest.fixture(scope="module")
 def recorded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Finished]:
     """Three jobs: as it is, the same beside busy processes, and with more work in each step."""
     jobs = Jobs(tmp_path_factory.mktemp("compared") / "store")
-    found = {"quiet": jobs.train("works.py", "3", "5", "0", options=OPTIONS)}
+    found = {"quiet": jobs.train("works.py", "150", "5", "0", options=OPTIONS)}
     busy = [subprocess.Popen(BUSY) for _ in range(2 * len(os.sched_getaffinity(0)))]
     try:
-        found["beside"] = jobs.train("works.py", "3", "5", "0", options=OPTIONS)
+        found["beside"] = jobs.train("works.py", "150", "5", "0", options=OPTIONS)
     finally:
         for process in busy:
             process.kill()
             process.wait()
-    found["slower"] = jobs.train("works.py", "3", "5", "15", options=OPTIONS)
+    found["slower"] = jobs.train("works.py", "80", "5", "15", options=OPTIONS)
     return found
 
 

@@ -44,6 +44,7 @@ def test_waits_that_a_job_makes_itself_are_no_disturbance():
         (BUSY, replace(BUSY, step_ms=66, cpu_ms=40), 2.0, "regression"),
         (BUSY, replace(BUSY, step_ms=66, waited_pct=45), 2.0, "regression"),  # it sleeps
         (BUSY, BUSY, 1.0, "pass"),
+        (replace(BUSY, waited_pct=60), replace(BUSY, waited_pct=61, step_ms=66), 2.0, "disturbed"),
         (QUIET, replace(QUIET, throttled_pct=30), 1.3, "disturbed"),
         (QUIET, replace(QUIET, gpu_slowed_pct=30), 1.3, "disturbed"),
         (replace(QUIET, clock=1.2), replace(QUIET, clock=0.9), 1.3, "disturbed"),

@@ -1,11 +1,11 @@
-"""Steps that compute for some CPU milliseconds and sleep for some: `SECONDS CPU_MS SLEEP_MS`."""
+"""Steps that compute for some CPU milliseconds and sleep for some: `STEPS CPU_MS SLEEP_MS`."""
 
 import sys
 import time
 
 import holter
 
-seconds, cpu_ms, sleep_ms = map(float, sys.argv[1:])
+steps, cpu_ms, sleep_ms = map(int, sys.argv[1:])
 
 
 def count(milliseconds: float) -> int:
@@ -16,8 +16,7 @@ def count(milliseconds: float) -> int:
     return number
 
 
-until = time.monotonic() + seconds
-while time.monotonic() < until:
+for _ in range(steps):
     with holter.step():
         count(cpu_ms)
         time.sleep(sleep_ms / 1000)

@@ -12,6 +12,7 @@ def test_packages_of_a_job_that_told_none_are_one_sentence():
         "step": None,
         "disturbance": None,
         "parts": [],
+        "own_code": [],
         "saving": None,
         "changed": [ranks, *gone],
     }

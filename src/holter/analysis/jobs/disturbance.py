@@ -32,6 +32,8 @@ CLOCK = 0.03
 """Share by which a disturbing clock is slower than that of the other job."""
 ALIKE = 10.0
 """Points by which the loads of two jobs differ at most while they count as equal."""
+HEAVY = 50.0
+"""Jobs that waited for a larger share of their time do not compare: the rest of it is too small."""
 SPREAD = 0.15
 """Share by which equal work differs under equal load, and its CPU time under different load."""
 _ONE_THREAD = 105.0
@@ -107,7 +109,10 @@ class Disturbance:
             (one.gpu_slowed_pct, other.gpu_slowed_pct),
         )
         near = all(abs((old or 0.0) - (new or 0.0)) <= ALIKE for old, new in pairs)
-        return near and self.causes[0] == self.causes[1] and not (_hidden(one) or _hidden(other))
+        heavy = max(one.waited_pct or 0.0, other.waited_pct or 0.0) > HEAVY
+        return (
+            near and not heavy and self.causes[0] == self.causes[1] and not (_hidden(one) or _hidden(other))
+        )
 
     @property
     def cpu_ratio(self) -> float | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from holter.analysis.verdict.evidence import counted
 from holter.views.comparison.disturbed import NOT_COMPARABLE
+from holter.views.comparison.own_code import lines
 from holter.views.document.bill import money
 from holter.views.wording import duration, milliseconds, percent, size, words
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
         RunSaving,
     )
 
-MOST_CHANGED = 12
+MOST_CHANGED, MOST_FUNCTIONS = 12, 4
 _SIDES: tuple[tuple[Literal["before", "after"], str], ...] = (
     ("before", "the baseline"),
     ("after", "the other job"),
@@ -80,8 +81,10 @@ def changes(change: JobChange) -> Iterator[str]:
             for part in moved[:4]
         )
         yield f"In a step: {told}."
-    if change["saving"] and comparable(change):
-        yield _saving(change["saving"])
+    if comparable(change):
+        yield from lines(change["own_code"][:MOST_FUNCTIONS])
+        if change["saving"]:
+            yield _saving(change["saving"])
     changed, unknown = _known(change["changed"])
     for what in changed[:MOST_CHANGED]:
         tell = _hardware if what["what"] == "hardware" else _value

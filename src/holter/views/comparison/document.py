@@ -12,6 +12,7 @@ from holter.analysis.verdict.evidence import counted
 from holter.analysis.verdict.job_advice import RECORD_STEPS
 from holter.views.comparison.disturbed import between, read_conditions
 from holter.views.comparison.disturbed import told as told_disturbance
+from holter.views.comparison.own_code import functions
 from holter.views.document.description import describe
 from holter.views.tables import steps_of
 
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
     from holter.store.documents import Document
     from holter.store.trial import Trial
     from holter.views.comparison.disturbed import ComparedConditions, ComparedDisturbance
+    from holter.views.comparison.own_code import ComparedFunction
     from holter.views.document.types.job import Bill, FrameworkFacts, SkippedFile
     from holter.views.document.types.training import MetricStatistics
+    from holter.views.document.types.wall_time import OwnCodeEntry
 
 VERSION = 1
 _Step = Literal["count", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "per_second"]
@@ -68,6 +71,7 @@ class ComparedJob(TypedDict):
     cost: float | None
     cost_of_parts: dict[str, float] | None
     conditions: ComparedConditions
+    own_code: list[OwnCodeEntry]
 
 
 class ComparedStep(TypedDict):
@@ -121,6 +125,7 @@ class JobChange(TypedDict):
     step: ComparedStep | None
     disturbance: ComparedDisturbance | None
     parts: list[ComparedPart]
+    own_code: list[ComparedFunction]
     saving: RunSaving | None
     changed: list[Difference]
     missing: list[str]
@@ -182,6 +187,7 @@ def compare(
                 "step": None if change is None else _step(change, statistic),
                 "disturbance": told_disturbance(found, names, interval),
                 "parts": _parts(parts[0], spent),
+                "own_code": _functions(jobs[0], job),
                 "saving": _saving(jobs[0], job, price=price, epochs=epochs, nodes=nodes),
                 "changed": _changed(jobs[0], job),
                 "missing": [
@@ -255,6 +261,7 @@ def _job(
         "cost": price * machines * seconds / 3600 if price is not None and seconds is not None else None,
         "cost_of_parts": cost_of_parts,
         "conditions": conditions,
+        "own_code": told["own_code"],
     }
 
 
@@ -285,6 +292,11 @@ def _parts(before: Mapping[str, float], after: Mapping[str, float]) -> list[Comp
         if old or after[part]
     ]
     return sorted(rows, key=lambda row: -abs(row["difference_ms"]))
+
+
+def _functions(before: ComparedJob, after: ComparedJob) -> list[ComparedFunction]:
+    old, new = (job["steps"]["mean_ms"] for job in (before, after))
+    return functions(before["own_code"], old, after["own_code"], new)
 
 
 def _saving(
