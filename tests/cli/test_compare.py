@@ -187,3 +187,36 @@ def test_check_writes_the_summary_of_a_workflow(holter, pair, tmp_path, monkeypa
 )
 def test_bad_input_is_one_line(holter, pair, words, code, part):
     holter(*words).refused(code, part)
+
+
+def test_a_disturbed_job_is_code_6_and_its_comparison_says_why(holter, pair, own_folder, monkeypatch):
+    """Job `before` is the slower one; a quota throttled it."""
+    opened = library.open("holter-jobs/before")
+    seen = opened.samples.table
+    rows = seen.where(seen["metric"] == "cpu.util")
+    columns = {column: rows[column] for column in rows.names if column != "node"}
+    throttled = {
+        "metric": np.full(rows.rows, "cgroup.throttled_pct", object),
+        "value": np.full(rows.rows, 40.0),
+    }
+    writer = Writer(opened.folder, rows["node"][0])
+    writer.append("samples", columns | throttled)
+    writer.close()
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(own_folder / "summary.md"))
+    answer = holter("check", "after", "before", "--json")
+    assert answer.code == 6
+    document = json.loads(answer.out)
+    assert (document["result"], document["disturbance"]["after"]) == ("disturbed", ["quota"])
+    assert document["conditions"]["after"]["throttled_pct"] == 40
+    text = (own_folder / "summary.md").read_text()
+    assert "step time: disturbed" in text
+    assert "| CPU time for a step |" in text
+    why = "the CPU quota stopped before in 40 % of the scheduling periods (after: unknown)"
+    assert why in text
+    assert f"disturbed: {why}" in holter("check", "after", "before").out
+    compared = " ".join(holter("compare", "after", "before").out.split())
+    assert f"{why}; CPU time" in compared
+    assert "not comparable by wall time. By wall time, a step took" in compared
+    assert "slower:" not in compared
+    assert holter("check", "before", "after").code == 6  # without the throttling, it may have been faster
+    assert "% slower: " not in holter("compare", "after", "before", "--markdown").out

@@ -75,7 +75,7 @@ _ALL = (
     Metric(
         "proc.cpu.delay",
         "%",
-        "Share of the time that the main threads of the trainers (device) are ready to run without a core.",
+        "Share of the time that main threads of this role (device: trainer, worker) are ready to run without a core.",
         rate=True,
     ),
     Metric(

@@ -23,7 +23,7 @@ _WORTH_PCT = 20.0
 
 
 class Contention(Collector):
-    """The time that main threads of trainers are ready to run without a core, and the cores of others."""
+    """The time that main threads of trainers and workers wait for a core, and the cores of others."""
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine)
@@ -36,14 +36,16 @@ class Contention(Collector):
         self._pause = _LOOK_NS
 
     def read(self, now: int) -> Iterator[Reading]:
-        """Read the mean delay of the trainers; every few seconds also the others that use the cores most."""
-        before, elapsed = self._waited, now - self._read_at
-        trainers = [pid for pid, role in self.machine.watched.roles.items() if role == "trainer"]
-        read = ((pid, _waited_ns(self.machine.proc, pid)) for pid in trainers)
+        """Read the mean delay of each role; every few seconds also the others that use the cores most."""
+        before, elapsed, roles = self._waited, now - self._read_at, dict(self.machine.watched.roles)
+        read = ((pid, _waited_ns(self.machine.proc, pid)) for pid in roles)
         self._waited, self._read_at = {pid: ns for pid, ns in read if ns is not None}, now
-        grown = [ns - before[pid] for pid, ns in self._waited.items() if pid in before]
-        if grown and elapsed > 0:
-            yield "trainer", "proc.cpu.delay", min(100.0 * sum(grown) / len(grown) / elapsed, 100.0)
+        for role in sorted(set(roles.values())):
+            grown = [
+                ns - before[pid] for pid, ns in self._waited.items() if pid in before and roles[pid] == role
+            ]
+            if grown and elapsed > 0:
+                yield role, "proc.cpu.delay", min(100.0 * sum(grown) / len(grown) / elapsed, 100.0)
         if now - self._looked_at >= self._pause:
             yield from self._others(now)
 

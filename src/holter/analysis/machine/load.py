@@ -45,6 +45,14 @@ class Load:
     """Mean share of the time that the training is ready to run without a core."""
     others: dict[str, float] = field(default_factory=dict)
     """Program outside of the job → its CPU, percent of a core."""
+    worker_delay: float | None = None
+    """Mean share of the time that a data-loader worker is ready to run without a core."""
+    foreign_core: float | None = None
+    """CPU of all that is not the job or holter on the job's cores, percent of a core."""
+    quota_throttled: float | None = None
+    """Share of scheduling periods in which the control group's quota ran out."""
+    clock: float | None = None
+    """Clock speed of busy cores, as a multiple of their nominal speed."""
     worker_core_p50: float | None = None
     """CPU of one data-loader worker, percent of a core."""
     memory_p95: float | None = None
@@ -69,11 +77,12 @@ def loads(
         values = values[~np.isnan(values)]
         if len(values):
             by_node.setdefault(node, {}).setdefault(metric, {})[device] = values
-    found = [_load(node, metrics, nodes.get(node, {}).get("cpus")) for node, metrics in by_node.items()]
+    found = [_load(node, metrics, nodes.get(node, {})) for node, metrics in by_node.items()]
     return sorted(found, key=lambda x: (x.gpu_p50 is None, x.gpu_p50 or 0.0, -(x.cpu_p95 or 0.0)))
 
 
-def _load(node: str, metrics: dict[str, dict[str, NDArray[Any]]], cpus: object) -> Load:
+def _load(node: str, metrics: dict[str, dict[str, NDArray[Any]]], facts: Mapping[str, object]) -> Load:
+    cpus = facts.get("cpus")
     gpus = {d: v for d, v in metrics.get("gpu.util", {}).items() if np.percentile(v, 95) >= _IDLE_GPU}
     busy = np.concatenate(list(gpus.values())) if gpus else None
     memory = [v for d, v in metrics.get("gpu.mem.used_pct", {}).items() if d in gpus]
@@ -101,6 +110,10 @@ def _load(node: str, metrics: dict[str, dict[str, NDArray[Any]]], cpus: object) 
         trainer_core_mean=_each(metrics, "trainer", np.mean),
         trainer_delay=_mean(metrics.get("proc.cpu.delay", {}).get("trainer")),
         others=_others(metrics.get("other.cpu", {})),
+        worker_delay=_mean(metrics.get("proc.cpu.delay", {}).get("worker")),
+        foreign_core=_foreign(metrics, cpus, facts.get("cpu_quota")),
+        quota_throttled=_mean(metrics.get("cgroup.throttled_pct", {}).get("")),
+        clock=_clock(metrics),
         worker_core_p50=_each(metrics, "worker", np.median),
         memory_p95=whole("mem.used_pct", 95),
         memory_pressure_p50=whole("psi.mem", 50),
@@ -124,6 +137,25 @@ def _others(programs: dict[str, NDArray[Any]]) -> dict[str, float]:
     looks = max((len(values) for values in programs.values()), default=1)
     means = {name: float(values.sum()) / looks for name, values in programs.items()}
     return dict(sorted(means.items(), key=lambda item: -item[1]))
+
+
+def _foreign(metrics: dict[str, dict[str, NDArray[Any]]], cpus: object, quota: object) -> float | None:
+    """Return the busy time of the cores that neither the job nor holter explains."""
+    cores = min((one for one in (cpus, quota) if isinstance(one, int | float)), default=None)
+    busy, own = _mean(metrics.get("cpu.util", {}).get("")), metrics.get("proc.cpu", {})
+    if busy is None or cores is None or not own:
+        return None
+    readings = max(len(values) for values in own.values())
+    mine = sum(float(values.sum()) for values in own.values()) / readings
+    return max(busy * cores - mine - (_mean(metrics.get("agent.cpu", {}).get("")) or 0.0), 0.0)
+
+
+def _clock(metrics: dict[str, dict[str, NDArray[Any]]]) -> float | None:
+    cycles, nominal = (
+        sum(float(values.sum()) for values in metrics.get(f"cpu.core.{name}", {}).values())
+        for name in ("cycles", "ref_cycles")
+    )
+    return cycles / nominal if cycles and nominal else None
 
 
 def _each(metrics: dict[str, dict[str, NDArray[Any]]], role: str, typical: Any) -> float | None:

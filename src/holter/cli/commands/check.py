@@ -3,21 +3,30 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING, Literal
 
 from holter.cli import options, output
 from holter.cli.job_lookup import readable_job
 from holter.cli.options import Refusal, Refusing
 from holter.views.comparison.changes import step_sentence
-from holter.views.wording import milliseconds
+from holter.views.wording import milliseconds, percent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ABOUT = "Check in continuous integration that the steps of a job are not slower than those of a baseline."
 EXAMPLES = """  holter check baseline latest
   holter check baseline latest --max-slowdown 3% --mean
-exit codes: 0 not slower, 1 slower, 2 wrong usage, 3 inconclusive, 4 no such job.
+exit codes: 0 not slower, 1 slower, 2 wrong usage, 3 inconclusive, 4 no such job,
+6 disturbed, cannot be judged: other programs, a CPU quota or a lower clock slowed a job.
 In a GitHub workflow the result is also added to the summary of the step."""
 
-CODES = {"pass": 0, "regression": 1, "inconclusive": 3}
-_MARKS = {"pass": "✅", "regression": "❌", "inconclusive": "⚠️"}
+CODES = {"pass": 0, "regression": 1, "inconclusive": 3, "disturbed": 6}
+_MARKS = {"pass": "✅", "regression": "❌", "inconclusive": "⚠️", "disturbed": "⚠️"}
+_CONDITIONS: tuple[tuple[str, Literal["cpu_ms", "waited_pct"], Callable[[float | None], str]], ...] = (
+    ("CPU time for a step", "cpu_ms", milliseconds),
+    ("wait for a core", "waited_pct", percent),
+)
 EXIT_CODES = {Refusal.WRONG_USAGE: 2}
 """Wrong usage is 2, because 1 and 3 are results."""
 
@@ -37,6 +46,7 @@ def main(words: list[str]) -> int:
             f"--max-slowdown {given.max_slowdown!r} is not a percentage; valid: a number and %, as in 5%"
         )
     from holter.analysis.jobs.comparison import judge
+    from holter.views.comparison.disturbed import NOT_COMPARABLE, between
     from holter.views.comparison.document import compare
 
     trials = [readable_job(name, given.store) for name in (given.baseline, given.job)]
@@ -44,18 +54,31 @@ def main(words: list[str]) -> int:
         document = compare(trials, statistic="mean" if given.mean else "median")
     change = document["changes"][0]
     step, job, baseline = change["step"], change["job"], document["baseline"]
-    result = "inconclusive" if step is None else judge(step["ratio_low"], step["ratio_high"], most_pct / 100)
-    sentence = "; ".join([*([] if step is None else [step_sentence(step)]), *change["missing"]])
+    before, after = (one["conditions"] for one in document["jobs"])
+    result: str = "inconclusive"
+    if step is not None:
+        interval, most = (step["ratio_low"], step["ratio_high"]), most_pct / 100
+        slowed = between(before, after)
+        result = slowed.judge(*interval, most) if slowed else judge(*interval, most)
+    disturbed = change["disturbance"]
+    told = [] if step is None else [step_sentence(step, result != "disturbed")]
+    sentence = "; ".join([*told, *change["missing"]])
+    if disturbed:
+        stands = f"; {NOT_COMPARABLE}: record again on a quiet machine" if result == "disturbed" else ""
+        sentence = f"{disturbed['sentence']}{stands}. {sentence}"
     rows = [
         f"| {part['part']} | {milliseconds(part['before_ms'])} | {milliseconds(part['after_ms'])} |"
         for part in change["parts"]
     ]
+    for name, key, tell in _CONDITIONS:
+        rows.append(f"| {name} | {tell(before[key])} | {tell(after[key])} |")
     limit = f"`{job}` against `{baseline}`, at most {most_pct:g} % slower."
     _summarize(f"### {_MARKS[result]} step time: {result}", f"{limit} {sentence}", rows)
     if given.json:
         of = {"baseline": baseline, "job": job, "max_slowdown_pct": most_pct}
         found = {"step": step, "parts": change["parts"], "sentence": sentence}
-        output.write_json({"schema": 1, "result": result, **of, **found})
+        more = {"disturbance": disturbed, "conditions": {"before": before, "after": after}}
+        output.write_json({"schema": 1, "result": result, **of, **found, **more})
     else:
         output.say(f"{result}: {sentence}")
     return CODES[result]

@@ -7,6 +7,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal
 
 from holter.analysis.verdict.evidence import counted
+from holter.views.comparison.disturbed import NOT_COMPARABLE
+from holter.views.comparison.own_code import lines
 from holter.views.document.bill import money
 from holter.views.wording import duration, milliseconds, percent, size, words
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
         RunSaving,
     )
 
-MOST_CHANGED = 12
+MOST_CHANGED, MOST_FUNCTIONS = 12, 4
 _SIDES: tuple[tuple[Literal["before", "after"], str], ...] = (
     ("before", "the baseline"),
     ("after", "the other job"),
@@ -46,6 +48,10 @@ def comparison_rows(jobs: list[ComparedJob]) -> Iterator[tuple[str, Callable[[Co
     if any(job["epoch_h"] is not None for job in jobs):
         yield "epoch", lambda job: duration(_seconds(job["epoch_h"]))
     yield "initialization", lambda job: duration(job["phases"]["initialization"])
+    if any(job["conditions"]["cpu_ms"] is not None for job in jobs):
+        yield "CPU time for a step", lambda job: milliseconds(job["conditions"]["cpu_ms"])
+    if any(job["conditions"]["waited_pct"] is not None for job in jobs):
+        yield "wait for a core", lambda job: percent(job["conditions"]["waited_pct"])
     yield "whole job", lambda job: duration(_seconds(job["duration_h"]))
     if any(job["cost"] is not None for job in jobs):
         yield "cost of the job", lambda job: money(job["cost"])
@@ -61,19 +67,24 @@ def changes(change: JobChange) -> Iterator[str]:
     """Describe a change in sentences, the most important first; only changes that the numbers support."""
     step = change["step"]
     yield from change["missing"]
+    if change["disturbance"]:
+        text = change["disturbance"]["sentence"]
+        yield f"{text}." if comparable(change) else f"{text}; {NOT_COMPARABLE}."
     if step:
-        yield step_sentence(step)
+        yield step_sentence(step, comparable(change))
     whole = sum(part["before_ms"] for part in change["parts"])
     moved = [part for part in change["parts"] if abs(part["difference_ms"]) >= 0.01 * whole]
-    if step and step["certain"] and moved:
+    if step and step["certain"] and moved and comparable(change):
         told = ", ".join(
             f"{words(part['part'])} {'+' if part['difference_ms'] > 0 else '-'}"
             f"{milliseconds(abs(part['difference_ms']))}"
             for part in moved[:4]
         )
         yield f"In a step: {told}."
-    if change["saving"]:
-        yield _saving(change["saving"])
+    if comparable(change):
+        yield from lines(change["own_code"][:MOST_FUNCTIONS])
+        if change["saving"]:
+            yield _saving(change["saving"])
     changed, unknown = _known(change["changed"])
     for what in changed[:MOST_CHANGED]:
         tell = _hardware if what["what"] == "hardware" else _value
@@ -94,14 +105,21 @@ def _known(changed: list[Difference]) -> tuple[list[Difference], list[str]]:
     return changed, []
 
 
-def step_sentence(step: ComparedStep) -> str:
-    """Describe the change of the step time, with its interval."""
+def comparable(change: JobChange) -> bool:
+    """Return whether step times of two jobs can be compared: nothing from outside explains the change."""
+    return change["disturbance"] is None or change["disturbance"]["comparable"]
+
+
+def step_sentence(step: ComparedStep, comparable: bool = True) -> str:
+    """Describe the change of the step time, with its interval; of a disturbed job only the times."""
     interval = f"95 % interval {step['ratio_low']:.3g} to {step['ratio_high']:.3g}"
     ratio = step["ratio"]
     times = (
         f"a step took {milliseconds(step['before_ms'])} before, {milliseconds(step['after_ms'])} after "
         f"(ratio {ratio:.3g}, {interval})"
     )
+    if not comparable:
+        return f"By wall time, {times}."
     if not step["certain"]:
         return f"No difference in step time can be told: {times}."
     return (

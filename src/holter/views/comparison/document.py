@@ -10,6 +10,9 @@ from holter.analysis.jobs.cost import saving
 from holter.analysis.steps.durations import epoch_s
 from holter.analysis.verdict.evidence import counted
 from holter.analysis.verdict.job_advice import RECORD_STEPS
+from holter.views.comparison.disturbed import between, read_conditions
+from holter.views.comparison.disturbed import told as told_disturbance
+from holter.views.comparison.own_code import functions
 from holter.views.document.description import describe
 from holter.views.tables import steps_of
 
@@ -19,8 +22,11 @@ if TYPE_CHECKING:
     from holter.analysis.jobs.comparison import Statistic, StepTimeChange
     from holter.store.documents import Document
     from holter.store.trial import Trial
+    from holter.views.comparison.disturbed import ComparedConditions, ComparedDisturbance
+    from holter.views.comparison.own_code import ComparedFunction
     from holter.views.document.types.job import Bill, FrameworkFacts, SkippedFile
     from holter.views.document.types.training import MetricStatistics
+    from holter.views.document.types.wall_time import OwnCodeEntry
 
 VERSION = 1
 _Step = Literal["count", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "per_second"]
@@ -64,6 +70,8 @@ class ComparedJob(TypedDict):
     issues: list[str]
     cost: float | None
     cost_of_parts: dict[str, float] | None
+    conditions: ComparedConditions
+    own_code: list[OwnCodeEntry]
 
 
 class ComparedStep(TypedDict):
@@ -115,7 +123,9 @@ class JobChange(TypedDict):
 
     job: str
     step: ComparedStep | None
+    disturbance: ComparedDisturbance | None
     parts: list[ComparedPart]
+    own_code: list[ComparedFunction]
     saving: RunSaving | None
     changed: list[Difference]
     missing: list[str]
@@ -158,18 +168,26 @@ def compare(
     saving(0.0, 0.0, epochs=epochs or 0.0, price=price, nodes=nodes or 0.0)  # refuses what makes no sense
     jobs, times, parts = [], [], []
     for trial in trials:
-        jobs.append(_job(trial, epoch_steps, price, nodes))
         # Steps of long jobs take much memory: only the needed columns are read, one job at a time.
-        times.append(step_times(steps_of(trial, columns=TIMED)))
+        timed = steps_of(trial, columns=TIMED)
+        jobs.append(_job(trial, read_conditions(trial, timed), epoch_steps, price, nodes))
+        times.append(step_times(timed))
         parts.append(parts_ms(steps_of(trial)))
     changes: list[JobChange] = []
     for job, ours, spent in zip(jobs[1:], times[1:], parts[1:], strict=True):
         change = step_change(times[0], ours, statistic)
+        found = between(jobs[0]["conditions"], job["conditions"])
+        names, interval = (
+            (jobs[0]["name"], job["name"]),
+            None if change is None else (change.low, change.high),
+        )
         changes.append(
             {
                 "job": job["name"],
                 "step": None if change is None else _step(change, statistic),
+                "disturbance": told_disturbance(found, names, interval),
                 "parts": _parts(parts[0], spent),
+                "own_code": _functions(jobs[0], job),
                 "saving": _saving(jobs[0], job, price=price, epochs=epochs, nodes=nodes),
                 "changed": _changed(jobs[0], job),
                 "missing": [
@@ -183,7 +201,13 @@ def compare(
     return {"schema": VERSION, "baseline": jobs[0]["name"], "jobs": jobs, "changes": changes}
 
 
-def _job(trial: Trial, epoch_steps: int | None, price: float | None, nodes: float | None) -> ComparedJob:
+def _job(
+    trial: Trial,
+    conditions: ComparedConditions,
+    epoch_steps: int | None,
+    price: float | None,
+    nodes: float | None,
+) -> ComparedJob:
     told = describe(trial, price=price, machines=nodes)
     steps, phases, verdict = told["steps"], told["phases"], told["verdict"]
     loading, seconds = told["dataloading"], told["job"]["duration_s"]
@@ -236,6 +260,8 @@ def _job(trial: Trial, epoch_steps: int | None, price: float | None, nodes: floa
         ],
         "cost": price * machines * seconds / 3600 if price is not None and seconds is not None else None,
         "cost_of_parts": cost_of_parts,
+        "conditions": conditions,
+        "own_code": told["own_code"],
     }
 
 
@@ -266,6 +292,11 @@ def _parts(before: Mapping[str, float], after: Mapping[str, float]) -> list[Comp
         if old or after[part]
     ]
     return sorted(rows, key=lambda row: -abs(row["difference_ms"]))
+
+
+def _functions(before: ComparedJob, after: ComparedJob) -> list[ComparedFunction]:
+    old, new = (job["steps"]["mean_ms"] for job in (before, after))
+    return functions(before["own_code"], old, after["own_code"], new)
 
 
 def _saving(
