@@ -7,7 +7,14 @@ from holter.views.document.bill import money
 def test_packages_of_a_job_that_told_none_are_one_sentence():
     gone = [{"what": f"packages p{n}", "before": "1.0", "after": None} for n in range(40)]
     ranks = {"what": "ranks", "before": 1, "after": 0}
-    change = {"missing": [], "step": None, "parts": [], "saving": None, "changed": [ranks, *gone]}
+    change = {
+        "missing": [],
+        "step": None,
+        "parts": [],
+        "saving": None,
+        "traces": None,
+        "changed": [ranks, *gone],
+    }
     said = list(changes(change))
     assert said == [
         "changed: ranks: 1 → 0",

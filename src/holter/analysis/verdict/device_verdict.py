@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from holter.analysis.device.startup import without_startup
 from holter.analysis.verdict.device_advice import ADVICE, faster
 from holter.analysis.verdict.device_facts import LEAST_KERNELS, DeviceFacts, device_facts
 from holter.analysis.verdict.device_suspects import COMMUNICATION_SHARE, HOST_SHARE, TESTS
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 _TIMED = ("kernels", "memory_operations", "operators", "spans")
+ABOUT_STEPS = STEPS_INFERRED, STARTUP = ("steps.inferred", "startup")
+"""Metrics of the evidence about steps: they come from no marks, and the first ones are not judged."""
 MINOR = 0.5
 """The verdict names another suspect too if it costs at least this fraction of the worst one."""
 
@@ -48,7 +51,31 @@ def verdict(tables: Mapping[str, Table], facts: DeviceFacts | None = None) -> Ve
         tables: kernels, launches, memory_operations, syncs, operators, and spans with the steps.
         facts: The result of `device_facts`, if it is already computed.
     """
-    facts = facts or device_facts(tables)
+    facts = facts or device_facts(*without_startup(tables))
+    found = _judged(tables, facts)
+    return replace(found, evidence=[*found.evidence, *_about_steps(facts)])
+
+
+def _about_steps(facts: DeviceFacts) -> list[Evidence]:
+    """Return what a reader of the verdict must know about its steps."""
+    found = []
+    if facts.inferred:
+        text = f"the trace does not mark its steps; {counted(facts.steps, 'step')}"
+        if facts.startup:
+            text += " after the start-up"
+        text += f" {'is' if facts.steps == 1 else 'are'} inferred from {facts.inferred}"
+        found.append(Evidence(text, STEPS_INFERRED, facts.steps))
+    if first := facts.startup:
+        each = "takes" if first.steps == 1 else "take"
+        text = (
+            f"{first.text} {each} {ms(first.ms)} and a later one takes {ms(first.usual_ms)}, so the verdict "
+            "leaves this start-up out"
+        )
+        found.append(Evidence(text, STARTUP, first.ms))
+    return found
+
+
+def _judged(tables: Mapping[str, Table], facts: DeviceFacts) -> Verdict:
     if momentary(tables):
         return Verdict(
             suspect="inconclusive",

@@ -18,6 +18,7 @@ from holter.analysis.device.steps import annotation_table, device_step_times, st
 from holter.analysis.device.work import matching
 from holter.analysis.host.operator_tree import forward_backward, host, module_table
 from holter.schema.table import Table
+from holter.schema.traces import INFERRED
 from holter.store.parquet.queries import literals
 from holter.views.document.types.profiled import MemoryCounter
 from holter.views.document.types.values import row_of
@@ -171,8 +172,9 @@ def _hta_path(tables: Mapping[str, Table]) -> dict[str, float] | None:
     Of a window, which has steps but no annotations of them, through what belongs to its first step.
     """
     steps = tables["spans"].where(tables["spans"]["phase"] == "step")
-    annotation = "ProfilerStep" if steps.rows else ""
-    if steps.rows and not matching(tables["operators"]["name"], lambda name: annotation in name).any():
+    inferred = steps.rows and str(steps["name"][0]).startswith(INFERRED)
+    annotation = "ProfilerStep" if steps.rows and not inferred else ""
+    if annotation and not matching(tables["operators"]["name"], lambda name: annotation in name).any():
         if "step" not in tables["operators"] or not tables["kernels"].rows:
             return None  # of a trace it is not known; without kernels all of it is the host's
         first = steps["step"].min()
