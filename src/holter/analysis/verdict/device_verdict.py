@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from holter.analysis.device.startup import without_startup
 from holter.analysis.verdict.device_advice import ADVICE, faster
 from holter.analysis.verdict.device_facts import LEAST_KERNELS, DeviceFacts, device_facts
@@ -268,22 +270,26 @@ def _of_horovod(found: Horovod) -> Verdict:
 
 
 def _slow(facts: DeviceFacts) -> Verdict:
-    """Judge a trace of workers by the thread that is slower than threads with the same calls."""
+    """Judge a trace of workers by the threads that are slower than others with the same calls."""
     first = facts.slow[0]
     lost = 100.0 * (1 - 1 / first.ratio) * first.share_pct / 100
-    others = len(facts.slow) - 1
-    check = "Check whether it has more work or a slower machine."
-    more = f" {counted(others, 'more thread')} {'is' if others == 1 else 'are'} slow, too." if others else ""
+    count = len(facts.slow)
+    ratio = float(np.median([slow.ratio for slow in facts.slow]))
+    who, it = f"{first.label} takes", "it has"
+    if count > 1:
+        who = f"The {count} threads of {first.shared}" if first.shared else f"{count} threads"
+        who, it = f"{who} take", "they have"
+    check = f"Check whether {it} more work or {'slower machines' if count > 1 else 'a slower machine'}."
     return Verdict(
         suspect="communication",
-        sentence=f"{first.label} takes {first.ratio:.2g} times as long as the median of {first.alike} "
-        f"threads with the same calls, mostly in {short_name(first.name)}. Threads that need its results "
-        f"wait.{more}",
+        sentence=f"{who} {ratio:.2g} times as long as the median of the other {first.others} threads with "
+        f"the same calls, mostly in {short_name(first.name)}. Threads that need "
+        f"{'their' if count > 1 else 'its'} results wait.",
         share_pct=lost,
         evidence=[
             Evidence(
-                f"{slow.label} takes {slow.ratio:.3g} times as long as the median thread for the same "
-                f"calls, which are {pct(slow.share_pct)} of its time",
+                f"{slow.label} takes {slow.ratio:.3g} times as long as the median of the other threads for "
+                f"the same calls, which are {pct(slow.share_pct)} of its time",
                 "thread.ratio",
                 slow.ratio,
                 1.0,
