@@ -106,10 +106,15 @@ class DeviceFacts:
         return "the accelerator" if self.devices == 1 else f"the {self.devices} accelerators"
 
 
-def device_facts(tables: Mapping[str, Table], startup: Startup | None = None) -> DeviceFacts:
-    """Compute the facts of a trace from its tables, without those of the steps of its start-up."""
+def device_facts(
+    tables: Mapping[str, Table], startup: Startup | None = None, tree: Host | None = None
+) -> DeviceFacts:
+    """Compute the facts of a trace from its tables, without those of the steps of its start-up.
+
+    `tree` is the result of `host`, if it is already computed.
+    """
     work = device_work(tables)
-    tree = host(tables)
+    tree = host(tables) if tree is None else tree
     steps = _steps(tables)
     if not len(work.begin):
         return _of_the_host(tree, steps, tables.get("tracks"), startup)

@@ -11,7 +11,7 @@ from holter.analysis.device.idle_time import idle_time
 from holter.analysis.device.kernel_statistics import activity, kernel_precision, kernel_table, memory_table
 from holter.analysis.device.startup import without_startup
 from holter.analysis.device.time_breakdown import time_breakdown
-from holter.analysis.host.operator_tree import operator_table
+from holter.analysis.host.operator_tree import host, operator_table
 from holter.analysis.verdict.device_facts import DeviceFacts, device_facts
 from holter.analysis.verdict.device_verdict import momentary, verdict
 from holter.views.document.trace_detail import detail, mfu, rows, with_shapes
@@ -21,6 +21,7 @@ from holter.views.document.types.values import row_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from holter.analysis.host.operator_tree import Host
     from holter.schema.table import Table
     from holter.store.documents import Document
     from holter.store.trial import Trial
@@ -75,14 +76,16 @@ def describe_trace(
     read, manifest = with_shapes(trial, tables(trial)), trial.manifest
     start, end = manifest.get("start"), manifest.get("end")
     steady, startup = without_startup(read)
-    facts = device_facts(steady, startup)
+    tree = host(read)
+    steady_tree = tree if startup is None else host(steady)
+    facts = device_facts(steady, startup, steady_tree)
     steps = steady["spans"].where(steady["spans"]["phase"] == "step")
     length = steps["duration"] / 1e6
     kernels = kernel_table(read, most=_MOST) if facts.kernels else None
-    host = operator_table(read, kinds=("operator", "module", "python"))
-    own_ns = host["own_ns"].clip(0)  # below 0 where what lies inside lasts longer, as nothing nests
+    by_name = operator_table(read, kinds=("operator", "module", "python"), tree=tree)
+    own_ns = by_name["own_ns"].clip(0)  # below 0 where what lies inside lasts longer, as nothing nests
     host_ns = max(int(own_ns.sum()), 1)
-    longest = (column[:_MOST].tolist() for column in (host["name"], own_ns, host["calls"]))
+    longest = (column[:_MOST].tolist() for column in (by_name["name"], own_ns, by_name["calls"]))
     return {
         "schema": VERSION,
         "job": {
@@ -124,7 +127,7 @@ def describe_trace(
         },
         "verdict": cast("JobVerdict", verdict(read, facts).to_json()),
         "rules": [],
-        "trace": _trace(trial, read, steady, facts, trial.imported, in_detail=in_detail),
+        "trace": _trace(trial, read, (steady, steady_tree), facts, trial.imported, in_detail=in_detail),
         "skipped": [*skipped, *cast("list[SkippedFile]", trial.skipped)],
     }
 
@@ -132,7 +135,7 @@ def describe_trace(
 def _trace(
     trial: Trial,
     read: Mapping[str, Table],
-    steady: Mapping[str, Table],
+    steady: tuple[Mapping[str, Table], Host],
     facts: DeviceFacts,
     imported: Document,
     *,
@@ -145,7 +148,7 @@ def _trace(
     return {
         "files": dict(imported.get("files") or {}),
         "devices": devices,
-        "mfu": mfu(steady, devices) if facts.kernels else None,
+        "mfu": mfu(steady[0], devices, tree=steady[1]) if facts.kernels else None,
         "detail": detail({**read, **more}, devices, on_host=not devices) if in_detail else None,
         "precision": kernel_precision(read),
         "activity": activity(read),

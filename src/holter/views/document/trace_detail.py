@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from holter.analysis.host.operator_tree import Host
     from holter.store.trial import Trial
     from holter.views.document.types.profiled import (
         CountedDurations,
@@ -63,12 +64,17 @@ def with_shapes(trial: Trial, read: Mapping[str, Table], where: str = "true") ->
     return {**read, "operators": Table({**operators.columns, "detail": detail})}
 
 
-def mfu(read: Mapping[str, Table], devices: Sequence[str], window_ns: int | None = None) -> PeakShare | None:
+def mfu(
+    read: Mapping[str, Table],
+    devices: Sequence[str],
+    window_ns: int | None = None,
+    tree: Host | None = None,
+) -> PeakShare | None:
     """Return the share of the device's peak that the known operators reach; None if unknown.
 
-    `window_ns` is the time that the operators take without the profiler.
+    `window_ns` is the time that the operators take without the profiler. `tree` is the result of `host`.
     """
-    found = utilization(read, devices[0]) if len(devices) == 1 else None
+    found = utilization(read, devices[0], tree) if len(devices) == 1 else None
     if found is None:
         return None
     found = found._replace(window_ns=window_ns or found.window_ns)
