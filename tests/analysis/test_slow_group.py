@@ -22,7 +22,9 @@ def test_the_slow_ones(values, slow):
     assert found.usual == np.median(np.delete(values, slow))
 
 
-@pytest.mark.parametrize("values", [[], [7], [10, 10, 10, 10], [10, 11, 10, 11], [10, 12, 14, 16, 18, 20, 22]])
+@pytest.mark.parametrize(
+    "values", [[], [7], [10, 10, 10, 10], [10, 11, 10, 11], [10, 12, 14, 16, 18, 20, 22]]
+)
 def test_without_a_gap_there_is_no_group(values):
     assert slow_group(np.array(values), 0.15) is None
 
