@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from holter.analysis.device.work import device_work, launch_of, matching
+from holter.analysis.device.work import device_work, launch_of
 from holter.schema.table import NameCodes, Table
 
 if TYPE_CHECKING:
@@ -254,5 +254,7 @@ def _running(tree: Host, rank: NDArray[Any], thread: NDArray[Any], time: NDArray
 def named(tables: Mapping[str, Table], pattern: Any) -> Table:
     """Return the rows of `operators` on threads whose name a compiled pattern finds."""
     operators = tables.get("operators") or Table.empty("operators")
-    operators = operators.where(~np.isin(operators["kind"], DEVICE_SIDE))
-    return operators.where(matching(operators["name"], pattern.search))
+    (code, names), (kind, kinds) = operators.coded("name"), operators.coded("kind")
+    found = np.array([bool(pattern.search(name)) for name in names], bool)
+    on_threads = np.array([word not in DEVICE_SIDE for word in kinds], bool)
+    return operators.where(found[code] & on_threads[kind])
