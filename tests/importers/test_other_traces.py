@@ -220,9 +220,18 @@ def test_what_names_say():
         "ncclDevKernel_AllReduce_Sum",
         "rcclGenericKernel",
         "void vllm::cross_device_reduce_1stage<half>",
+        "void dpsk::ep::internode::notify_dispatch<false, 8>(int const*, long*)",
+        "void dpsk::ep::internode::cached_notify<false>(int, int)",
+        "void deep_ep::intranode::cached_notify_combine<8>(void**, int*)",
+        "void deep_ep::internode_ll::dispatch<true, 7168>(void*)",
     ):
         assert is_communication(name)
-    for name in ("void at::native::reduce_kernel<512>", "cub::DeviceReduceKernel", "volta_sgemm_128x32_nn"):
+    for name in (
+        "void at::native::reduce_kernel<512>",
+        "cub::DeviceReduceKernel",
+        "volta_sgemm_128x32_nn",
+        "void deep_ep::layout::get_dispatch_layout<256, 32, 8>(long const*, int*)",
+    ):
         assert not is_communication(name)
     names = {
         "ncclKernel_AllReduce_RING_LL_Sum_float": "allreduce",
@@ -232,6 +241,9 @@ def test_what_names_say():
         "ncclDevKernel_SendRecv": "sendrecv",
         "ncclDevKernel_Broadcast_RING_LL": "broadcast",
         "ncclDevKernel_Generic": "",
+        "void dpsk::ep::internode::notify_dispatch<false, 8>(int const*)": "barrier",
+        "void dpsk::ep::internode::cached_notify<false>(int, int)": "barrier",
+        "void dpsk::ep::internode::combine<false, 8>(int4*)": "alltoall",
     }
     assert {name: collective(name) for name in names} == names
     sizes = {

@@ -42,7 +42,7 @@ def union(begin: ArrayLike, end: ArrayLike) -> Intervals:
 
 def difference(whole: Intervals, without: Intervals) -> Intervals:
     """Return the part of `whole` outside `without`."""
-    edges = np.unique(np.concatenate([*whole, *without]))
+    edges = np.sort(np.concatenate([*whole, *without]))  # equal edges are empty intervals
     begin, end = edges[:-1], edges[1:]
     keep = inside(whole, begin) & ~inside(without, begin)
     return union(begin[keep], end[keep])

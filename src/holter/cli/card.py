@@ -6,6 +6,7 @@ import re
 from itertools import islice
 from typing import TYPE_CHECKING, TextIO, cast
 
+from holter.analysis.verdict.device_verdict import ABOUT_STEPS
 from holter.analysis.verdict.evidence import counted
 from holter.cli.bar import bar, legend
 from holter.cli.output import clean, columns, console, write
@@ -159,10 +160,12 @@ def _blocks(description: AnyDescription, width: int) -> Iterator[Block]:
     facts = [
         fact["text"]
         for fact in verdict["evidence"]
-        if fact.get("metric") != "dataloading.callable"
+        if fact.get("metric") not in ("dataloading.callable", *ABOUT_STEPS)
         and fact["text"] != verdict["sentence"].removesuffix(".")
     ]
     yield from (("evidence", text, "", 2) for text in facts[:3])
+    if about := [fact["text"] for fact in verdict["evidence"] if fact["metric"] in ABOUT_STEPS]:
+        yield ("steps", "; ".join(about), "", 3)
     yield from (("advice", text, "bold", 2) for text in map(advice_text, verdict["advice"][:2]))
     seen = description["trace"] if "trace" in description else description["window"]
     if used := seen and seen.get("mfu"):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.importers.inferred_steps import inferred_steps
 from holter.importers.kineto.threads import ThreadNumbers, whole, whole_or
 from holter.importers.staging import Staging
 from holter.schema.tables import TABLES
@@ -161,8 +162,17 @@ class Trace:
         """Take in when a step was; of a step that comes twice, the first."""
         self._steps.setdefault((mode, number), (begin, end, name))
 
+    def _infer_steps(self) -> None:
+        found = inferred_steps(self.staging)
+        if found is not None:
+            for number, (begin, end) in enumerate(zip(found.begin.tolist(), found.end.tolist(), strict=True)):
+                self.step(number, begin, end, found.name)
+            self.notes.append(f"the trace marks no steps; {len(found.begin)} steps are {found.name}")
+
     def write(self, writer: Writer, rank: int, report: Report) -> None:
         """Write all rows: on the clock of the epoch, with their rank and step."""
+        if not self._steps:
+            self._infer_steps()
         steps = sorted(
             (begin, end, number, mode, name) for (mode, number), (begin, end, name) in self._steps.items()
         )

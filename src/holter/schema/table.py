@@ -54,10 +54,11 @@ class Table:
     A selection of rows copies a column when it is first asked for: a rule asks for few of many.
     """
 
-    __slots__ = ("_columns", "_of", "_which", "rows")
+    __slots__ = ("_coded", "_columns", "_of", "_which", "rows")
 
     def __init__(self, columns: Mapping[str, NDArray[Any]]) -> None:
         self._columns = dict(columns)
+        self._coded: dict[str, tuple[NDArray[np.int64], tuple[str, ...]]] = {}
         self._of: Table | None = None
         self._which: NDArray[Any] | slice | None = None
         lengths = {name: len(column) for name, column in columns.items()}
@@ -144,7 +145,7 @@ class Table:
     def where(self, mask: NDArray[Any] | slice) -> Table:
         """Keep the rows that a boolean mask, an array of indices, or a slice selects."""
         chosen = Table.__new__(Table)
-        chosen._columns, chosen._of = {}, self
+        chosen._columns, chosen._coded, chosen._of = {}, {}, self
         if isinstance(mask, slice):
             chosen._which, chosen.rows = mask, len(range(*mask.indices(self.rows)))
             return chosen
@@ -157,6 +158,13 @@ class Table:
             which = which.astype(np.int64)  # an empty list has no type
         chosen._which, chosen.rows = which, len(which)
         return chosen
+
+    def coded(self, name: str) -> tuple[NDArray[np.int64], tuple[str, ...]]:
+        """Return a column of text as numbers of its distinct texts, and these; computed once."""
+        if name not in self._coded:
+            known = NameCodes()
+            self._coded[name] = known.codes(self[name]), tuple(known)
+        return self._coded[name]
 
     def sorted(self, *by: str) -> Table:
         """Sort by columns, the first one first; stable."""

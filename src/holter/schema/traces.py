@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from holter.schema.columns import MODE, RANK, STEP, STEPPED, TIME, TIMED, Column, TableSchema
 
+INFERRED = "inferred from "
+"""The name of a span of an inferred step begins so, and says what shows the step."""
+
 _THREAD = Column("thread", "BIGINT", "Thread that did it.")
 _DEVICE = Column("device", "SMALLINT", "Index of the accelerator in its node.")
 _STREAM = Column("stream", "INTEGER", "Stream of the accelerator.")

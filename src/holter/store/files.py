@@ -160,13 +160,16 @@ class Catalog:
         given = {"files": [parquet.pattern(path) for path in paths]}
         cursor = self._connection.cursor()
         says: dict[str, dict[str, str]] = defaultdict(dict)
-        query = "SELECT file_name, key, value FROM parquet_kv_metadata($files)"
-        for file, key, value in cursor.execute(query, given).fetchall():
-            says[file][_text(key)] = _text(value)
         columns: dict[str, list[tuple[str, str]]] = defaultdict(list)
-        query = "SELECT file_name, name, type FROM parquet_schema($files) WHERE type IS NOT NULL"
-        for file, name, type_ in cursor.execute(query, given).fetchall():
-            columns[file].append((name, str(type_)))
+        query = (
+            "SELECT file_name, key, value, NULL FROM parquet_kv_metadata($files) UNION ALL "
+            "SELECT file_name, NULL, name::BLOB, type FROM parquet_schema($files) WHERE type IS NOT NULL"
+        )
+        for file, key, value, type_ in cursor.execute(query, given).fetchall():
+            if key is None:
+                columns[file].append((_text(value), str(type_)))
+            else:
+                says[file][_text(key)] = _text(value)
         return {file: (says[file], tuple(columns[file])) for file in says}
 
 

@@ -28,6 +28,8 @@ T = TypeVar("T")
 _MANY_TEXTS = 20_000
 """A column with at most this number of distinct texts is fetched as codes."""
 
+_FEW_ROWS = 16_384
+"""With fewer rows, to look for the distinct texts costs more than to fetch each text."""
 _ATTEMPTS = 10
 """Attempts to list and read while compaction removes files."""
 
@@ -167,7 +169,8 @@ class Reader:
         given = {"files": [parquet.pattern(file.path) for file in files]}
         source = select(files[0], table, "$files", extra=[BATCH] if BATCH in files[0].names else [])
         terms: list[str] = []
-        known = self._texts(cursor, files[0], wanted, f"({source}) WHERE {limits}", given)
+        few = sum(file.rows for file in files) < _FEW_ROWS
+        known = {} if few else self._texts(cursor, files[0], wanted, f"({source}) WHERE {limits}", given)
         texts: dict[str, list[str]] = {}
         for column in columns:
             quoted, found = parquet.name(column), known.get(column)

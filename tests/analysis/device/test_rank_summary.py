@@ -13,10 +13,12 @@ from tests.analysis.kineto import given, load
 from tests.rules.tables import START
 from tests.rules.traces import MS, US, Trace
 
+from holter.analysis.device.arrivals import late_together
 from holter.analysis.device.rank_summary import RankSummary, odd_ranks, rank_parts, rank_summary
 from holter.analysis.device.time_breakdown import time_breakdown
 from holter.analysis.host.operator_tree import host
 from holter.analysis.host.unequal_threads import slow_threads
+from holter.analysis.verdict.device_verdict import verdict
 from holter.schema.table import Table
 
 
@@ -24,7 +26,7 @@ def job(
     ranks: int,
     collectives: int,
     *,
-    late: int = -1,
+    late: int | list[int] = -1,
     by: float = 0,
     busy: bool = False,
     clocks: list[int] | None = None,
@@ -34,16 +36,17 @@ def job(
     """Summarize ranks that compute 2 ms before each collective; one of them longer or later by so many ns."""
     random = np.random.default_rng(seed)
     trace = Trace()
+    slow = late if isinstance(late, list) else [late] * (late >= 0)
     arrival = np.zeros((ranks, collectives))
     for k in range(collectives):
         arrival[:, k] = k * 10 * MS + 2 * MS + random.uniform(0, jitter, ranks)
-        if late >= 0:
-            arrival[late, k] += by
+        if slow:
+            arrival[slow, k] += by
     end = arrival.max(axis=0) + 500 * US
     for rank in range(ranks):
         clock = clocks[rank] if clocks else 0
         for k in range(collectives):
-            work = 2 * MS + (by if busy and rank == late else 0)
+            work = 2 * MS + (by if busy and rank in slow else 0)
             trace.kernel(clock + arrival[rank, k] - work, work, rank=rank)
             begin = round(arrival[rank, k])
             trace.collective(clock + begin, round(end[k]) + random.integers(0, 3000) - begin, rank=rank)
@@ -62,6 +65,42 @@ def test_a_slow_accelerator_is_told_from_a_late_host() -> None:
     (late,) = job(8, 20, late=5, by=3 * MS, busy=True, jitter=20 * US).late
     assert (late.rank, late.cause) == (5, "device")
     assert late.extra_busy_ns == pytest.approx(20 * 3 * MS, rel=0.05)
+
+
+def test_half_of_the_ranks_are_late_together() -> None:
+    found = job(8, 20, late=[4, 5, 6, 7], by=3 * MS, jitter=20 * US)
+    assert sorted(late.rank for late in found.late) == [4, 5, 6, 7]
+    assert [late.lateness_ns for late in found.late] == pytest.approx([20 * 3 * MS] * 4, rel=0.02)
+    assert len(late_together(found.late)) == 4
+
+
+def test_a_rank_that_is_hardly_late_is_not_of_the_group() -> None:
+    trace = [job(8, 20, late=2, by=by, jitter=20 * US).late[0] for by in (5 * MS, 1 * MS)]
+    assert late_together(trace) == trace[:1]
+
+
+@pytest.mark.parametrize(("slow", "shared"), [([6, 7], "stage 3"), ([1, 3, 5, 7], "replica 1"), ([2], "")])
+def test_slow_threads_are_a_group_with_the_ratio_to_the_others(slow: list[int], shared: str) -> None:
+    """Workers of a pipeline of four stages and two replicas."""
+    trace = Trace()
+    tracks = []
+    for thread in range(8):
+        tracks.append(
+            {"rank": 0, "kind": "process", "process": thread, "thread": -1, "name": f"stage {thread // 2}"}
+        )
+        named = f"replica {thread % 2}"
+        tracks.append({"rank": 0, "kind": "thread", "process": thread, "thread": thread, "name": named})
+        for k in range(10):
+            trace.operator("forward-compute", k * 10 * MS, (4 if thread in slow else 2) * MS)
+            trace.rows["operators"][-1]["thread"] = thread
+    tables = {"operators": Table.of("operators", trace.rows["operators"])}
+    found = slow_threads(host(tables), Table.of("tracks", tracks))
+    assert sorted(one.thread for one in found) == slow
+    assert [one.ratio for one in found] == pytest.approx([2.0] * len(slow))
+    assert {(one.shared, one.others, one.alike) for one in found} == {(shared, 8 - len(slow), 8)}
+    said = verdict(tables | {"tracks": Table.of("tracks", tracks)}).sentence
+    assert f"2 times as long as the median of the other {8 - len(slow)} threads" in said
+    assert (f"The {len(slow)} threads of {shared} take" in said) == bool(shared)
 
 
 def test_clocks_that_differ_do_not_matter() -> None:

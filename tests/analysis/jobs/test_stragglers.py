@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from holter.analysis.jobs.stragglers import stragglers
+from holter.analysis.jobs.stragglers import slow_together, stragglers
 from holter.schema.table import Table
 
 MS = 1_000_000
@@ -68,3 +68,29 @@ def test_a_resumed_training_repeats_steps():
     steps = ranks(2, 1, extra=0.5)
     again = Table({**steps.columns, "time": steps["time"] + 10**12})
     assert [s.rank for s in stragglers(Table.concat([steps, again]))] == [1]
+
+
+@pytest.mark.parametrize("slow", [[4, 5, 6, 7], [1, 3], [0, 2, 4, 6]])
+def test_half_of_the_ranks_may_be_slow(slow):
+    """The ranks of a node: each is compared with the others, not with a mixture of both."""
+    random = np.random.default_rng(1)
+    own = 100 * MS * np.exp(random.normal(0, 0.02, (8, 50)))
+    own[slow] *= 1.5
+    wall = own.max(axis=0) + 2 * MS
+    rows = [
+        {
+            "time": i * 10**9,
+            "duration": int(wall[i]),
+            "rank": rank,
+            "step": i,
+            "forward": int(own[rank, i]),
+            "communication": int(wall[i]) - int(own[rank, i]),
+        }
+        for rank in range(8)
+        for i in range(50)
+    ]
+    found = stragglers(Table.of("steps", rows))
+    assert sorted(s.rank for s in found) == slow
+    assert [s.excess for s in found] == pytest.approx([0.5] * len(slow), abs=0.03)
+    assert [s.others_ms for s in found] == pytest.approx([100] * len(slow), rel=0.02)
+    assert sorted(s.rank for s in slow_together(found)) == slow

@@ -14,6 +14,7 @@ def test_packages_of_a_job_that_told_none_are_one_sentence():
         "parts": [],
         "own_code": [],
         "saving": None,
+        "traces": None,
         "changed": [ranks, *gone],
     }
     said = list(changes(change))

@@ -209,6 +209,11 @@ def late_ranks(matched: Sequence[MatchedCollective], span_ns: int) -> list[LateR
     return sorted(found, key=lambda x: -x.lateness_ns)
 
 
+def late_together(late: Sequence[LateRank]) -> list[LateRank]:
+    """Return the ranks that are late for at least half as long as the first one: a node, a stage, or one."""
+    return [one for one in late if 2 * one.lateness_ns >= late[0].lateness_ns]
+
+
 def _by_chance(hits: int, tries: int) -> float:
     """Return how likely at least so many heads are, of so many throws of a coin."""
     if tries > 1000:  # far enough in the tail for the bound of Hoeffding

@@ -113,9 +113,12 @@ class Utilization(NamedTuple):
         return 100.0 * self.flops / possible if possible > 0 else 0.0
 
 
-def utilization(tables: Mapping[str, Table], device: str) -> Utilization | None:
-    """Compute the model's FLOP utilization; None where shapes, the device or its peak are not known."""
-    tree = host(tables)
+def utilization(tables: Mapping[str, Table], device: str, tree: Host | None = None) -> Utilization | None:
+    """Compute the model's FLOP utilization; None where shapes, the device or its peak are not known.
+
+    `tree` is the result of `host`, if it is already computed.
+    """
+    tree = host(tables) if tree is None else tree
     by_precision: dict[str, int] = {}
     windows = judged(tables)
     inside = np.zeros(len(tree.begin), dtype=bool)

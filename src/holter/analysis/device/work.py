@@ -108,16 +108,16 @@ def device_work(tables: Mapping[str, Table], definition: str = "all") -> Work:
     """
     check_definition(definition)
     kernels, copies = (tables.get(n) or Table.empty(n) for n in ("kernels", "memory_operations"))
-    names = NameCodes()
-    kernel_names = names.codes(kernels["name"])
-    known = len(names)
-    copy_names = names.codes(COPIES.get(kind, f"Memcpy {kind}") for kind in copies["kind"].tolist())
+    kernel_names, own_names = kernels.coded("name")
+    names = NameCodes(zip(own_names, range(len(own_names)), strict=True))
+    copied, copied_kinds = copies.coded("kind")
+    copy_names = names.codes(COPIES.get(kind, f"Memcpy {kind}") for kind in copied_kinds)[copied]
     if definition == "all":
         kinds = np.where(kernels["kind"] == "communication", COMMUNICATION, COMPUTE)
     else:
         kind_of = _hta_kind if definition == "hta" else _tracelens_kind
-        of_name = np.array([kind_of(name) for name in list(names)[:known]], dtype=np.int64)
-        kinds = of_name[kernel_names] if known else kernel_names
+        of_name = np.array([kind_of(name) for name in own_names], dtype=np.int64)
+        kinds = of_name[kernel_names]
     fills = COMPUTE if definition == "tracelens" else MEMORY
     copy_kinds = np.where(copies["kind"] == "memset", fills, MEMORY)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from holter.analysis.device.work import device_work, launch_of, matching
+from holter.analysis.device.work import device_work, launch_of
 from holter.schema.table import NameCodes, Table
 
 if TYPE_CHECKING:
@@ -98,16 +99,17 @@ def host(tables: Mapping[str, Table]) -> Host:
 
 
 def _parents(begin: Ints, end: Ints, same: NDArray[Any]) -> Ints:
-    """Return the event that each lies in: of one thread they nest, so that a stack tells."""
-    found: list[int] = []
-    stack: list[tuple[int, int]] = []
-    for i, (b, e, on) in enumerate(zip(begin.tolist(), end.tolist(), same.tolist(), strict=True)):
-        if not on:
-            stack.clear()
-        while stack and (stack[-1][0] <= b or stack[-1][0] + ROUNDING_NS < e):
-            stack.pop()
-        found.append(stack[-1][1] if stack else -1)
-        stack.append((e, i))
+    """Return the event that each lies in: events of a thread nest, so the parents so far are the stack."""
+    ends, found = end.tolist(), [-1] * len(end)
+    starts = begin.tolist()
+    firsts = np.flatnonzero(~same).tolist()
+    for first, behind in pairwise([*firsts, len(ends)]):
+        top = -1
+        for i in range(first, behind):
+            while top >= 0 and ((until := ends[top]) <= starts[i] or until + ROUNDING_NS < ends[i]):
+                top = found[top]
+            found[i] = top
+            top = i
     return np.array(found, dtype=np.int64)
 
 
@@ -128,14 +130,21 @@ def device_time(tree: Host, tables: Mapping[str, Table]) -> Ints:
     ran = np.zeros(len(tree.begin), dtype=np.int64)
     known = called >= 0
     np.add.at(ran, called[known], work.duration[known])
-    for i in range(len(ran) - 1, -1, -1) if len(ran) else ():  # a child stands behind its parent
-        if ran[i] and tree.parent[i] >= 0:
-            ran[tree.parent[i]] += ran[i]
+    at = np.flatnonzero(ran)
+    launched = ran[at]
+    while len(at):
+        at = tree.parent[at]
+        launched, at = launched[at >= 0], at[at >= 0]
+        np.add.at(ran, at, launched)
     return ran
 
 
 def operator_table(
-    tables: Mapping[str, Table], *, kinds: tuple[str, ...] = ("operator",), most: int | None = None
+    tables: Mapping[str, Table],
+    *,
+    kinds: tuple[str, ...] = ("operator",),
+    most: int | None = None,
+    tree: Host | None = None,
 ) -> Table:
     """Add up the host's events of each name.
 
@@ -143,12 +152,13 @@ def operator_table(
         tables: `operators`, `launches`, `syncs`; for device times also `kernels` and `memory_operations`.
         kinds: Which events: operator, python, module, annotation, runtime, launch, sync.
         most: Rows to keep; all by default.
+        tree: The result of `host`, if it is already computed.
 
     Returns:
         name, kind, calls, total_ns (not counted twice where it calls itself), own_ns, device_ns (of what it
         launched, directly or below), the largest own time first.
     """
-    tree = host(tables)
+    tree = host(tables) if tree is None else tree
     ran = device_time(tree, tables)
     chosen = np.flatnonzero(np.isin(tree.kind, kinds))
     outer = chosen[~_inside_itself(tree, chosen)]
@@ -244,5 +254,7 @@ def _running(tree: Host, rank: NDArray[Any], thread: NDArray[Any], time: NDArray
 def named(tables: Mapping[str, Table], pattern: Any) -> Table:
     """Return the rows of `operators` on threads whose name a compiled pattern finds."""
     operators = tables.get("operators") or Table.empty("operators")
-    operators = operators.where(~np.isin(operators["kind"], DEVICE_SIDE))
-    return operators.where(matching(operators["name"], pattern.search))
+    (code, names), (kind, kinds) = operators.coded("name"), operators.coded("kind")
+    found = np.array([bool(pattern.search(name)) for name in names], bool)
+    on_threads = np.array([word not in DEVICE_SIDE for word in kinds], bool)
+    return operators.where(found[code] & on_threads[kind])

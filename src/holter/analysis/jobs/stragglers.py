@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from holter.analysis.slow_group import ranks_text, slow_group
 from holter.analysis.steps.spread import spread
 from holter.analysis.steps.warmup import by_rank
 from holter.schema.phases import BREAKDOWN
@@ -40,7 +41,7 @@ class Straggler:
     own_ms: float
     """Its own work: the step without communication, evaluation and checkpoints."""
     others_ms: float
-    """Median own work of the other ranks."""
+    """Median own work of the ranks that are not slow."""
     excess: float
     """own / others - 1."""
     slow_share: float
@@ -60,6 +61,7 @@ def stragglers(steps: Table, *, excess: float = EXCESS, min_steps: int = MIN_STE
 
     A rank is one when its own work is more than `excess` above the others', clearly so in most steps, when
     that costs something, and when the others are longer in communication: those wait, it is waited for.
+    Up to half of the ranks, such as those of a node, may be slow alike; each is compared with the rest.
 
     Args:
         steps: Table `steps`, steady state; all ranks must be comparable.
@@ -78,11 +80,14 @@ def stragglers(steps: Table, *, excess: float = EXCESS, min_steps: int = MIN_STE
     waiting = np.stack([rank["communication"] for rank in ranks]) / 1e6
     wall = float(np.median([rank["duration"] for rank in ranks])) / 1e6
     medians = np.median(own, axis=1)
-    middle = float(np.median(medians))
-    deviation = spread(medians, middle)
+    together = slow_group(medians, excess)
+    slow_ones = together.members if together else np.zeros(len(ranks), bool)
+    usual_ones = medians[~slow_ones]
+    middle = float(np.median(usual_ones))
+    deviation = spread(usual_ones, middle)
     found = []
     for i, rank in enumerate(ranks):
-        others = np.arange(len(ranks)) != i
+        others = ~slow_ones if slow_ones[i] else np.arange(len(ranks)) != i
         usual = float(np.median(medians[others]))
         # Of a thousand ranks hardly one gets further, and what follows looks at all the others' steps.
         if usual > 0 and medians[i] <= (1 + excess) * usual:
@@ -90,7 +95,7 @@ def stragglers(steps: Table, *, excess: float = EXCESS, min_steps: int = MIN_STE
         if len(ranks) >= MANY_RANKS and medians[i] - middle < MIN_DEVIATIONS * deviation:
             continue
         rivals = np.median(own[others], axis=0)
-        part, part_ms = _blamed(ranks, i)
+        part, part_ms = _blamed(ranks, i, np.flatnonzero(others).tolist())
         straggler = Straggler(
             rank=int(rank["rank"][0]),
             node=str(rank["node"][0]),
@@ -109,6 +114,18 @@ def stragglers(steps: Table, *, excess: float = EXCESS, min_steps: int = MIN_STE
     return sorted(found, key=lambda s: -s.cost)
 
 
+def slow_together(found: list[Straggler]) -> list[Straggler]:
+    """Return the stragglers that cost at least half as much as the first one: a node, a stage, or one."""
+    return [one for one in found if 2 * one.cost >= found[0].cost]
+
+
+def place_text(group: list[Straggler]) -> str:
+    """Name ranks, and their node if it is the same: `ranks 4 to 7 on node-b`."""
+    nodes = {one.node for one in group}
+    ranks = ranks_text([one.rank for one in group])
+    return f"{ranks} on {group[0].node}" if len(nodes) == 1 and group[0].node else ranks
+
+
 def _last_of_each(rank: Table) -> Table:
     """Keep the newest row of each step number: a resumed training repeats some."""
     _, at = np.unique(rank["step"][::-1], return_index=True)
@@ -119,12 +136,12 @@ def _own(rank: Table) -> NDArray[np.int64]:
     return np.asarray(rank["duration"] - np.sum([rank[part] for part in _NOT_OWN], axis=0))
 
 
-def _blamed(ranks: list[Table], i: int) -> tuple[str, float]:
+def _blamed(ranks: list[Table], i: int, others: list[int]) -> tuple[str, float]:
     """Find the part of the step in which rank number `i` exceeds the others most."""
     extra = {}
     for part in BREAKDOWN:
         if part not in _NOT_OWN:
-            others = [float(np.median(rank[part])) for k, rank in enumerate(ranks) if k != i]
-            extra[part] = (float(np.median(ranks[i][part])) - float(np.median(others))) / 1e6
+            usual = float(np.median([float(np.median(ranks[k][part])) for k in others]))
+            extra[part] = (float(np.median(ranks[i][part])) - usual) / 1e6
     part = max(extra, key=lambda name: extra[name])
     return part, extra[part]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holter.analysis.device.arrivals import late_together
+from holter.analysis.slow_group import ranks_text
 from holter.analysis.verdict.device_suspects import MANY_ALLOCATIONS
 from holter.analysis.verdict.evidence import pct, us
 from holter.analysis.verdict.result import Advice
@@ -33,11 +35,14 @@ def _load_data(facts: DeviceFacts) -> list[Advice]:
 
 def _communicate(facts: DeviceFacts) -> list[Advice]:
     if facts.late:
-        late = facts.late[0]
-        what = "what its host does between collectives (data loading, Python, a busy core)"
-        if late.cause == "device":
-            what = "its share of the work and its accelerator's clocks"
-        return [Advice(f"Examine rank {late.rank}: {what}.", None, "the other ranks wait for it")]
+        group = late_together(facts.late)
+        its = "its" if len(group) == 1 else "their"
+        what = f"what {its} host does between collectives (data loading, Python, a busy core)"
+        if group[0].cause == "device":
+            what = f"{its} share of the work and {its} accelerator's clocks"
+        return [
+            Advice(f"Examine {ranks_text([r.rank for r in group])}: {what}.", None, "the other ranks wait")
+        ]
     text = "Overlap communication with the backward pass: larger buckets, prefetching, gradient accumulation."
     why = f"exposed communication takes {pct(facts.breakdown['communication'])} of the time"
     return [Advice(text, None, why)]

@@ -18,11 +18,13 @@ from holter.analysis.host.operator_tree import Host, host, named
 from holter.analysis.host.unequal_threads import SlowThread, slow_threads
 from holter.analysis.intervals import Intervals, difference, measure, union
 from holter.schema.table import Table
+from holter.schema.traces import INFERRED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holter.analysis.device.arrivals import LateRank
+    from holter.analysis.device.startup import Startup
     from holter.analysis.device.work import Ints, Work
 
 LOADING = re.compile(
@@ -62,6 +64,10 @@ class DeviceFacts:
     steps: int = 0
     step_ms: float | None = None
     """Median duration of a step on the host."""
+    inferred: str = ""
+    """What the steps are inferred from, if the trace does not mark them."""
+    startup: Startup | None = None
+    """First steps that are not judged."""
     breakdown: dict[str, float] = field(default_factory=dict)
     """Part of `PARTS` → percent; adds up to 100."""
     busy_pct: float = 0.0
@@ -100,13 +106,18 @@ class DeviceFacts:
         return "the accelerator" if self.devices == 1 else f"the {self.devices} accelerators"
 
 
-def device_facts(tables: Mapping[str, Table]) -> DeviceFacts:
-    """Compute the facts of a trace from its tables."""
+def device_facts(
+    tables: Mapping[str, Table], startup: Startup | None = None, tree: Host | None = None
+) -> DeviceFacts:
+    """Compute the facts of a trace from its tables, without those of the steps of its start-up.
+
+    `tree` is the result of `host`, if it is already computed.
+    """
     work = device_work(tables)
-    tree = host(tables)
+    tree = host(tables) if tree is None else tree
     steps = _steps(tables)
     if not len(work.begin):
-        return _of_the_host(tree, steps, tables.get("tracks"))
+        return _of_the_host(tree, steps, tables.get("tracks"), startup)
     launches = tables.get("launches") or Table.empty("launches")
     loading, saving = named(tables, LOADING), named(tables, SAVING)
     allocating = named(tables, ALLOCATING)
@@ -135,6 +146,8 @@ def device_facts(tables: Mapping[str, Table]) -> DeviceFacts:
         window_ns=int(np.mean(weight)),
         steps=_count(steps),
         step_ms=float(np.median(steps["duration"])) / 1e6 if steps.rows else None,
+        inferred=_inferred(steps),
+        startup=startup,
         breakdown={
             name: float(np.average([p["parts"][name] for p in parts], weights=weight)) for name in PARTS
         },
@@ -180,6 +193,12 @@ def _steps(tables: Mapping[str, Table]) -> Table:
 def _count(steps: Table) -> int:
     """Return the number of steps of the rank with the most."""
     return int(np.unique(steps["rank"], return_counts=True)[1].max()) if steps.rows else 0
+
+
+def _inferred(steps: Table) -> str:
+    """Return what the steps are inferred from; empty for steps that the trace marks."""
+    names = dict.fromkeys(steps["name"].tolist()) if steps.rows else {}
+    return ", ".join(name.removeprefix(INFERRED) for name in names if name.startswith(INFERRED))
 
 
 def _covered(rows: Table) -> Intervals:
@@ -268,10 +287,10 @@ def _after_sync(tables: Mapping[str, Table], rank: int, waits: Intervals) -> int
     return int((waits.end - waits.begin)[during].sum())
 
 
-def _of_the_host(tree: Host, steps: Table, tracks: Table | None) -> DeviceFacts:
+def _of_the_host(tree: Host, steps: Table, tracks: Table | None, startup: Startup | None) -> DeviceFacts:
     """Compute the facts of a trace without device work: how the host's threads spent the time."""
     if not len(tree.begin):
-        return DeviceFacts(steps=_count(steps))
+        return DeviceFacts(steps=_count(steps), inferred=_inferred(steps), startup=startup)
     window = int(tree.end.max() - tree.begin.min())
     main = _main_thread(tree)
     alone = np.where(main, tree.own_ns, 0)
@@ -284,6 +303,8 @@ def _of_the_host(tree: Host, steps: Table, tracks: Table | None) -> DeviceFacts:
         window_ns=window,
         steps=_count(steps),
         step_ms=float(np.median(steps["duration"])) / 1e6 if steps.rows else None,
+        inferred=_inferred(steps),
+        startup=startup,
         loading_pct=100.0 * union(tree.begin[loading], tree.end[loading]).length / max(window, 1),
         slow=slow_threads(tree, tracks),
         horovod=horovod(tree),

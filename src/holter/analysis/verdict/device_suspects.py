@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holter.analysis.device.arrivals import late_together
+from holter.analysis.slow_group import ranks_text
 from holter.analysis.verdict.device_facts import ALLOCATING, LOADING
 from holter.analysis.verdict.evidence import Evidence, ms, pct, short_name, us
 from holter.analysis.verdict.result import SuspectResult
@@ -11,6 +13,7 @@ from holter.analysis.verdict.result import SuspectResult
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holter.analysis.device.arrivals import LateRank
     from holter.analysis.verdict.device_facts import DeviceFacts
 
 LOADING_SHARE = 10.0
@@ -62,29 +65,48 @@ def _data_pipeline(facts: DeviceFacts) -> SuspectResult:
     )
 
 
+def _late(facts: DeviceFacts, worst: LateRank, exposed: float) -> SuspectResult:
+    """The ranks that come late to collectives, if several do so for a similar time."""
+    group = late_together(facts.late)
+    text = ranks_text([late.rank for late in group])
+    who = f"{text[0].upper()}{text[1:]} "
+    longer, late_for = ms(worst.extra_busy_ns / 1e6), ms(worst.lateness_ns / 1e6)
+    if len(group) == 1:
+        said = f"{who}holds the others up: it is late at {worst.later} of {worst.collectives} collectives"
+        why = "its host: its accelerator has no more work than the others"
+        computes = f"its accelerator, which computes {longer} longer than the others"
+    else:
+        said = f"{who}({len(group)} of {len(facts.ranks)}) hold the others up: rank {worst.rank} is late at "
+        said += f"{worst.later} of {worst.collectives} collectives"
+        why = "their hosts: their accelerators have no more work than the others"
+        computes = f"their accelerators, which compute up to {longer} longer than the others"
+    return SuspectResult(
+        guilty=True,
+        sentence=f"{said}, for {late_for} of {ms(facts.window_ns / 1e6)}. The delay comes from "
+        f"{computes if worst.cause == 'device' else why}.",
+        share=max(worst.cost_pct, exposed),
+        evidence=[
+            *(
+                Evidence(
+                    f"rank {late.rank} enters {late.later} of {late.collectives} collectives later than the "
+                    f"others, {ms(late.lateness_ns / 1e6)} in total; it is the last rank in {late.last} of "
+                    "them",
+                    "communication.late",
+                    late.cost_pct,
+                    None,
+                    f"rank {late.rank}",
+                )
+                for late in group[:2]
+            ),
+            Evidence(f"exposed communication takes {pct(exposed)} of the time", "communication", exposed),
+        ],
+    )
+
+
 def _communication(facts: DeviceFacts) -> SuspectResult:
     exposed = facts.breakdown["communication"]
     if facts.late:
-        late = facts.late[0]
-        why = "The delay comes from its host: its accelerator has no more work than the others."
-        if late.cause == "device":
-            longer = ms(late.extra_busy_ns / 1e6)
-            why = f"The delay comes from its accelerator, which computes {longer} longer than the others."
-        text = (
-            f"rank {late.rank} enters {late.later} of {late.collectives} collectives later than the median "
-            f"rank, {ms(late.lateness_ns / 1e6)} in total; it is the last rank in {late.last} of them"
-        )
-        return SuspectResult(
-            guilty=True,
-            sentence=f"Rank {late.rank} holds the others up: it is late at {late.later} of "
-            f"{late.collectives} collectives, for {ms(late.lateness_ns / 1e6)} of "
-            f"{ms(facts.window_ns / 1e6)}. {why}",
-            share=max(late.cost_pct, exposed),
-            evidence=[
-                Evidence(text, "communication.late", late.cost_pct, None, f"rank {late.rank}"),
-                Evidence(f"exposed communication takes {pct(exposed)} of the time", "communication", exposed),
-            ],
-        )
+        return _late(facts, facts.late[0], exposed)
     if not facts.communication_pct:
         return SuspectResult(because="the trace holds no communication")
     if exposed < COMMUNICATION_SHARE:

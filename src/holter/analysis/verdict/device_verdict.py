@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from holter.analysis.device.startup import without_startup
 from holter.analysis.verdict.device_advice import ADVICE, faster
 from holter.analysis.verdict.device_facts import LEAST_KERNELS, DeviceFacts, device_facts
 from holter.analysis.verdict.device_suspects import COMMUNICATION_SHARE, HOST_SHARE, TESTS
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 _TIMED = ("kernels", "memory_operations", "operators", "spans")
+ABOUT_STEPS = STEPS_INFERRED, STARTUP = ("steps.inferred", "startup")
+"""Metrics of the evidence about steps: they come from no marks, and the first ones are not judged."""
 MINOR = 0.5
 """The verdict names another suspect too if it costs at least this fraction of the worst one."""
 
@@ -48,7 +53,31 @@ def verdict(tables: Mapping[str, Table], facts: DeviceFacts | None = None) -> Ve
         tables: kernels, launches, memory_operations, syncs, operators, and spans with the steps.
         facts: The result of `device_facts`, if it is already computed.
     """
-    facts = facts or device_facts(tables)
+    facts = facts or device_facts(*without_startup(tables))
+    found = _judged(tables, facts)
+    return replace(found, evidence=[*found.evidence, *_about_steps(facts)])
+
+
+def _about_steps(facts: DeviceFacts) -> list[Evidence]:
+    """Return what a reader of the verdict must know about its steps."""
+    found = []
+    if facts.inferred:
+        text = f"the trace does not mark its steps; {counted(facts.steps, 'step')}"
+        if facts.startup:
+            text += " after the start-up"
+        text += f" {'is' if facts.steps == 1 else 'are'} inferred from {facts.inferred}"
+        found.append(Evidence(text, STEPS_INFERRED, facts.steps))
+    if first := facts.startup:
+        each = "takes" if first.steps == 1 else "take"
+        text = (
+            f"{first.text} {each} {ms(first.ms)} and a later one takes {ms(first.usual_ms)}, so the verdict "
+            "leaves this start-up out"
+        )
+        found.append(Evidence(text, STARTUP, first.ms))
+    return found
+
+
+def _judged(tables: Mapping[str, Table], facts: DeviceFacts) -> Verdict:
     if momentary(tables):
         return Verdict(
             suspect="inconclusive",
@@ -241,22 +270,26 @@ def _of_horovod(found: Horovod) -> Verdict:
 
 
 def _slow(facts: DeviceFacts) -> Verdict:
-    """Judge a trace of workers by the thread that is slower than threads with the same calls."""
+    """Judge a trace of workers by the threads that are slower than others with the same calls."""
     first = facts.slow[0]
     lost = 100.0 * (1 - 1 / first.ratio) * first.share_pct / 100
-    others = len(facts.slow) - 1
-    check = "Check whether it has more work or a slower machine."
-    more = f" {counted(others, 'more thread')} {'is' if others == 1 else 'are'} slow, too." if others else ""
+    count = len(facts.slow)
+    ratio = float(np.median([slow.ratio for slow in facts.slow]))
+    who, it = f"{first.label} takes", "it has"
+    if count > 1:
+        who = f"The {count} threads of {first.shared}" if first.shared else f"{count} threads"
+        who, it = f"{who} take", "they have"
+    check = f"Check whether {it} more work or {'slower machines' if count > 1 else 'a slower machine'}."
     return Verdict(
         suspect="communication",
-        sentence=f"{first.label} takes {first.ratio:.2g} times as long as the median of {first.alike} "
-        f"threads with the same calls, mostly in {short_name(first.name)}. Threads that need its results "
-        f"wait.{more}",
+        sentence=f"{who} {ratio:.2g} times as long as the median of the other {first.others} threads with "
+        f"the same calls, mostly in {short_name(first.name)}. Threads that need "
+        f"{'their' if count > 1 else 'its'} results wait.",
         share_pct=lost,
         evidence=[
             Evidence(
-                f"{slow.label} takes {slow.ratio:.3g} times as long as the median thread for the same "
-                f"calls, which are {pct(slow.share_pct)} of its time",
+                f"{slow.label} takes {slow.ratio:.3g} times as long as the median of the other threads for "
+                f"the same calls, which are {pct(slow.share_pct)} of its time",
                 "thread.ratio",
                 slow.ratio,
                 1.0,

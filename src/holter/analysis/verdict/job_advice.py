@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from holter.analysis.jobs.stragglers import place_text, slow_together
 from holter.analysis.loading.dataloading import HAND_OVER_MS
 from holter.analysis.verdict.evidence import counted, ms, part_name, pct
 from holter.analysis.verdict.result import Advice
@@ -237,13 +238,13 @@ def communication(facts: VerdictFacts) -> list[Advice]:
         return []
     if slow is not None:
         expected = max(step - (slow.own_ms - slow.others_ms), slow.others_ms)
-        where = f"rank {slow.rank} on {slow.node}" if slow.node else f"rank {slow.rank}"
+        where = place_text(slow_together(facts.stragglers))
         text = (
             f"Find out why {part_name(slow.part)} takes {ms(slow.part_ms)} longer on {where} than elsewhere."
         )
         why = (
-            f"all other ranks wait for it: its own work takes {ms(slow.own_ms)}, and theirs takes "
-            f"{ms(slow.others_ms)}"
+            f"all other ranks wait: the own work of rank {slow.rank} takes {ms(slow.own_ms)}, and theirs "
+            f"takes {ms(slow.others_ms)}"
         )
         return [Advice(text, expected, why)]
     exposed = facts.mean_ms("communication")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holter.analysis.jobs.stragglers import place_text, slow_together
 from holter.analysis.loading.dataloading import HAND_OVER_MS
+from holter.analysis.slow_group import ranks_text
 from holter.analysis.verdict.evidence import Evidence, counted, ms, part_name, pct, sentence
 from holter.analysis.verdict.loop_suspects import (
     NAMED,
@@ -156,7 +158,7 @@ def model_compute(facts: VerdictFacts) -> SuspectResult:
 def communication(facts: VerdictFacts) -> SuspectResult:
     """One rank slows the others down, or exposed communication takes 15 % of the time or more."""
     if facts.stragglers:
-        return _straggler(facts, facts.stragglers[0])
+        return _straggler(facts, slow_together(facts.stragglers))
     share, load, of = facts.share("communication"), facts.load, facts.of_time("communication")
     if len(facts.ranks) < 2 and share == 0:
         return SuspectResult(because="the job has only one rank")
@@ -177,20 +179,26 @@ def communication(facts: VerdictFacts) -> SuspectResult:
     return SuspectResult(guilty=True, sentence=said, share=share, evidence=evidence)
 
 
-def _straggler(facts: VerdictFacts, slow: Straggler) -> SuspectResult:
-    rank = f"rank {slow.rank}"
-    where = f"{rank} on {slow.node}" if slow.node else rank
-    times = (
-        f"its own work takes {ms(slow.own_ms)} per step, and that of the others takes {ms(slow.others_ms)}"
-    )
+def _straggler(facts: VerdictFacts, group: list[Straggler]) -> SuspectResult:
+    slow, alone = group[0], len(group) == 1
+    rank, where = ranks_text([one.rank for one in group]), place_text(group)
+    its, that, there = ("its", "takes", "this rank") if alone else ("their", "takes up to", "these ranks")
+    times = f"{its} own work {that} {ms(slow.own_ms)} per step, and that of the others {ms(slow.others_ms)}"
     part = f"{part_name(slow.part)} takes {ms(slow.part_ms)} longer"
     waits = f"the other ranks spend {ms(slow.waiting_ms)} more per step in communication than {rank}"
+    who = f"{rank[0].upper()}{rank[1:]} slows" if alone else f"{where[0].upper()}{where[1:]} slow"
     return SuspectResult(
         guilty=True,
-        sentence=f"Rank {slow.rank} slows the training down: {times}. On this rank, {part}.",
+        sentence=f"{who} the training down: {times}. On {there}, {part}.",
         share=100 * slow.cost,
         evidence=[
-            facts.seen(f"{where} is slow: {times}; {part}", "own_ms", slow.own_ms, slow.others_ms, rank),
+            facts.seen(
+                f"{where} {'is' if alone else 'are'} slow: {times}; {part}",
+                "own_ms",
+                slow.own_ms,
+                slow.others_ms,
+                rank,
+            ),
             facts.seen(waits, "communication", slow.waiting_ms, None, rank),
         ],
     )

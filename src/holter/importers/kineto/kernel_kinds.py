@@ -7,9 +7,12 @@ from functools import lru_cache
 
 _COMMUNICATION = re.compile(
     r"nccl|rccl|oneccl|hccl|hcom|msccl|nvshmem|cross_device_reduce|one_?shot_?all_?reduce|two_?shot_?all_?reduce"
-    r"|multimem_all|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|deep_?ep::|(inter|intra)node::(dispatch|combine)"
+    r"|multimem_all|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|deep_?ep::(?!layout)"
+    r"|(inter|intra)node(_ll)?::(dispatch|combine|barrier|\w*notify)"
 )
+"""Libraries and collectives. DeepEP's `notify_dispatch` and `cached_notify` wait for all ranks."""
 _COLLECTIVES = (
+    ("barrier", re.compile(r"::\w*notify")),
     ("reducescatter", re.compile(r"reduce_?scatter")),
     ("allgather", re.compile(r"all_?gather")),
     ("alltoall", re.compile(r"all_?to_?all|::(dispatch|combine)")),
@@ -23,7 +26,7 @@ _COLLECTIVES = (
     ("scatter", re.compile(r"scatter")),
     ("reduce", re.compile(r"reduce")),
 )
-"""From the longest word to those that others hold."""
+"""From the longest word to those that others hold; DeepEP's barriers also name what they prepare."""
 _ELEMENT = {
     "double": 8,
     "long": 8,

@@ -10,6 +10,7 @@
 #include <string.h>
 
 enum { NUMBERS = 6, DETAILS = 16, MOST_DEPTH = 64, MOST_PROBES = 256, LONGEST_SEEN = 512, MOST_SEEN = 65536 };
+enum { STREAM = 1 };                                  /* place of the stream among the numbers of work */
 enum { MOST_KNOWN = 127, LONGEST_KNOWN = 64 };       /* keys and categories; what is beyond is not known */
 enum { NAMES, CARRIED, SEEN, TABLES };               /* tables of texts */
 enum { DROP, NUMBER = 1, DETAIL = 32, OTHERS = 127 }; /* what becomes of a field of args */
@@ -348,6 +349,14 @@ static int carried(scanner *s, const rules *r, int category, cursor *c, int64_t 
     return 1;
 }
 
+/* The first versions wrote threads as text: of "25738" and "stream 7", what is the number. */
+static slice numeral(slice s, int *on_stream) {
+    static const char prefix[] = "stream ";
+    int64_t length = sizeof prefix - 1;
+    *on_stream = s.length > length && !memcmp(s.at, prefix, (size_t)length);
+    return *on_stream ? (slice){s.at + length, s.length - length} : s;
+}
+
 /* Take apart an event. 1: done, 0: no JSON, 2: for others. */
 static int event(scanner *s, const rules *r, columns *to, cursor *c) {
     slice key, what, kind = {0, 0}, category = {0, 0}, name = {0, 0};
@@ -355,7 +364,7 @@ static int event(scanner *s, const rules *r, columns *to, cursor *c) {
     int64_t row = to->rows, *numbers = to->numbers + row * NUMBERS;
     int64_t process = NONE, thread = NONE, ignored;
     double time = 0, duration = 0;
-    int usual = row < to->room, timed = 0, sort = -1, carries = -1, is_new;
+    int usual = row < to->room, timed = 0, sort = -1, carries = -1, on_stream = 0, is_new;
     if (taken(c, '}')) return 2;
     do {
         if (!taken(c, '"') || !string(c, &key) || !taken(c, ':')) return 0;
@@ -385,7 +394,7 @@ static int event(scanner *s, const rules *r, columns *to, cursor *c) {
         }
         else if (is(key, "name")) name = inside, usual &= text;
         else if (is(key, "pid")) usual &= number(what, &(double){0}, &process);
-        else if (is(key, "tid")) usual &= number(what, &(double){0}, &thread);
+        else if (is(key, "tid")) usual &= number(text ? numeral(inside, &on_stream) : what, &(double){0}, &thread);
         else if (is(key, "ts")) usual &= timed = number(what, &time, &ignored);
         else if (is(key, "dur")) usual &= number(what, &duration, &ignored);
         else usual &= !memchr(key.at, '\\', (size_t)key.length);
@@ -413,6 +422,7 @@ static int event(scanner *s, const rules *r, columns *to, cursor *c) {
         int done = carried(s, r, sort, &again, numbers, &to->detail[row]);
         if (done != 1) return done;
     }
+    if (on_stream && numbers[STREAM] != thread) return 2;
     if (!name.at) name.at = begin;
     to->name[row] = numbered(&s->tables[NAMES], name, s->seed, &is_new);
     if (to->name[row] < 0) return 2;

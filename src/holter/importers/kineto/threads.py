@@ -24,6 +24,8 @@ class ThreadNumbers(dict[tuple[Any, Any], int]):
 
     def __missing__(self, key: tuple[Any, Any]) -> int:
         told = whole(key[1])
+        if told is not None and str(told) == key[1]:
+            return self[key[0], told]  # the first versions of torch.profiler wrote the number as text
         number = told if told is not None and told not in self._taken else -2 - len(self)
         self._taken.add(number)
         self[key] = number

@@ -30,23 +30,32 @@ def _fields(type_: type[msgspec.Struct]) -> list[str]:
     return [*type_.__struct_encode_fields__]
 
 
-_OPERATOR = ScanRule("cpu_op", details=_fields(OperatorArgs))
-_KERNEL = ScanRule(
-    "kernel",
-    numbers=_WORK[:3],
-    details=_fields(KernelArgs)[len(_fields(WorkArgs)) :],
-    others=_fields(WorkArgs)[3:],
-)
-_COPIES = [ScanRule(cat, numbers=_WORK, others=("direction",)) for cat in ("gpu_memcpy", "gpu_memset")]
+_OPERATORS = [ScanRule(cat, details=_fields(OperatorArgs)) for cat in ("cpu_op", "Operator")]
+"""Each category by its name of today and by that of 2021."""
+_KERNELS = [
+    ScanRule(
+        cat,
+        numbers=_WORK[:3],
+        details=_fields(KernelArgs)[len(_fields(WorkArgs)) :],
+        others=_fields(WorkArgs)[3:],
+    )
+    for cat in ("kernel", "Kernel")
+]
+_COPIES = [
+    ScanRule(cat, numbers=_WORK, others=("direction",))
+    for cat in ("gpu_memcpy", "gpu_memset", "Memcpy", "Memset")
+]
 _CALLS = [
-    ScanRule(f"{maker}_{part}", numbers=("correlation",))
-    for maker in ("cuda", "hip", "xpu")
-    for part in ("runtime", "driver")
+    ScanRule(cat, numbers=("correlation",))
+    for cat in (
+        *(f"{maker}_{part}" for maker in ("cuda", "hip", "xpu") for part in ("runtime", "driver")),
+        "Runtime",
+    )
 ]
 _PYTHON = ScanRule("python_function")
 _ALLOCATIONS = ScanRule("cpu_instant_event", MARK, numbers=_MEMORY)
 _ARROWS = [ScanRule(cat, ARROW) for cat in sorted(marks.LAUNCH_FLOWS)]
-RULES = (_OPERATOR, _KERNEL, *_COPIES, *_CALLS, _PYTHON, _ALLOCATIONS, *_ARROWS)
+RULES = (*_OPERATORS, *_KERNELS, *_COPIES, *_CALLS, _PYTHON, _ALLOCATIONS, *_ARROWS)
 
 
 class UsualEvents:
@@ -126,13 +135,13 @@ class UsualEvents:
         duration = trace.lengths(of_fractions(scanned.duration[rows]))
         process, own = scanned.process[rows], scanned.thread[rows]
         name = self._names[scanned.name[rows]]
-        if rule in (_KERNEL, *_COPIES):
+        if rule in (*_KERNELS, *_COPIES):
             device, stream = placed(trace, _or(numbers[0], process), _or(numbers[1], own))
             columns = (
-                self._kernels(scanned, rows) if rule is _KERNEL else self._copies(scanned, rows, numbers)
+                self._kernels(scanned, rows) if rule in _KERNELS else self._copies(scanned, rows, numbers)
             )
             trace.append(
-                "kernels" if rule is _KERNEL else "memory_operations",
+                "kernels" if rule in _KERNELS else "memory_operations",
                 time=time,
                 duration=duration,
                 device=device,
@@ -142,7 +151,7 @@ class UsualEvents:
             )
             return
         thread = trace.threads.numbers_of(process, own)
-        if rule is _OPERATOR:
+        if rule in _OPERATORS:
             operator_rows(trace, name, thread, time, duration, "operator", self._detail(scanned, rows))
             steps(trace, name, time, duration)
         elif rule is _PYTHON:

@@ -13,6 +13,7 @@ from holter.analysis.verdict.job_advice import RECORD_STEPS
 from holter.views.comparison.disturbed import between, read_conditions
 from holter.views.comparison.disturbed import told as told_disturbance
 from holter.views.comparison.own_code import functions
+from holter.views.comparison.traces import TraceChange, TraceWork, trace_change, trace_work
 from holter.views.document.description import describe
 from holter.views.tables import steps_of
 
@@ -128,6 +129,8 @@ class JobChange(TypedDict):
     own_code: list[ComparedFunction]
     saving: RunSaving | None
     changed: list[Difference]
+    traces: TraceChange | None
+    """For two imported traces: their kernels and operators compared by name."""
     missing: list[str]
     """What cannot be compared, and why."""
 
@@ -166,15 +169,16 @@ def compare(
     if len(trials) < 2:
         raise ValueError("a comparison takes two jobs or more")
     saving(0.0, 0.0, epochs=epochs or 0.0, price=price, nodes=nodes or 0.0)  # refuses what makes no sense
-    jobs, times, parts = [], [], []
+    jobs, times, parts, works = [], [], [], []
     for trial in trials:
         # Steps of long jobs take much memory: only the needed columns are read, one job at a time.
         timed = steps_of(trial, columns=TIMED)
         jobs.append(_job(trial, read_conditions(trial, timed), epoch_steps, price, nodes))
         times.append(step_times(timed))
         parts.append(parts_ms(steps_of(trial)))
+        works.append(trace_work(trial))
     changes: list[JobChange] = []
-    for job, ours, spent in zip(jobs[1:], times[1:], parts[1:], strict=True):
+    for job, ours, spent, work in zip(jobs[1:], times[1:], parts[1:], works[1:], strict=True):
         change = step_change(times[0], ours, statistic)
         found = between(jobs[0]["conditions"], job["conditions"])
         names, interval = (
@@ -190,10 +194,11 @@ def compare(
                 "own_code": _functions(jobs[0], job),
                 "saving": _saving(jobs[0], job, price=price, epochs=epochs, nodes=nodes),
                 "changed": _changed(jobs[0], job),
+                "traces": trace_change(works[0], work),
                 "missing": [
                     *_unread(jobs[0]),
                     *_unread(job),
-                    *_missing((jobs[0], times[0]), (job, ours)),
+                    *_missing((jobs[0], times[0], works[0]), (job, ours, work)),
                     *_no_epochs(jobs[0], job, epochs),
                 ],
             }
@@ -348,14 +353,21 @@ def _unread(job: ComparedJob) -> list[str]:
     return [f"{counted(len(files), 'file')} of {job['name']} cannot be read: {first}{more}"]
 
 
-def _missing(*timed: tuple[ComparedJob, Sized]) -> list[str]:
+def _missing(*timed: tuple[ComparedJob, Sized, TraceWork | None]) -> list[str]:
     return [
-        f"{name} has {len(times)} steady steps{' in the files that can be read' * bool(job['skipped'])}; "
+        f"{name} has {counted(len(times), 'steady step')}"
+        f"{' in the files that can be read' * bool(job['skipped'])}; "
         f"{FEWEST} are needed to compare step times"
-        + ("" if job["skipped"] else ": let it train longer" if len(times) else f": {RECORD_STEPS}")
-        for name, (job, times) in zip(("the baseline", "the other job"), timed, strict=True)
+        + ("" if job["skipped"] else f": {_more_steps(times, work)}")
+        for name, (job, times, work) in zip(("the baseline", "the other job"), timed, strict=True)
         if len(times) < FEWEST
     ]
+
+
+def _more_steps(times: Sized, work: TraceWork | None) -> str:
+    if work is not None:
+        return "profile more steps" if len(times) else "call profiler.step() in the loop when you profile"
+    return "let it train longer" if len(times) else RECORD_STEPS
 
 
 def _no_epochs(before: ComparedJob, after: ComparedJob, epochs: float | None) -> list[str]:

@@ -9,8 +9,9 @@ import numpy as np
 from holter.analysis.device.critical_path import critical_path, path_shares
 from holter.analysis.device.idle_time import idle_time
 from holter.analysis.device.kernel_statistics import activity, kernel_precision, kernel_table, memory_table
+from holter.analysis.device.startup import without_startup
 from holter.analysis.device.time_breakdown import time_breakdown
-from holter.analysis.host.operator_tree import operator_table
+from holter.analysis.host.operator_tree import host, operator_table
 from holter.analysis.verdict.device_facts import DeviceFacts, device_facts
 from holter.analysis.verdict.device_verdict import momentary, verdict
 from holter.views.document.trace_detail import detail, mfu, rows, with_shapes
@@ -20,6 +21,7 @@ from holter.views.document.types.values import row_of
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from holter.analysis.host.operator_tree import Host
     from holter.schema.table import Table
     from holter.store.documents import Document
     from holter.store.trial import Trial
@@ -36,7 +38,7 @@ TABLES = {
     "syncs": None,
     "operators": ("time", "duration", "rank", "thread", "name", "kind"),
     "tracks": None,
-    "spans": ("time", "duration", "rank", "step", "phase"),
+    "spans": ("time", "duration", "rank", "step", "phase", "name"),
 }
 """Tables and columns that the verdict needs; shapes and stacks of operators make up most of a trace."""
 _MOST = 15
@@ -73,14 +75,17 @@ def describe_trace(
     """
     read, manifest = with_shapes(trial, tables(trial)), trial.manifest
     start, end = manifest.get("start"), manifest.get("end")
-    facts = device_facts(read)
-    steps = read["spans"].where(read["spans"]["phase"] == "step")
+    steady, startup = without_startup(read)
+    tree = host(read)
+    steady_tree = tree if startup is None else host(steady)
+    facts = device_facts(steady, startup, steady_tree)
+    steps = steady["spans"].where(steady["spans"]["phase"] == "step")
     length = steps["duration"] / 1e6
     kernels = kernel_table(read, most=_MOST) if facts.kernels else None
-    host = operator_table(read, kinds=("operator", "module", "python"))
-    own_ns = host["own_ns"].clip(0)  # below 0 where what lies inside lasts longer, as nothing nests
+    by_name = operator_table(read, kinds=("operator", "module", "python"), tree=tree)
+    own_ns = by_name["own_ns"].clip(0)  # below 0 where what lies inside lasts longer, as nothing nests
     host_ns = max(int(own_ns.sum()), 1)
-    longest = (column[:_MOST].tolist() for column in (host["name"], own_ns, host["calls"]))
+    longest = (column[:_MOST].tolist() for column in (by_name["name"], own_ns, by_name["calls"]))
     return {
         "schema": VERSION,
         "job": {
@@ -92,7 +97,10 @@ def describe_trace(
         },
         "ranks": list(facts.ranks),
         "steps": {
-            "count": facts.steps,
+            "count": facts.steps + (startup.steps if startup else 0),
+            "warmup": startup.steps if startup else 0,
+            "warmup_ms": startup.ms if startup else None,
+            "inferred_from": facts.inferred or None,
             "mean_ms": float(length.mean()),
             "p50_ms": float(np.median(length)),
             "max_ms": float(length.max()),
@@ -119,7 +127,7 @@ def describe_trace(
         },
         "verdict": cast("JobVerdict", verdict(read, facts).to_json()),
         "rules": [],
-        "trace": _trace(trial, read, facts, trial.imported, in_detail=in_detail),
+        "trace": _trace(trial, read, (steady, steady_tree), facts, trial.imported, in_detail=in_detail),
         "skipped": [*skipped, *cast("list[SkippedFile]", trial.skipped)],
     }
 
@@ -127,6 +135,7 @@ def describe_trace(
 def _trace(
     trial: Trial,
     read: Mapping[str, Table],
+    steady: tuple[Mapping[str, Table], Host],
     facts: DeviceFacts,
     imported: Document,
     *,
@@ -139,7 +148,7 @@ def _trace(
     return {
         "files": dict(imported.get("files") or {}),
         "devices": devices,
-        "mfu": mfu(read, devices) if facts.kernels else None,
+        "mfu": mfu(steady[0], devices, tree=steady[1]) if facts.kernels else None,
         "detail": detail({**read, **more}, devices, on_host=not devices) if in_detail else None,
         "precision": kernel_precision(read),
         "activity": activity(read),

@@ -18,6 +18,7 @@ from holter.analysis.device.steps import annotation_table, device_step_times, st
 from holter.analysis.device.work import matching
 from holter.analysis.host.operator_tree import forward_backward, host, module_table
 from holter.schema.table import Table
+from holter.schema.traces import INFERRED
 from holter.store.parquet.queries import literals
 from holter.views.document.types.profiled import MemoryCounter
 from holter.views.document.types.values import row_of
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from holter.analysis.host.operator_tree import Host
     from holter.store.trial import Trial
     from holter.views.document.types.profiled import (
         CountedDurations,
@@ -62,12 +64,17 @@ def with_shapes(trial: Trial, read: Mapping[str, Table], where: str = "true") ->
     return {**read, "operators": Table({**operators.columns, "detail": detail})}
 
 
-def mfu(read: Mapping[str, Table], devices: Sequence[str], window_ns: int | None = None) -> PeakShare | None:
+def mfu(
+    read: Mapping[str, Table],
+    devices: Sequence[str],
+    window_ns: int | None = None,
+    tree: Host | None = None,
+) -> PeakShare | None:
     """Return the share of the device's peak that the known operators reach; None if unknown.
 
-    `window_ns` is the time that the operators take without the profiler.
+    `window_ns` is the time that the operators take without the profiler. `tree` is the result of `host`.
     """
-    found = utilization(read, devices[0]) if len(devices) == 1 else None
+    found = utilization(read, devices[0], tree) if len(devices) == 1 else None
     if found is None:
         return None
     found = found._replace(window_ns=window_ns or found.window_ns)
@@ -171,8 +178,9 @@ def _hta_path(tables: Mapping[str, Table]) -> dict[str, float] | None:
     Of a window, which has steps but no annotations of them, through what belongs to its first step.
     """
     steps = tables["spans"].where(tables["spans"]["phase"] == "step")
-    annotation = "ProfilerStep" if steps.rows else ""
-    if steps.rows and not matching(tables["operators"]["name"], lambda name: annotation in name).any():
+    inferred = steps.rows and str(steps["name"][0]).startswith(INFERRED)
+    annotation = "ProfilerStep" if steps.rows and not inferred else ""
+    if annotation and not matching(tables["operators"]["name"], lambda name: annotation in name).any():
         if "step" not in tables["operators"] or not tables["kernels"].rows:
             return None  # of a trace it is not known; without kernels all of it is the host's
         first = steps["step"].min()

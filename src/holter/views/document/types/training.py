@@ -55,9 +55,14 @@ class StepSummary(TypedDict):
 
 
 class TraceSteps(TypedDict):
-    """Statistics of the steps of a trace file."""
+    """Statistics of the steps of a trace file; the times are those after the start-up."""
 
     count: int
+    warmup: Annotated[int, Meta(ge=0, description="First steps that are start-up and are not judged.")]
+    warmup_ms: float | None
+    inferred_from: Annotated[
+        str | None, Meta(description="What shows the steps; null if the trace marks its steps.")
+    ]
     mean_ms: float
     p50_ms: float
     max_ms: float
