@@ -1,0 +1,243 @@
+"""Says how long a job's steps would take with one cause of slowness removed, from a timeline of its workers."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from holter.analysis.jobs.dependencies import COMPUTE, Timeline, codes, dependencies
+from holter.schema.table import NameCodes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holter.analysis.jobs.dependencies import Floats, Ints
+    from holter.schema.table import Table
+
+MIN_STEPS = 2
+DEVIATION = 0.1
+"""The replay of the recorded durations may miss the recorded step time by this share at most."""
+SLOW = 1.05
+"""A slow worker computes at least so many times as long as its peers."""
+MOST_WORKERS = 5
+
+_REPLICA = re.compile(
+    r"\b(?:DP|data[ _-]?parallel|replica)(?:[ _-]?rank)?[ _:=#-]*\[?(\d+)", re.IGNORECASE
+)
+_STAGE = re.compile(
+    r"\b(?:PP|pipeline(?:[ _-]?(?:parallel|stage))?|stage)(?:[ _-]?rank)?[ _:=#-]*\[?(\d+)", re.IGNORECASE
+)
+_PART = re.compile(
+    r"\b(?:TP|tensor[ _-]?parallel)(?:[ _-]?rank)?[ _:=#-]*\[?(\d+)", re.IGNORECASE
+)
+
+
+class Cause(NamedTuple):
+    """One cause of slowness, and the mean step time without it."""
+
+    kind: str
+    """worker, stage, micro_batches or communication."""
+    name: str
+    step_ms: float
+    speedup: float
+    """Recorded step time, as the replay gives it, over the step time without the cause."""
+    ratio: float
+    """By how much the worker or stage is slower than the others at the same work; 0 for other causes."""
+
+
+class WhatIf(NamedTuple):
+    """Step times of a job as a replay of its dependencies gives them, with and without causes. Means, ms."""
+
+    workers: int
+    recorded_ms: float
+    step_ms: float
+    """Replay with the recorded durations: without the delays between operations."""
+    ideal_ms: float
+    """Replay in which equal operations take equally long everywhere."""
+    slowdown: float
+    """step_ms / ideal_ms."""
+    causes: list[Cause]
+    """The most costly first."""
+    by_operation: dict[str, float]
+    """Slowdown if only operations of this name keep their recorded durations."""
+    by_stage: dict[str, float]
+    by_replica: dict[str, float]
+
+
+def timeline_of(operators: Table, tracks: Table) -> Timeline | None:
+    """Return the timeline of workers of a parallel job; None if threads do not say their place in it.
+
+    Args:
+        operators: Table `operators` with the column `detail`, in which `step` is the number of a step.
+        tracks: Table `tracks`: names of processes and threads, such as `DP rank 0` and `PP rank 1, compute`.
+    """
+    places = _places(tracks)
+    if len(set(places.values())) < 2 or not operators.rows:
+        return None
+    step = _steps(operators)
+    keys = list(zip(operators["rank"].tolist(), operators["thread"].tolist(), strict=True))
+    rows = np.flatnonzero(np.array([key in places for key in keys]) & (step >= 0))
+    if not len(rows):
+        return None
+    workers = sorted({places[keys[row]] for row in rows.tolist()})
+    number = {place: i for i, place in enumerate(workers)}
+    begin = operators["time"][rows].astype(np.int64)
+    end = begin + operators["duration"][rows]
+    _, step = np.unique(step[rows], return_inverse=True)
+    first = np.full(int(step.max()) + 1, np.iinfo(np.int64).max)
+    np.minimum.at(first, step, begin)
+    names = NameCodes()
+    name = names.codes(operators["name"][rows])
+    thread = codes(operators["rank"][rows], operators["thread"][rows])
+    return Timeline(
+        tuple(names),
+        np.asarray(name),
+        np.array([number[places[keys[row]]] for row in rows.tolist()]),
+        np.array([replica for replica, _, _ in workers]),
+        np.array([stage for _, stage, _ in workers]),
+        thread,
+        step,
+        begin - first[step],
+        end - first[step],
+    )
+
+
+def _places(tracks: Table) -> dict[tuple[int, int], tuple[int, int, int]]:
+    """Return the data-parallel rank, stage and tensor-parallel rank of each thread whose name has them."""
+    processes = tracks.where(tracks["kind"] == "process")
+    around = {
+        (rank, process): name
+        for rank, process, name in zip(
+            processes["rank"].tolist(), processes["process"].tolist(), processes["name"].tolist(), strict=True
+        )
+    }
+    found = {}
+    threads = tracks.where(tracks["kind"] == "thread")
+    for row in threads.to_rows():
+        label = f"{around.get((row['rank'], row['process']), '')}, {row['name']}"
+        numbers = [match and int(match[1]) for match in (p.search(label) for p in (_REPLICA, _STAGE, _PART))]
+        if numbers[0] is not None or numbers[1] is not None:
+            found[row["rank"], row["thread"]] = (numbers[0] or 0, numbers[1] or 0, numbers[2] or 0)
+    return found
+
+
+def _steps(operators: Table) -> Ints:
+    """Return the step of each operator, from its detail if the trace has no marks of steps; -1 if unknown."""
+    known: dict[str, int] = {}
+    for text in operators["detail"].tolist():
+        if text not in known:
+            detail = json.loads(text) if text else {}
+            number = detail.get("step", -1) if isinstance(detail, dict) else -1
+            known[text] = number if isinstance(number, int) else -1
+    found = np.array([known[text] for text in operators["detail"].tolist()], dtype=np.int64)
+    return np.where(found < 0, operators["step"], found)
+
+
+def what_if(timeline: Timeline) -> WhatIf | None:
+    """Play the timeline again without each cause; None if it has too few steps or its replay is not like it."""
+    graph = dependencies(timeline)
+    if graph is None or timeline.steps < MIN_STEPS:
+        return None
+    recorded, computes = graph.duration, timeline.kind == COMPUTE
+    stage, replica = timeline.stage[timeline.worker], timeline.replica[timeline.worker]
+    ideal = _of_each(timeline.name, recorded, np.mean)
+    transfers = _of_each(timeline.name, recorded, np.median)
+    ideal = np.where(computes, ideal, transfers)
+    variants: list[Floats] = [recorded, ideal]
+
+    def played(durations: Floats) -> int:
+        variants.append(durations)
+        return len(variants) - 1
+
+    def kept(which: Any) -> int:
+        return played(np.where(which, recorded, ideal))
+
+    operations = {name: kept(timeline.name == i) for i, name in enumerate(timeline.names)}
+    stages = {str(i): kept(stage == i) for i in np.unique(stage).tolist()}
+    replicas = {str(i): kept(replica == i) for i in np.unique(replica).tolist()}
+    causes: list[tuple[str, str, int, float]] = []
+    levels = _levels_of(timeline, recorded, computes)
+    for worker, ratio in _slow_workers(timeline, levels):
+        scale = np.where(timeline.worker == worker, 1 / ratio, 1.0)
+        name = _worker(timeline, worker)
+        causes.append(("worker", name, played(np.where(computes, recorded * scale, recorded)), ratio))
+    if len(stages) > 1:
+        factor, slowest, ratio = _balanced(timeline, levels)
+        equal = np.where(computes, recorded * factor[stage, timeline.name], recorded)
+        causes.append(("stage", f"stage {slowest}", played(equal), ratio))
+    own = _of_each(timeline.worker * len(timeline.names) + timeline.name, recorded, np.mean)
+    causes.append(("micro_batches", "", played(np.where(computes, own, recorded)), 0.0))
+    causes.append(("communication", "", played(np.where(computes, recorded, 0.0)), 0.0))
+    mean = graph.play(np.stack(variants, axis=1), timeline.step).mean(axis=0) / 1e6
+    length = np.zeros(timeline.steps, dtype=np.int64)
+    np.maximum.at(length, timeline.step, timeline.end)
+    measured, step, least = float(length.mean()) / 1e6, float(mean[0]), float(mean[1])
+    if not least or abs(step / measured - 1) > DEVIATION:
+        return None
+    found = [Cause(kind, name, float(mean[i]), step / float(mean[i]), ratio) for kind, name, i, ratio in causes]
+    return WhatIf(
+        workers=len(timeline.replica),
+        recorded_ms=measured,
+        step_ms=step,
+        ideal_ms=least,
+        slowdown=step / least,
+        causes=sorted(found, key=lambda cause: cause.step_ms),
+        by_operation={name: float(mean[i]) / least for name, i in operations.items()},
+        by_stage={name: float(mean[i]) / least for name, i in stages.items()},
+        by_replica={name: float(mean[i]) / least for name, i in replicas.items()},
+    )
+
+
+def _of_each(group: Ints, values: Floats, summary: Callable[[Floats], Any]) -> Floats:
+    """Replace each value by the summary of its group."""
+    found = values.copy()
+    order = np.argsort(group, kind="stable")
+    cuts = np.flatnonzero(np.diff(group[order])) + 1
+    for rows in np.split(order, cuts):
+        found[rows] = summary(values[rows])
+    return found
+
+
+def _levels_of(timeline: Timeline, recorded: Floats, computes: Any) -> Floats:
+    """Return the time of each worker (row) in each computation (column) per step, ns."""
+    size = (len(timeline.replica), len(timeline.names))
+    cell = timeline.worker * size[1] + timeline.name
+    sums = np.bincount(cell[computes], recorded[computes], minlength=size[0] * size[1])
+    return sums.reshape(size) / timeline.steps
+
+
+def _slow_workers(timeline: Timeline, levels: Floats) -> list[tuple[int, float]]:
+    """Return the workers that compute longer than the other workers of their stage, with the ratio."""
+    total, found = levels.sum(axis=1), []
+    for worker in range(len(total)):
+        peers = (timeline.stage == timeline.stage[worker]) & (np.arange(len(total)) != worker)
+        usual = float(np.median(total[peers])) if peers.any() else 0.0
+        if usual and total[worker] > SLOW * usual:
+            found.append((worker, float(total[worker]) / usual))
+    return sorted(found, key=lambda one: -one[1])[:MOST_WORKERS]
+
+
+def _balanced(timeline: Timeline, levels: Floats) -> tuple[Floats, int, float]:
+    """Return factors for equal stages by stage and name, the stage with the most work, and its excess."""
+    numbers = np.unique(timeline.stage)
+    usual = np.zeros((int(numbers.max()) + 1, levels.shape[1]))
+    for stage in numbers.tolist():
+        usual[stage] = np.median(levels[timeline.stage == stage], axis=0)
+    shared = (usual[numbers] > 0).all(axis=0)
+    target = usual[numbers].mean(axis=0)
+    factor = np.divide(target, usual, out=np.ones_like(usual), where=(usual > 0) & shared)
+    total = usual[numbers][:, shared].sum(axis=1)
+    worst = int(np.argmax(total))
+    others = float(np.delete(total, worst).mean()) or 1.0
+    return factor, int(numbers[worst]), float(total[worst]) / others
+
+
+def _worker(timeline: Timeline, worker: int) -> str:
+    """Name a worker by its place."""
+    parts = [f"data-parallel rank {timeline.replica[worker]}"]
+    if timeline.stage.max() > 0:
+        parts.append(f"stage {timeline.stage[worker]}")
+    return " of ".join(reversed(parts))
