@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+from holter.analysis.jobs.worker_timeline import COLLECTIVE, COMPUTE, RECEIVE, SEND, Timeline, codes, kind_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -13,16 +15,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
     Floats = NDArray[np.float64]
 
-COMPUTE, COLLECTIVE, SEND, RECEIVE = range(4)
-
-_KINDS = (
-    (re.compile(r"recv|receive", re.IGNORECASE), RECEIVE),
-    (re.compile(r"send", re.IGNORECASE), SEND),
-    (
-        re.compile(r"reduce|gather|scatter|broadcast|all.?to.?all|barrier|clip.*grad", re.IGNORECASE),
-        COLLECTIVE,
-    ),
-)
+_SENDS, _RECEIVES = re.compile("send", re.IGNORECASE), re.compile("recv|receive", re.IGNORECASE)
 _DIRECTION = re.compile(r"forward|backward", re.IGNORECASE)
 ROUNDING_NS = 10_000
 """An operation that ends so little after another one begins may still be what that one waited for."""
@@ -32,45 +25,13 @@ _AT_ONCE = 16
 """So many variants are played at once: more would take more memory, and no less time."""
 
 
-class Timeline(NamedTuple):
-    """Operations of the workers of a job. Times are from the begin of the operation's step, ns."""
-
-    names: tuple[str, ...]
-    name: Ints
-    """Index into `names`."""
-    worker: Ints
-    replica: Ints
-    """Of each worker: its data-parallel rank."""
-    stage: Ints
-    """Of each worker: its stage of the pipeline."""
-    thread: Ints
-    step: Ints
-    """From 0 on, without gaps."""
-    begin: Ints
-    end: Ints
-
-    @property
-    def kind(self) -> Ints:
-        """Whether each operation computes, sends, receives or is a collective."""
-        return np.array([_kind(name) for name in self.names])[self.name]
-
-    @property
-    def steps(self) -> int:
-        """Number of steps."""
-        return int(self.step.max()) + 1
-
-
-def _kind(name: str) -> int:
-    return next((kind for pattern, kind in _KINDS if pattern.search(name)), COMPUTE)
-
-
 class Dependencies(NamedTuple):
     """The graph of a timeline. After the operations come nodes for moments when a group is complete."""
 
     duration: Floats
     """Of each operation from when its group is complete, ns."""
     levels: list[tuple[Ints, Ints, Ints]]
-    """Nodes that depend on earlier levels only: the nodes, their predecessors, and where each node's begin."""
+    """Nodes that depend on earlier levels only: nodes, predecessors, and each node's first of those."""
     nodes: int
 
     def play(self, durations: Floats, step: Ints) -> Floats:
@@ -120,15 +81,6 @@ def dependencies(timeline: Timeline) -> Dependencies | None:
     if levels is None:
         return None
     return Dependencies(np.maximum(timeline.end - start, 0).astype(np.float64), levels, nodes)
-
-
-def codes(*columns: Any) -> Ints:
-    """Number the combinations of several columns, from 0 on."""
-    found = np.zeros(len(columns[0]), dtype=np.int64)
-    for column in columns:
-        _, of_column = np.unique(column, return_inverse=True)
-        found = np.unique(found * (int(of_column.max(initial=0)) + 1) + of_column, return_inverse=True)[1]
-    return found.ravel()
 
 
 def _numbers(group: Ints, begin: Ints) -> tuple[Ints, Ints]:
@@ -207,7 +159,7 @@ def _groups(timeline: Timeline, kind: Ints) -> Ints:
     used = 0
     for name, word in enumerate(timeline.names):
         rows = np.flatnonzero(timeline.name == name)
-        of = _kind(word)
+        of = kind_of(word)
         if of == COLLECTIVE:
             for around in (0 * stage, stage, replica):
                 group = codes(timeline.step[rows], place[rows], around[rows])
@@ -216,9 +168,7 @@ def _groups(timeline: Timeline, kind: Ints) -> Ints:
                     used += int(group.max()) + 1
                     break
         elif of == SEND:
-            partner = next(
-                (i for i, other in enumerate(timeline.names) if _answers(word, other)), None
-            )
+            partner = next((i for i, other in enumerate(timeline.names) if _answers(word, other)), None)
             if partner is None:
                 continue
             received = np.flatnonzero(timeline.name == partner)
@@ -237,7 +187,7 @@ def _groups(timeline: Timeline, kind: Ints) -> Ints:
 
 def _answers(send: str, receive: str) -> bool:
     """Return whether a receive has the name that belongs to a send's."""
-    return _kind(receive) == RECEIVE and _KINDS[0][0].sub("", receive) == _KINDS[1][0].sub("", send)
+    return kind_of(receive) == RECEIVE and _RECEIVES.sub("", receive) == _SENDS.sub("", send)
 
 
 def _end_together(timeline: Timeline, rows: Ints, group: Ints) -> bool:

@@ -1,21 +1,18 @@
-"""Says how long a job's steps would take with one cause of slowness removed, from a timeline of its workers."""
+"""Says how long a job's steps would take with one cause of slowness removed."""
 
 from __future__ import annotations
 
-import json
-import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from holter.analysis.jobs.dependencies import COMPUTE, Timeline, codes, dependencies
-from holter.schema.table import NameCodes
+from holter.analysis.jobs.dependencies import dependencies
+from holter.analysis.jobs.worker_timeline import COMPUTE, Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holter.analysis.jobs.dependencies import Floats, Ints
-    from holter.schema.table import Table
 
 MIN_STEPS = 2
 DEVIATION = 0.1
@@ -23,24 +20,17 @@ DEVIATION = 0.1
 SLOW = 1.05
 """A slow worker computes at least so many times as long as its peers."""
 MOST_WORKERS = 5
-
-_REPLICA = re.compile(
-    r"\b(?:DP|data[ _-]?parallel|replica)(?:[ _-]?rank)?[ _:=#-]*\[?(\d+)", re.IGNORECASE
-)
-_STAGE = re.compile(
-    r"\b(?:PP|pipeline(?:[ _-]?(?:parallel|stage))?|stage)(?:[ _-]?rank)?[ _:=#-]*\[?(\d+)", re.IGNORECASE
-)
-_PART = re.compile(
-    r"\b(?:TP|tensor[ _-]?parallel)(?:[ _-]?rank)?[ _:=#-]*\[?(\d+)", re.IGNORECASE
-)
+"""So many slow workers are removed one by one; beyond them, only all at once."""
 
 
 class Cause(NamedTuple):
     """One cause of slowness, and the mean step time without it."""
 
     kind: str
-    """worker, stage, micro_batches or communication."""
+    """Of a timeline: worker, workers, stage, micro_batches or communication. Of recorded steps: rank, ranks,
+    unequal_ranks, data_loading or communication."""
     name: str
+    """The worker, stage or rank; empty for other causes."""
     step_ms: float
     speedup: float
     """Recorded step time, as the replay gives it, over the step time without the cause."""
@@ -66,78 +56,17 @@ class WhatIf(NamedTuple):
     by_stage: dict[str, float]
     by_replica: dict[str, float]
 
+    def cause(self, kind: str) -> Cause | None:
+        """Return the most costly cause of a kind."""
+        return next((cause for cause in self.causes if cause.kind == kind), None)
 
-def timeline_of(operators: Table, tracks: Table) -> Timeline | None:
-    """Return the timeline of workers of a parallel job; None if threads do not say their place in it.
-
-    Args:
-        operators: Table `operators` with the column `detail`, in which `step` is the number of a step.
-        tracks: Table `tracks`: names of processes and threads, such as `DP rank 0` and `PP rank 1, compute`.
-    """
-    places = _places(tracks)
-    if len(set(places.values())) < 2 or not operators.rows:
-        return None
-    step = _steps(operators)
-    keys = list(zip(operators["rank"].tolist(), operators["thread"].tolist(), strict=True))
-    rows = np.flatnonzero(np.array([key in places for key in keys]) & (step >= 0))
-    if not len(rows):
-        return None
-    workers = sorted({places[keys[row]] for row in rows.tolist()})
-    number = {place: i for i, place in enumerate(workers)}
-    begin = operators["time"][rows].astype(np.int64)
-    end = begin + operators["duration"][rows]
-    _, step = np.unique(step[rows], return_inverse=True)
-    first = np.full(int(step.max()) + 1, np.iinfo(np.int64).max)
-    np.minimum.at(first, step, begin)
-    names = NameCodes()
-    name = names.codes(operators["name"][rows])
-    thread = codes(operators["rank"][rows], operators["thread"][rows])
-    return Timeline(
-        tuple(names),
-        np.asarray(name),
-        np.array([number[places[keys[row]]] for row in rows.tolist()]),
-        np.array([replica for replica, _, _ in workers]),
-        np.array([stage for _, stage, _ in workers]),
-        thread,
-        step,
-        begin - first[step],
-        end - first[step],
-    )
-
-
-def _places(tracks: Table) -> dict[tuple[int, int], tuple[int, int, int]]:
-    """Return the data-parallel rank, stage and tensor-parallel rank of each thread whose name has them."""
-    processes = tracks.where(tracks["kind"] == "process")
-    around = {
-        (rank, process): name
-        for rank, process, name in zip(
-            processes["rank"].tolist(), processes["process"].tolist(), processes["name"].tolist(), strict=True
-        )
-    }
-    found = {}
-    threads = tracks.where(tracks["kind"] == "thread")
-    for row in threads.to_rows():
-        label = f"{around.get((row['rank'], row['process']), '')}, {row['name']}"
-        numbers = [match and int(match[1]) for match in (p.search(label) for p in (_REPLICA, _STAGE, _PART))]
-        if numbers[0] is not None or numbers[1] is not None:
-            found[row["rank"], row["thread"]] = (numbers[0] or 0, numbers[1] or 0, numbers[2] or 0)
-    return found
-
-
-def _steps(operators: Table) -> Ints:
-    """Return the step of each operator, from its detail if the trace has no marks of steps; -1 if unknown."""
-    known: dict[str, int] = {}
-    for text in operators["detail"].tolist():
-        if text not in known:
-            detail = json.loads(text) if text else {}
-            number = detail.get("step", -1) if isinstance(detail, dict) else -1
-            known[text] = number if isinstance(number, int) else -1
-    found = np.array([known[text] for text in operators["detail"].tolist()], dtype=np.int64)
-    return np.where(found < 0, operators["step"], found)
+    def to_json(self) -> dict[str, object]:
+        """Return the replay as `describe --json` prints it under `what_if`."""
+        return {**self._asdict(), "causes": [cause._asdict() for cause in self.causes]}
 
 
 def what_if(timeline: Timeline) -> WhatIf | None:
-    """Play the timeline again without each cause; None if it has too few steps or its replay is not like it."""
+    """Play the timeline again without each cause; None if it has one step or the replay differs."""
     graph = dependencies(timeline)
     if graph is None or timeline.steps < MIN_STEPS:
         return None
@@ -160,10 +89,14 @@ def what_if(timeline: Timeline) -> WhatIf | None:
     replicas = {str(i): kept(replica == i) for i in np.unique(replica).tolist()}
     causes: list[tuple[str, str, int, float]] = []
     levels = _levels_of(timeline, recorded, computes)
-    for worker, ratio in _slow_workers(timeline, levels):
-        scale = np.where(timeline.worker == worker, 1 / ratio, 1.0)
-        name = _worker(timeline, worker)
-        causes.append(("worker", name, played(np.where(computes, recorded * scale, recorded)), ratio))
+    slow = _slow_workers(timeline, levels)
+    for some in [[one] for one in slow[:MOST_WORKERS]] + ([slow] if len(slow) > 1 else []):
+        scale = np.ones(len(timeline.replica))
+        for worker, ratio in some:
+            scale[worker] = 1 / ratio
+        equal = np.where(computes, recorded * scale[timeline.worker], recorded)
+        name = _worker(timeline, some[0][0]) if len(some) == 1 else f"{len(some)} workers"
+        causes.append(("worker" if len(some) == 1 else "workers", name, played(equal), some[0][1]))
     if len(stages) > 1:
         factor, slowest, ratio = _balanced(timeline, levels)
         equal = np.where(computes, recorded * factor[stage, timeline.name], recorded)
@@ -177,7 +110,9 @@ def what_if(timeline: Timeline) -> WhatIf | None:
     measured, step, least = float(length.mean()) / 1e6, float(mean[0]), float(mean[1])
     if not least or abs(step / measured - 1) > DEVIATION:
         return None
-    found = [Cause(kind, name, float(mean[i]), step / float(mean[i]), ratio) for kind, name, i, ratio in causes]
+    found = [
+        Cause(kind, name, float(mean[i]), step / float(mean[i]), ratio) for kind, name, i, ratio in causes
+    ]
     return WhatIf(
         workers=len(timeline.replica),
         recorded_ms=measured,
@@ -217,7 +152,7 @@ def _slow_workers(timeline: Timeline, levels: Floats) -> list[tuple[int, float]]
         usual = float(np.median(total[peers])) if peers.any() else 0.0
         if usual and total[worker] > SLOW * usual:
             found.append((worker, float(total[worker]) / usual))
-    return sorted(found, key=lambda one: -one[1])[:MOST_WORKERS]
+    return sorted(found, key=lambda one: -one[1])
 
 
 def _balanced(timeline: Timeline, levels: Floats) -> tuple[Floats, int, float]:

@@ -229,7 +229,8 @@ def communication(facts: VerdictFacts) -> list[Advice]:
     if step is None:
         return []
     if slow is not None:
-        expected = max(step - (slow.own_ms - slow.others_ms), slow.others_ms)
+        without = facts.what_if and (facts.what_if.cause("ranks") or facts.what_if.cause("rank"))
+        expected = without.step_ms if without else max(step - (slow.own_ms - slow.others_ms), slow.others_ms)
         where = f"rank {slow.rank} on {slow.node}" if slow.node else f"rank {slow.rank}"
         text = (
             f"Find out why {part_name(slow.part)} takes {ms(slow.part_ms)} longer on {where} than elsewhere."
@@ -241,9 +242,21 @@ def communication(facts: VerdictFacts) -> list[Advice]:
         return [Advice(text, expected, why)]
     exposed = facts.mean_ms("communication")
     why = f"exposed communication takes {ms(exposed)} per step on average"
+    hidden, found = max(step - exposed, 0.0), []
+    if facts.what_if and (transfer := facts.what_if.cause("communication")):
+        # The wait for the rank that comes last stays, however well the transfer is hidden.
+        hidden = transfer.step_ms
+        moved = facts.what_if.step_ms - hidden
+        why += f"; the transfer itself takes {ms(moved)}, and the rest is waiting for the last rank"
+        equal = facts.what_if.cause("unequal_ranks")
+        if equal and equal.step_ms < _WORTH * step:
+            text = "Give all ranks equal work in each step: sort or bucket samples by their length."
+            waits = f"in each step another rank comes last; equal ranks save {ms(step - equal.step_ms)}"
+            found.append(Advice(text, equal.step_ms, waits))
     text = "Overlap communication with the backward pass: use larger buckets and avoid blocking collectives."
     return [
-        Advice(text, max(step - exposed, 0.0), why),
+        *found,
+        Advice(text, hidden, why),
         Advice("Communicate less: accumulate gradients over several batches, or compress them.", None, why),
     ]
 

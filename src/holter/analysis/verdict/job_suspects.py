@@ -15,6 +15,7 @@ from holter.analysis.verdict.loop_suspects import (
     sampled,
 )
 from holter.analysis.verdict.result import GPU_BUSY, GPU_SATURATED, SuspectResult
+from holter.analysis.verdict.what_if_verdict import faster
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -183,11 +184,17 @@ def _straggler(facts: VerdictFacts, slow: Straggler) -> SuspectResult:
     )
     part = f"{part_name(slow.part)} takes {ms(slow.part_ms)} longer"
     waits = f"the other ranks spend {ms(slow.waiting_ms)} more per step in communication than {rank}"
+    gain = facts.what_if and (facts.what_if.cause("ranks") or facts.what_if.cause("rank"))
+    replayed = []
+    if facts.what_if and gain:
+        text = f"without the extra work of {gain.name} {faster(facts.what_if, gain)}"
+        replayed = [facts.seen(text, "what_if.speedup", gain.speedup, 1.0, rank)]
     return SuspectResult(
         guilty=True,
         sentence=f"Rank {slow.rank} slows the training down: {times}. On this rank, {part}.",
         share=100 * slow.cost,
         evidence=[
+            *replayed,
             facts.seen(f"{where} is slow: {times}; {part}", "own_ms", slow.own_ms, slow.others_ms, rank),
             facts.seen(waits, "communication", slow.waiting_ms, None, rank),
         ],
