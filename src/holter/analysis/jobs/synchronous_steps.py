@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def what_if_of_steps(steps: Table, slow: Sequence[int] = (), *, min_steps: int = 5) -> WhatIf | None:
-    """Compute the mean step time without each cause; None unless several ranks communicate in each step.
+    """Compute the mean step time without each cause; None unless several ranks communicate.
 
     In each step the ranks meet at the exchange of gradients: the step takes as long as the rank with the
     most work of its own, and then as long as the exchange. The exchange itself takes as long as the rank
@@ -33,7 +33,7 @@ def what_if_of_steps(steps: Table, slow: Sequence[int] = (), *, min_steps: int =
         return None
     own = np.stack([own_work(rank) for rank in ranks]).astype(float)
     exchange = np.stack([rank["communication"] for rank in ranks]).astype(float)
-    if not exchange.any(axis=1).all():
+    if not exchange.any():
         return None
     wall = np.mean([rank["duration"] - rank["eval"] for rank in ranks], axis=0)
     transfer = exchange.min(axis=0)

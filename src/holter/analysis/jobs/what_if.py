@@ -56,9 +56,9 @@ class WhatIf(NamedTuple):
     by_stage: dict[str, float]
     by_replica: dict[str, float]
 
-    def cause(self, kind: str) -> Cause | None:
-        """Return the most costly cause of a kind."""
-        return next((cause for cause in self.causes if cause.kind == kind), None)
+    def without(self, *kinds: str) -> Cause | None:
+        """Return the most costly cause of these kinds."""
+        return next((cause for cause in self.causes if cause.kind in kinds), None)
 
     def to_json(self) -> dict[str, object]:
         """Return the replay as `describe --json` prints it under `what_if`."""
@@ -89,12 +89,14 @@ def what_if(timeline: Timeline) -> WhatIf | None:
     replicas = {str(i): kept(replica == i) for i in np.unique(replica).tolist()}
     causes: list[tuple[str, str, int, float]] = []
     levels = _levels_of(timeline, recorded, computes)
-    slow = _slow_workers(timeline, levels)
+    usual = _of_peers(timeline, levels)
+    slow = _slow_workers(levels, usual)
+    like_peers = np.minimum(np.divide(usual, levels, out=np.ones_like(levels), where=levels > 0), 1.0)
     for some in [[one] for one in slow[:MOST_WORKERS]] + ([slow] if len(slow) > 1 else []):
-        scale = np.ones(len(timeline.replica))
-        for worker, ratio in some:
-            scale[worker] = 1 / ratio
-        equal = np.where(computes, recorded * scale[timeline.worker], recorded)
+        which = [worker for worker, _ in some]
+        factor = np.ones_like(levels)
+        factor[which] = like_peers[which]
+        equal = np.where(computes, recorded * factor[timeline.worker, timeline.name], recorded)
         name = _worker(timeline, some[0][0]) if len(some) == 1 else f"{len(some)} workers"
         causes.append(("worker" if len(some) == 1 else "workers", name, played(equal), some[0][1]))
     if len(stages) > 1:
@@ -144,15 +146,21 @@ def _levels_of(timeline: Timeline, recorded: Floats, computes: Any) -> Floats:
     return sums.reshape(size) / timeline.steps
 
 
-def _slow_workers(timeline: Timeline, levels: Floats) -> list[tuple[int, float]]:
-    """Return the workers that compute longer than the other workers of their stage, with the ratio."""
-    total, found = levels.sum(axis=1), []
-    for worker in range(len(total)):
-        peers = (timeline.stage == timeline.stage[worker]) & (np.arange(len(total)) != worker)
-        usual = float(np.median(total[peers])) if peers.any() else 0.0
-        if usual and total[worker] > SLOW * usual:
-            found.append((worker, float(total[worker]) / usual))
-    return sorted(found, key=lambda one: -one[1])
+def _of_peers(timeline: Timeline, levels: Floats) -> Floats:
+    """Return what the other workers of the same stage take (median); a worker without peers is its own."""
+    found = levels.copy()
+    for worker in range(len(levels)):
+        peers = timeline.stage == timeline.stage[worker]
+        peers[worker] = False
+        if peers.any():
+            found[worker] = np.median(levels[peers], axis=0)
+    return found
+
+
+def _slow_workers(levels: Floats, usual: Floats) -> list[tuple[int, float]]:
+    """Return the workers that compute longer than their peers, with the ratio; the slowest first."""
+    ratio = levels.sum(axis=1) / np.maximum(usual.sum(axis=1), 1.0)
+    return [(int(worker), float(ratio[worker])) for worker in np.argsort(-ratio) if ratio[worker] > SLOW]
 
 
 def _balanced(timeline: Timeline, levels: Floats) -> tuple[Floats, int, float]:

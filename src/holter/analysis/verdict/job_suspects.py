@@ -172,6 +172,15 @@ def communication(facts: VerdictFacts) -> SuspectResult:
         evidence.append(_gpus_busy(facts, load, load.gpu_p50))
     stall = facts.of_time_with_stall("communication")
     said = f"Exposed communication takes {pct(share)} {stall}: {ms(exposed)} of {ms(step)} on average."
+    if facts.what_if and (without := facts.what_if.without("communication")):
+        moved = min(facts.what_if.step_ms - without.step_ms, exposed)
+        text = (
+            f"the transfer takes {ms(moved)} of it, and waiting for the rank that comes last takes "
+            f"{ms(exposed - moved)}"
+        )
+        evidence.append(facts.seen(text, "communication.waiting_ms", exposed - moved))
+        if moved < exposed / 2:
+            said = f"{said[:-1]}, most of it waiting for the rank that comes last."
     share = facts.breakdown["communication"]
     return SuspectResult(guilty=True, sentence=said, share=share, evidence=evidence)
 
@@ -184,7 +193,7 @@ def _straggler(facts: VerdictFacts, slow: Straggler) -> SuspectResult:
     )
     part = f"{part_name(slow.part)} takes {ms(slow.part_ms)} longer"
     waits = f"the other ranks spend {ms(slow.waiting_ms)} more per step in communication than {rank}"
-    gain = facts.what_if and (facts.what_if.cause("ranks") or facts.what_if.cause("rank"))
+    gain = facts.what_if and facts.what_if.without("rank", "ranks")
     replayed = []
     if facts.what_if and gain:
         text = f"without the extra work of {gain.name} {faster(facts.what_if, gain)}"

@@ -88,7 +88,7 @@ def _said(cause: Cause, gain: float) -> str:
     if cause.kind == "stage":
         return f"{name} of the pipeline computes {cause.ratio:.3g} times as long as the other stages."
     if cause.kind == "micro_batches":
-        return "Micro-batches take unequally long, so workers wait for one another."
+        return "The work of one worker takes unequally long from micro-batch to micro-batch, so others wait."
     return f"Communication that computation does not hide takes {pct(gain)} of each step."
 
 
