@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from holter.analysis.jobs.synchronous_steps import what_if_of_steps
+from holter.analysis.verdict.job_facts import gather
+from holter.analysis.verdict.job_verdict import verdict
 from holter.schema.table import Table
 
 MS = 1_000_000
@@ -21,7 +23,7 @@ def steps(own, loading=None) -> Table:
         "steps",
         [
             {
-                "time": i * 10**9,
+                "time": round(wall[:i].sum() * MS),
                 "duration": round(wall[i] * MS),
                 "rank": rank,
                 "step": i,
@@ -102,3 +104,39 @@ def test_a_rank_alone_or_ranks_that_do_not_communicate_are_not_replayed():
     alone = steps(np.full((2, 30), 20.0))
     nothing = np.zeros(alone.rows, dtype=np.int64)
     assert what_if_of_steps(Table({**alone.columns, "communication": nothing})) is None
+
+
+def test_the_promise_for_a_straggler_counts_the_steps_that_others_delay():
+    own = np.full((4, 60), 20.0)
+    own[2] = 50
+    own[0, ::3] = 50
+    told = verdict(gather(steps(own)))
+    assert "without the extra work of rank 2 the job would run" in told.evidence[0].text
+    assert told.advice[0].expected_step_ms == pytest.approx((50 + 2 * 20) / 3 + TRANSFER, rel=0.03)
+
+
+def test_the_promise_for_several_stragglers_is_for_all_of_them():
+    own = np.full((5, 60), 20.0)
+    own[[1, 3]] = 50
+    told = verdict(gather(steps(own)))
+    assert told.advice[0].expected_step_ms == pytest.approx(20 + TRANSFER)
+    assert "without the extra work of ranks 1, 3" in told.advice[0].why
+
+
+def test_overlap_promises_the_transfer_and_equal_work_the_wait():
+    own = np.full((2, 60), 20.0)
+    own[0, ::2] = own[1, 1::2] = 50
+    told = verdict(gather(steps(own)))
+    assert told.suspect == "communication"
+    assert told.sentence.endswith("most of it waiting for the rank that comes last.")
+    promised = {advice.text.split()[0]: advice.expected_step_ms for advice in told.advice}
+    assert promised["Give"] == pytest.approx(35 + TRANSFER, rel=0.03)
+    assert promised["Overlap"] == pytest.approx(50, rel=0.03)
+
+
+def test_exchange_of_equal_ranks_is_no_wait_for_the_last_one():
+    own = np.full((2, 60), 12.0)
+    told = verdict(gather(steps(own)))
+    assert told.suspect == "communication"
+    assert "waiting for the rank" not in told.sentence
+    assert [advice.text.split()[0] for advice in told.advice] == ["Overlap", "Communicate"]

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from holter.analysis.jobs.worker_timeline import COLLECTIVE, COMPUTE, RECEIVE, SEND, Timeline, codes, kind_of
+from holter.analysis.jobs.worker_timeline import (
+    COLLECTIVE,
+    COMPUTE,
+    RECEIVE,
+    SEND,
+    WorkerTimeline,
+    codes,
+    kind_of,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,7 +58,7 @@ class Dependencies(NamedTuple):
         return np.asarray(np.maximum.reduceat(end[order], first, axis=0))
 
 
-def dependencies(timeline: Timeline) -> Dependencies | None:
+def dependencies(timeline: WorkerTimeline) -> Dependencies | None:
     """Find what each operation of a timeline waits for; None if the result has a cycle.
 
     * Operations of one thread run in their order. Transfers between stages form one queue per name.
@@ -93,14 +101,14 @@ def _numbers(group: Ints, begin: Ints) -> tuple[Ints, Ints]:
     return place, sizes[group]
 
 
-def _in_order(timeline: Timeline, queue: Ints) -> Ints:
+def _in_order(timeline: WorkerTimeline, queue: Ints) -> Ints:
     """Link the operations of each queue in their order."""
     order = np.lexsort((timeline.end, timeline.begin, queue, timeline.step))
     same = (np.diff(queue[order]) == 0) & (np.diff(timeline.step[order]) == 0)
     return np.stack([order[:-1][same], order[1:][same]])
 
 
-def _fed(timeline: Timeline, kind: Ints) -> tuple[Ints, NDArray[np.bool_]]:
+def _fed(timeline: WorkerTimeline, kind: Ints) -> tuple[Ints, NDArray[np.bool_]]:
     """Link receive, computation and send of the same number; also say which transfers have a computation."""
     words = [found[0].lower() if (found := _DIRECTION.search(n)) else "" for n in timeline.names]
     of_name = np.array([("", "forward", "backward").index(word) for word in words])
@@ -125,7 +133,7 @@ def _fed(timeline: Timeline, kind: Ints) -> tuple[Ints, NDArray[np.bool_]]:
     return np.concatenate(links, axis=1), matched
 
 
-def _idle_until(timeline: Timeline, queue: Ints, counted: NDArray[np.bool_]) -> Ints:
+def _idle_until(timeline: WorkerTimeline, queue: Ints, counted: NDArray[np.bool_]) -> Ints:
     """Link each operation to the last one of each other queue that ended while its own queue idled."""
     around = codes(timeline.step, timeline.worker)
     span = int(timeline.end.max()) + 2 * ROUNDING_NS
@@ -150,7 +158,7 @@ def _idle_until(timeline: Timeline, queue: Ints, counted: NDArray[np.bool_]) -> 
     return np.concatenate(links, axis=1)
 
 
-def _groups(timeline: Timeline, kind: Ints) -> Ints:
+def _groups(timeline: WorkerTimeline, kind: Ints) -> Ints:
     """Number the transfers and collectives that several workers take part in; -1 for all other operations."""
     found = np.full(len(kind), -1)
     replica, stage = timeline.replica[timeline.worker], timeline.stage[timeline.worker]
@@ -190,7 +198,7 @@ def _answers(send: str, receive: str) -> bool:
     return kind_of(receive) == RECEIVE and _RECEIVES.sub("", receive) == _SENDS.sub("", send)
 
 
-def _end_together(timeline: Timeline, rows: Ints, group: Ints) -> bool:
+def _end_together(timeline: WorkerTimeline, rows: Ints, group: Ints) -> bool:
     """Return whether the operations of each group end at the same time, as members of a collective do."""
     size = int(group.max()) + 1
     if size == len(rows):

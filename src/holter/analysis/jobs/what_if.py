@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from holter.analysis.jobs.dependencies import dependencies
-from holter.analysis.jobs.worker_timeline import COMPUTE, Timeline
+from holter.analysis.jobs.worker_timeline import COMPUTE, WorkerTimeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +65,7 @@ class WhatIf(NamedTuple):
         return {**self._asdict(), "causes": [cause._asdict() for cause in self.causes]}
 
 
-def what_if(timeline: Timeline) -> WhatIf | None:
+def what_if(timeline: WorkerTimeline) -> WhatIf | None:
     """Play the timeline again without each cause; None if it has one step or the replay differs."""
     graph = dependencies(timeline)
     if graph is None or timeline.steps < MIN_STEPS:
@@ -138,7 +138,7 @@ def _of_each(group: Ints, values: Floats, summary: Callable[[Floats], Any]) -> F
     return found
 
 
-def _levels_of(timeline: Timeline, recorded: Floats, computes: Any) -> Floats:
+def _levels_of(timeline: WorkerTimeline, recorded: Floats, computes: Any) -> Floats:
     """Return the time of each worker (row) in each computation (column) per step, ns."""
     size = (len(timeline.replica), len(timeline.names))
     cell = timeline.worker * size[1] + timeline.name
@@ -146,7 +146,7 @@ def _levels_of(timeline: Timeline, recorded: Floats, computes: Any) -> Floats:
     return sums.reshape(size) / timeline.steps
 
 
-def _of_peers(timeline: Timeline, levels: Floats) -> Floats:
+def _of_peers(timeline: WorkerTimeline, levels: Floats) -> Floats:
     """Return what the other workers of the same stage take (median); a worker without peers is its own."""
     found = levels.copy()
     for worker in range(len(levels)):
@@ -163,7 +163,7 @@ def _slow_workers(levels: Floats, usual: Floats) -> list[tuple[int, float]]:
     return [(int(worker), float(ratio[worker])) for worker in np.argsort(-ratio) if ratio[worker] > SLOW]
 
 
-def _balanced(timeline: Timeline, levels: Floats) -> tuple[Floats, int, float]:
+def _balanced(timeline: WorkerTimeline, levels: Floats) -> tuple[Floats, int, float]:
     """Return factors for equal stages by stage and name, the stage with the most work, and its excess."""
     numbers = np.unique(timeline.stage)
     usual = np.zeros((int(numbers.max()) + 1, levels.shape[1]))
@@ -178,7 +178,7 @@ def _balanced(timeline: Timeline, levels: Floats) -> tuple[Floats, int, float]:
     return factor, int(numbers[worst]), float(total[worst]) / others
 
 
-def _worker(timeline: Timeline, worker: int) -> str:
+def _worker(timeline: WorkerTimeline, worker: int) -> str:
     """Name a worker by its place."""
     parts = [f"data-parallel rank {timeline.replica[worker]}"]
     if timeline.stage.max() > 0:

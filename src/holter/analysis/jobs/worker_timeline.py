@@ -35,7 +35,7 @@ _STAGE = re.compile(
 _PART = re.compile(r"\b(?:TP|tensor[ _-]?parallel)(?:[ _-]?rank)?[ _:=#-]*\[?(\d+)", re.IGNORECASE)
 
 
-class Timeline(NamedTuple):
+class WorkerTimeline(NamedTuple):
     """Operations of the workers of a job. Times are from the begin of the operation's step, ns."""
 
     names: tuple[str, ...]
@@ -77,7 +77,7 @@ def codes(*columns: Any) -> Ints:
     return found.ravel()
 
 
-def timeline_of(operators: Table, tracks: Table) -> Timeline | None:
+def timeline_of(operators: Table, tracks: Table) -> WorkerTimeline | None:
     """Return the timeline of workers of a parallel job; None if threads do not say their place in it.
 
     Args:
@@ -102,7 +102,7 @@ def timeline_of(operators: Table, tracks: Table) -> Timeline | None:
     names = NameCodes()
     name = names.codes(operators["name"][rows])
     thread = codes(operators["rank"][rows], operators["thread"][rows])
-    return Timeline(
+    return WorkerTimeline(
         tuple(names),
         np.asarray(name),
         np.array([number[at[keys[row]]] for row in rows.tolist()]),

@@ -241,6 +241,8 @@ def communication(facts: VerdictFacts) -> list[Advice]:
             f"all other ranks wait for it: its own work takes {ms(slow.own_ms)}, and theirs takes "
             f"{ms(slow.others_ms)}"
         )
+        if equal and equal.kind == "ranks":
+            why += f"; the expected step time is without the extra work of {equal.name}"
         return [Advice(text, expected, why)]
     exposed = facts.mean_ms("communication")
     why = f"exposed communication takes {ms(exposed)} per step on average"
