@@ -9,6 +9,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from tests.analysis.jobs.worker_timelines import pipeline
 
 import holter.views as holter_views
 
@@ -236,3 +237,35 @@ def test_a_trace_of_which_nothing_is_left_is_refused_with_the_reason(holter) -> 
     answer = holter("diagnose", "cut.json", "--json")
     assert (answer.code, answer.out) == (65, "")
     assert "cut.json" in answer.err
+
+
+def workers(path: Path, heavy: float) -> None:
+    """Write the timeline of a pipeline whose last stage takes `heavy` times as long as the others."""
+    operators, tracks = pipeline(lambda _, stage, *__: 10 * (heavy if stage == 2 else 1))
+    place = {row["thread"]: row["process"] for row in tracks.to_rows() if row["kind"] == "thread"}
+    events = [
+        {"ph": "M", "pid": row["process"], "name": f"{row['kind']}_name", "args": {"name": row["name"]}}
+        | ({"tid": row["thread"]} if row["kind"] == "thread" else {})
+        for row in tracks.to_rows()
+    ]
+    for row in operators.to_rows():
+        event = {"ph": "X", "cat": row["name"], "name": row["name"], "args": json.loads(row["detail"])}
+        where = {"pid": place[row["thread"]], "tid": row["thread"]}
+        events.append({**event, **where, "ts": row["time"] / 1e3, "dur": row["duration"] / 1e3})
+    path.write_text(json.dumps(events))
+
+
+def test_a_timeline_of_workers_says_how_fast_the_job_is_without_the_cause(holter, tmp_path):
+    workers(tmp_path / "timeline.json", 2)
+    shown = holter("diagnose", "timeline.json").out
+    assert "Stage 2 of the pipeline computes" in shown
+    assert "With equal stages the job" in shown
+    document = json.loads(holter("diagnose", "timeline.json", "--json").out)
+    replay = document["what_if"]
+    assert (replay["workers"], replay["causes"][0]["kind"]) == (9, "stage")
+    assert replay["causes"][0]["step_ms"] == document["verdict"]["advice"][0]["expected_step_ms"]
+    assert set(replay["by_stage"]) == {"0", "1", "2"}
+    workers(tmp_path / "twin.json", 1)
+    document = json.loads(holter("diagnose", "twin.json", "--json").out)
+    assert document["verdict"]["suspect"] == "inconclusive"
+    assert abs(document["what_if"]["slowdown"] - 1) < 0.001

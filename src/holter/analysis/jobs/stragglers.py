@@ -68,15 +68,10 @@ def stragglers(steps: Table, *, excess: float = EXCESS, min_steps: int = MIN_STE
         excess: Least own work beyond the others', as a share of theirs.
         min_steps: Steps that all ranks must have in common.
     """
-    ranks = [_last_of_each(steps.where(rows)) for rows in by_rank(steps)]
-    if len(ranks) < 2:
+    ranks = in_step(steps, min_steps)
+    if not ranks:
         return []
-    common = set(ranks[0]["step"].tolist()).intersection(*(r["step"].tolist() for r in ranks[1:]))
-    if len(common) < min_steps:
-        return []
-    numbers = np.array(sorted(common))
-    ranks = [rank.where(np.isin(rank["step"], numbers)) for rank in ranks]
-    own = np.stack([_own(rank) for rank in ranks]) / 1e6
+    own = np.stack([own_work(rank) for rank in ranks]) / 1e6
     waiting = np.stack([rank["communication"] for rank in ranks]) / 1e6
     wall = float(np.median([rank["duration"] for rank in ranks])) / 1e6
     medians = np.median(own, axis=1)
@@ -126,13 +121,26 @@ def place_text(group: list[Straggler]) -> str:
     return f"{ranks} on {group[0].node}" if len(nodes) == 1 and group[0].node else ranks
 
 
+def in_step(steps: Table, min_steps: int) -> list[Table]:
+    """Return the rows of each rank for the steps that all ranks have; empty for too few ranks or steps."""
+    ranks = [_last_of_each(steps.where(rows)) for rows in by_rank(steps)]
+    if len(ranks) < 2:
+        return []
+    common = set(ranks[0]["step"].tolist()).intersection(*(r["step"].tolist() for r in ranks[1:]))
+    if len(common) < min_steps:
+        return []
+    numbers = np.array(sorted(common))
+    return [rank.where(np.isin(rank["step"], numbers)) for rank in ranks]
+
+
 def _last_of_each(rank: Table) -> Table:
     """Keep the newest row of each step number: a resumed training repeats some."""
     _, at = np.unique(rank["step"][::-1], return_index=True)
     return rank.where(rank.rows - 1 - at)
 
 
-def _own(rank: Table) -> NDArray[np.int64]:
+def own_work(rank: Table) -> NDArray[np.int64]:
+    """Return a rank's own work in each step, ns."""
     return np.asarray(rank["duration"] - np.sum([rank[part] for part in _NOT_OWN], axis=0))
 
 

@@ -17,6 +17,8 @@ from holter.analysis.host.host_waits import host_waits
 from holter.analysis.host.operator_tree import Host, host, named
 from holter.analysis.host.unequal_threads import SlowThread, slow_threads
 from holter.analysis.intervals import Intervals, difference, measure, union
+from holter.analysis.jobs.what_if import WhatIf, what_if
+from holter.analysis.jobs.worker_timeline import timeline_of
 from holter.schema.table import Table
 from holter.schema.traces import INFERRED
 
@@ -96,6 +98,8 @@ class DeviceFacts:
     unmatched: list[str] = field(default_factory=list)
     slow: list[SlowThread] = field(default_factory=list)
     """Without device work: threads that take longer than others for the same calls."""
+    what_if: WhatIf | None = None
+    """Without device work: step times without single causes, where threads name their place in the job."""
     horovod: Horovod | None = None
     host_parts: dict[str, float] = field(default_factory=dict)
     """Without device work: own time of the host's events by name, percent of the window."""
@@ -117,7 +121,7 @@ def device_facts(
     tree = host(tables) if tree is None else tree
     steps = _steps(tables)
     if not len(work.begin):
-        return _of_the_host(tree, steps, tables.get("tracks"), startup)
+        return _of_the_host(tree, steps, tables, startup)
     launches = tables.get("launches") or Table.empty("launches")
     loading, saving = named(tables, LOADING), named(tables, SAVING)
     allocating = named(tables, ALLOCATING)
@@ -287,10 +291,16 @@ def _after_sync(tables: Mapping[str, Table], rank: int, waits: Intervals) -> int
     return int((waits.end - waits.begin)[during].sum())
 
 
-def _of_the_host(tree: Host, steps: Table, tracks: Table | None, startup: Startup | None) -> DeviceFacts:
+def _of_the_host(
+    tree: Host, steps: Table, tables: Mapping[str, Table], startup: Startup | None
+) -> DeviceFacts:
     """Compute the facts of a trace without device work: how the host's threads spent the time."""
     if not len(tree.begin):
         return DeviceFacts(steps=_count(steps), inferred=_inferred(steps), startup=startup)
+    tracks, operators = tables.get("tracks"), tables["operators"]
+    timeline = (
+        timeline_of(operators, tracks) if tracks is not None and "detail" in operators.columns else None
+    )
     window = int(tree.end.max() - tree.begin.min())
     main = _main_thread(tree)
     alone = np.where(main, tree.own_ns, 0)
@@ -307,6 +317,7 @@ def _of_the_host(tree: Host, steps: Table, tracks: Table | None, startup: Startu
         startup=startup,
         loading_pct=100.0 * union(tree.begin[loading], tree.end[loading]).length / max(window, 1),
         slow=slow_threads(tree, tracks),
+        what_if=what_if(timeline) if timeline else None,
         horovod=horovod(tree),
         host_parts={tree.names[i]: 100.0 * float(sums[i]) / whole for i in top.tolist() if sums[i] > 0},
         stacks=bool(np.isin(tree.kind, ("python", "module")).any()),

@@ -22,6 +22,7 @@ from holter.analysis.verdict.result import (
     ruled_out,
     summed_share,
 )
+from holter.analysis.verdict.what_if_verdict import of_replay
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -232,6 +233,8 @@ def _without_device(facts: DeviceFacts) -> Verdict:
         )
     if facts.horovod:
         return _of_horovod(facts.horovod)
+    if facts.what_if and (found := of_replay(facts.what_if)):
+        return found
     if facts.slow:
         return _slow(facts)
     return Verdict(

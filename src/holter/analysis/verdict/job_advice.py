@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _WORTH = 0.97
 """Advice must save at least 3 % of the step."""
+_WORTH_EQUAL = 0.95
+"""Equal work for all ranks must save at least 5 % of the step: no two ranks are ever quite equal."""
 _NAMED = 10.0
 """Advice names callables from this percentage of the fetch on."""
 _CPU_FULL = 95.0
@@ -237,7 +239,8 @@ def communication(facts: VerdictFacts) -> list[Advice]:
     if step is None:
         return []
     if slow is not None:
-        expected = max(step - (slow.own_ms - slow.others_ms), slow.others_ms)
+        equal = facts.what_if and facts.what_if.without("rank", "ranks")
+        expected = equal.step_ms if equal else None
         where = place_text(slow_together(facts.stragglers))
         text = (
             f"Find out why {part_name(slow.part)} takes {ms(slow.part_ms)} longer on {where} than elsewhere."
@@ -246,12 +249,25 @@ def communication(facts: VerdictFacts) -> list[Advice]:
             f"all other ranks wait: the own work of rank {slow.rank} takes {ms(slow.own_ms)}, and theirs "
             f"takes {ms(slow.others_ms)}"
         )
+        if equal and equal.kind == "ranks":
+            why += f"; the expected step time is without the extra work of {equal.name}"
         return [Advice(text, expected, why)]
     exposed = facts.mean_ms("communication")
     why = f"exposed communication takes {ms(exposed)} per step on average"
+    hidden, found = max(step - exposed, 0.0), []
+    if facts.what_if and (moved := facts.what_if.without("communication")):
+        # The wait for the rank that comes last stays, however well the transfer is hidden.
+        hidden = moved.step_ms
+        why += f", and {ms(facts.what_if.step_ms - hidden)} of it is the transfer itself"
+        equal = facts.what_if.without("unequal_ranks")
+        if equal and equal.step_ms < _WORTH_EQUAL * step:
+            text = "Give all ranks equal work in each step, for example by bucketing samples by length."
+            saved = f"the ranks wait for the last one; equal ranks save {ms(step - equal.step_ms)} per step"
+            found.append(Advice(text, equal.step_ms, saved))
     text = "Overlap communication with the backward pass: use larger buckets and avoid blocking collectives."
     return [
-        Advice(text, max(step - exposed, 0.0), why),
+        *found,
+        Advice(text, hidden, why),
         Advice("Communicate less: accumulate gradients over several batches, or compress them.", None, why),
     ]
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from holter.analysis.events import details
 from holter.analysis.jobs.stragglers import Straggler, stragglers
+from holter.analysis.jobs.synchronous_steps import what_if_of_steps
 from holter.analysis.loading.dataloading import COMPUTE, CPU_FULL, DataLoading, causes, loaders, stages
 from holter.analysis.machine.load import Load, loads
 from holter.analysis.steps.breakdown import breakdown, not_seen
@@ -22,6 +23,7 @@ from holter.schema.phases import BREAKDOWN
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from holter.analysis.jobs.what_if import WhatIf
     from holter.analysis.verdict.profiled_steps import KernelTimes, ProfiledSteps
     from holter.schema.table import Table
 
@@ -67,6 +69,8 @@ class VerdictFacts:
     causes: list[str] = field(default_factory=list)
     """Codes of the reasons why the training thread waits for batches."""
     stragglers: list[Straggler] = field(default_factory=list)
+    what_if: WhatIf | None = None
+    """Mean step times without single causes, if several ranks take the steps together."""
     loads: list[Load] = field(default_factory=list)
     device: str | None = None
     """cpu or cuda, as the framework reports."""
@@ -214,6 +218,7 @@ def gather(
         parts |= {"data_loading": parts["data_loading"] + iterated, "other": parts["other"] - iterated}
         rest = rest - iterated * 1e6
         first = machines[0] if machines else None
+        slow = stragglers(used)
         found |= {
             "breakdown": divided(split, own),
             "own_code": own,
@@ -235,7 +240,8 @@ def gather(
             )
             if loading
             else [],
-            "stragglers": stragglers(used),
+            "stragglers": slow,
+            "what_if": what_if_of_steps(used, [one.rank for one in slow]),
             "loads": machines,
         }
     elif samples is not None:

@@ -17,6 +17,7 @@ from holter.analysis.verdict.loop_suspects import (
     sampled,
 )
 from holter.analysis.verdict.result import GPU_BUSY, GPU_SATURATED, SuspectResult
+from holter.analysis.verdict.what_if_verdict import faster
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -175,6 +176,15 @@ def communication(facts: VerdictFacts) -> SuspectResult:
         evidence.append(_gpus_busy(facts, load, load.gpu_p50))
     stall = facts.of_time_with_stall("communication")
     said = f"Exposed communication takes {pct(share)} {stall}: {ms(exposed)} of {ms(step)} on average."
+    if facts.what_if and (without := facts.what_if.without("communication")):
+        moved = min(facts.what_if.step_ms - without.step_ms, exposed)
+        text = (
+            f"the transfer takes {ms(moved)} of it, and waiting for the rank that comes last takes "
+            f"{ms(exposed - moved)}"
+        )
+        evidence.append(facts.seen(text, "communication.waiting_ms", exposed - moved))
+        if moved < exposed / 2:
+            said = f"{said[:-1]}, most of it waiting for the rank that comes last."
     share = facts.breakdown["communication"]
     return SuspectResult(guilty=True, sentence=said, share=share, evidence=evidence)
 
@@ -187,11 +197,17 @@ def _straggler(facts: VerdictFacts, group: list[Straggler]) -> SuspectResult:
     part = f"{part_name(slow.part)} takes {ms(slow.part_ms)} longer"
     waits = f"the other ranks spend {ms(slow.waiting_ms)} more per step in communication than {rank}"
     who = f"{rank[0].upper()}{rank[1:]} slows" if alone else f"{where[0].upper()}{where[1:]} slow"
+    gain = facts.what_if and facts.what_if.without("rank", "ranks")
+    replayed = []
+    if facts.what_if and gain:
+        text = f"without the extra work of {gain.name} {faster(facts.what_if, gain)}"
+        replayed = [facts.seen(text, "what_if.speedup", gain.speedup, 1.0, rank)]
     return SuspectResult(
         guilty=True,
         sentence=f"{who} the training down: {times}. On {there}, {part}.",
         share=100 * slow.cost,
         evidence=[
+            *replayed,
             facts.seen(
                 f"{where} {'is' if alone else 'are'} slow: {times}; {part}",
                 "own_ms",

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     )
     from holter.views.document.types.verdict import JobVerdict
     from holter.views.document.types.wall_time import LedgerEntry
+    from holter.views.document.types.what_if import Replay
 
 VERSION: Literal[1] = 1
 _MOST_OUTLIERS = 20
@@ -150,6 +151,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         "utilization": cast("list[MetricStatistics]", utilization_of(trial, samples, stretches)),
         "operators": profiled_steps.operators(facts.profiled) if facts.profiled else None,
         "window": profiled_steps.window(facts.profiled, profiled) if facts.profiled and profiled else None,
+        "what_if": cast("Replay", facts.what_if.to_json()) if facts.what_if else None,
         "verdict": _verdict(facts, trial, steps, items),
         "rules": list(trial.folder.evaluations().get("rules") or []),
         "cost": cost(trial, events, steps, samples),
@@ -168,6 +170,7 @@ def _with_trace(document: Description, trace: TraceDescription) -> Description:
         "not_seen": [],
         "dataloading": trace["dataloading"],
         "operators": trace["operators"],
+        "what_if": trace["what_if"],
         "verdict": trace["verdict"],
         "trace": trace["trace"],
     }
@@ -188,6 +191,7 @@ def diagnosis(description: Description | TraceDescription) -> Diagnosis:
         "dataloading": description["dataloading"],
         "skipped": description["skipped"],
         "operators": description["operators"],
+        "what_if": description["what_if"],
     }
     if "trace" in description:
         ranks, steps, trace = description["ranks"], description["steps"], description["trace"]

@@ -12,6 +12,7 @@ from holter.analysis.device.kernel_statistics import activity, kernel_precision,
 from holter.analysis.device.startup import without_startup
 from holter.analysis.device.time_breakdown import time_breakdown
 from holter.analysis.host.operator_tree import host, operator_table
+from holter.analysis.jobs.worker_timeline import places
 from holter.analysis.verdict.device_facts import DeviceFacts, device_facts
 from holter.analysis.verdict.device_verdict import momentary, verdict
 from holter.views.document.trace_detail import detail, mfu, rows, with_shapes
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from holter.views.document.types.job import SkippedFile
     from holter.views.document.types.profiled import TraceNumbers
     from holter.views.document.types.verdict import JobVerdict
+    from holter.views.document.types.what_if import Replay
 
 VERSION = 1
 TABLES = {
@@ -73,7 +75,7 @@ def describe_trace(
     what was read, and adds the definitions of other tools: `hta` and `tracelens` next to `all`; with
     `in_detail` it has `detail` too. `skipped` are files that could not be read.
     """
-    read, manifest = with_shapes(trial, tables(trial)), trial.manifest
+    read, manifest = _with_steps(trial, with_shapes(trial, tables(trial))), trial.manifest
     start, end = manifest.get("start"), manifest.get("end")
     steady, startup = without_startup(read)
     tree = host(read)
@@ -127,9 +129,17 @@ def describe_trace(
         },
         "verdict": cast("JobVerdict", verdict(read, facts).to_json()),
         "rules": [],
+        "what_if": cast("Replay", facts.what_if.to_json()) if facts.what_if else None,
         "trace": _trace(trial, read, (steady, steady_tree), facts, trial.imported, in_detail=in_detail),
         "skipped": [*skipped, *cast("list[SkippedFile]", trial.skipped)],
     }
+
+
+def _with_steps(trial: Trial, read: dict[str, Table]) -> dict[str, Table]:
+    """Return the tables with all details of operators if threads name their place in a parallel job."""
+    if read["kernels"].rows or not places(read["tracks"]):
+        return read
+    return {**read, "operators": trial.table("operators")}
 
 
 def _trace(

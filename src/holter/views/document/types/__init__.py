@@ -33,6 +33,7 @@ from holter.views.document.types.training import (
 from holter.views.document.types.values import Percent, Rank
 from holter.views.document.types.verdict import JobVerdict
 from holter.views.document.types.wall_time import LedgerEntry, OwnCodeEntry
+from holter.views.document.types.what_if import Replay
 
 _Breakdown = Annotated[
     dict[str, Percent],
@@ -48,6 +49,12 @@ _Parts = Annotated[
         description="Parts of a step that must exist and that no hook recorded, as within compiled code: "
         "`breakdown` lacks them, and their time counts as `other`."
     ),
+]
+
+
+_Replay = Annotated[
+    Replay | None,
+    Meta(description="Null if the job has one rank only, or no steps that ranks take together."),
 ]
 
 
@@ -76,6 +83,7 @@ class Description(TypedDict):
     utilization: list[MetricStatistics]
     operators: Annotated[OperatorTables | None, Meta(description="Null if no operators were recorded.")]
     window: Annotated[ProfiledWindow | None, Meta(description="Null if no step was profiled.")]
+    what_if: _Replay
     verdict: JobVerdict
     rules: list[RuleResult]
     cost: RecordingCost
@@ -115,6 +123,7 @@ class TraceDescription(TypedDict):
     not_seen: list[str]
     dataloading: None
     operators: OperatorTables
+    what_if: _Replay
     verdict: JobVerdict
     rules: list[RuleResult]
     trace: TraceNumbers
@@ -140,6 +149,7 @@ class Diagnosis(TypedDict):
     dataloading: LoadingSummary | None
     skipped: list[SkippedFile]
     operators: OperatorTables | None
+    what_if: _Replay
     window: NotRequired[ProfiledWindow | None]
     ranks: NotRequired[list[int]]
     steps: NotRequired[Any]
