@@ -42,6 +42,9 @@ def data_pipeline(facts: VerdictFacts) -> list[Advice]:
         rest = facts.rest_ms or 0.0
         why = f"without the wait for batches a step takes {ms(rest)}"
         text = "Load the next batch while this one trains: use a DataLoader with workers."
+        if filled := next((one for one in facts.own_code if one.iterates and one.producer), None):
+            slow = f"{filled.produces[-1]}, which fills the queue" if filled.produces else filled.producer
+            text = f"Make {slow} faster, or let several threads or processes fill the queue."
         return [Advice(text, rest, why)]
     pipeline = _Pipeline.of(facts, loading, step)
     advice = [_prepared(pipeline, [item]) for item in pipeline.expensive]

@@ -119,7 +119,11 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
     job = _job(manifest, events, now)
     lengths = _phases(trial, job, job["start"], steps, now) if job["start"] and steps.rows else None
     split_up = lengths is not None and not is_trace(trial)
-    items = ledger(cast("Mapping[str, float | None]", lengths), steps, worst) if split_up else []
+    items = []
+    if split_up:
+        times = cast("Mapping[str, float | None]", lengths)
+        around = facts.around_checkpoints
+        items = ledger(times, steps, worst, split=facts.breakdown or None, around=around)
     document: Description = {
         "schema": VERSION,
         "job": {**job, "headline": headline(manifest, events, scalars)},
@@ -144,6 +148,14 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
                 "calls": one.calls,
                 "waits_in": one.waits_in,
                 "data_loading": one.iterates,
+                "mostly_in": one.inner,
+                "producer": {
+                    "name": one.producer,
+                    "function": one.produces[0] if one.produces else None,
+                    "mostly_in": one.produces[1] if one.produces[1:] else None,
+                }
+                if one.producer
+                else None,
             }
             for one in facts.own_code[:_MOST_OWN_CODE]
         ],

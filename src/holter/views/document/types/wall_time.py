@@ -28,6 +28,18 @@ class LedgerEntry(TypedDict):
     children: list[LedgerPart]
 
 
+class ProducerEntry(TypedDict):
+    """The thread or process that works while the training thread waits for it."""
+
+    name: Annotated[str, Meta(description="`thread NAME` or `process NAME`.")]
+    function: Annotated[
+        str | None, Meta(description="Its function, as `name (file:line)`; null for a process.")
+    ]
+    mostly_in: Annotated[
+        str | None, Meta(description="What that function calls and spends most of its time in.")
+    ]
+
+
 class OwnCodeEntry(TypedDict):
     """A function of the training that runs outside of all known parts of a step."""
 
@@ -43,4 +55,12 @@ class OwnCodeEntry(TypedDict):
             "garbage collection; null if it works."
         ),
     ]
-    data_loading: Annotated[bool, Meta(description="The loop iterates over it: its time is data loading.")]
+    data_loading: Annotated[
+        bool,
+        Meta(description="The loop iterates over it, or it waits for a queue: its time is data loading."),
+    ]
+    mostly_in: Annotated[
+        str | None,
+        Meta(description="What an iterator calls and spends most of its time in, as `name (file:line)`."),
+    ]
+    producer: ProducerEntry | None
