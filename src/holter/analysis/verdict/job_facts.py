@@ -11,6 +11,7 @@ from holter.analysis.events import details
 from holter.analysis.jobs.stragglers import Straggler, stragglers
 from holter.analysis.loading.dataloading import COMPUTE, CPU_FULL, DataLoading, causes, loaders, stages
 from holter.analysis.machine.load import Load, loads
+from holter.analysis.machine.threads import ThreadShares, thread_shares
 from holter.analysis.steps.breakdown import breakdown, not_seen
 from holter.analysis.steps.durations import step_statistics
 from holter.analysis.steps.own_code import OwnCode, divided, own_code
@@ -68,6 +69,8 @@ class VerdictFacts:
     """Codes of the reasons why the training thread waits for batches."""
     stragglers: list[Straggler] = field(default_factory=list)
     loads: list[Load] = field(default_factory=list)
+    threads: list[ThreadShares] = field(default_factory=list)
+    """How much of the time the training threads run, wait for a core, or are blocked."""
     device: str | None = None
     """cpu or cuda, as the framework reports."""
     kernels: KernelTimes | None = None
@@ -226,6 +229,7 @@ def gather(
             else [],
             "stragglers": stragglers(used),
             "loads": machines,
+            "threads": thread_shares(samples, begin, end) if samples is not None else [],
         }
     elif samples is not None:
         found["loads"] = loads(samples, nodes or {}, None, None)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         StepSummary,
     )
     from holter.views.document.types.verdict import JobVerdict
-    from holter.views.document.types.wall_time import LedgerEntry
+    from holter.views.document.types.wall_time import LedgerEntry, ThreadEntry
 
 VERSION: Literal[1] = 1
 _MOST_OUTLIERS = 20
@@ -139,6 +139,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         or None,
         "not_seen": list(facts.not_seen),
         "ledger": [cast("LedgerEntry", one.to_json()) for one in items],
+        "threads": [cast("ThreadEntry", asdict(one)) for one in facts.threads],
         "own_code": [
             {
                 "function": one.function,

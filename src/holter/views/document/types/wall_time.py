@@ -1,11 +1,11 @@
-"""The types of `ledger` and `own_code` in a job's description."""
+"""The types of `ledger`, `threads` and `own_code` in a job's description."""
 
 from typing import Annotated, TypedDict
 
 from msgspec import Meta
 
 from holter.analysis.verdict.ledger import NAMES
-from holter.views.document.types.values import Amount, Percent
+from holter.views.document.types.values import Amount, Percent, Rank
 
 
 class LedgerPart(TypedDict):
@@ -26,6 +26,23 @@ class LedgerEntry(TypedDict):
     pct: Annotated[Percent, Meta(description="Percent of the job's wall time; all entries add up to 100.")]
     text: str
     children: list[LedgerPart]
+
+
+class ThreadEntry(TypedDict):
+    """How much of the time the training thread of a rank runs, waits for a core, or is blocked."""
+
+    rank: Rank
+    phase: Annotated[
+        str,
+        Meta(
+            description="training_loop, or a phase of the step; other: outside all phases. Phases with few "
+            "readings are absent."
+        ),
+    ]
+    running_pct: Percent
+    waiting_for_core_pct: Percent
+    blocked_pct: Percent
+    looks: Annotated[int, Meta(description="Number of readings behind the shares.")]
 
 
 class ProducerEntry(TypedDict):
