@@ -14,6 +14,7 @@ import pytest
 
 from holter.recorder.frameworks.pytorch.stepping import loop_samples
 from holter.recorder.frameworks.pytorch.stepping.loop_samples import LoopCode
+from holter.recorder.frameworks.pytorch.stepping.producers import Seen as Frame
 from holter.recorder.frameworks.pytorch.stepping.producers import producer, waits
 
 HERE = os.path.basename(__file__)
@@ -35,7 +36,7 @@ class Seen:
         while id(frames[-1].f_code) not in self.loop and frames[-1].f_back is not None:
             frames.append(frames[-1].f_back)
         if id(frames[-1].f_code) in self.loop:
-            self.texts.append(loop_samples._text(frames[::-1], self.loop))
+            self.texts.append(loop_samples._text([Frame.of(one) for one in frames[::-1]], self.loop))
         return 1
 
 
@@ -155,7 +156,7 @@ def test_the_producer_is_the_thread_that_works():
         found = producer(stacks, (), loop_samples._called, lambda several: several[0])
         assert (found.name, found.only) == ("thread reader", True)
         assert [frame.f_code.co_name for frame in found.frames][-1] == "crunch"
-        assert waits(stacks[threads[1].ident], "")
+        assert waits(Frame.of(stacks[threads[1].ident]), "")
         assert producer(stacks, (threads[0].ident,), loop_samples._called, lambda several: several[0]) is None
     finally:
         ready.clear()

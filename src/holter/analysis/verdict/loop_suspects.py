@@ -88,6 +88,8 @@ def contention(facts: VerdictFacts) -> SuspectResult:
     if halted is not None and halted.stopped_pct is not None:
         text = f"the training is stopped {pct(halted.stopped_pct)} of the time, as SIGSTOP and debuggers do"
         seen = facts.seen(text, "thread.stopped", halted.stopped_pct, STOPPED, halted.node)
+        if worst := max(facts.stalls.values(), default=None):
+            text += f" (step {worst.step} took {ms(worst.duration_ms)})"
         return SuspectResult(guilty=True, sentence=sentence(text), share=halted.stopped_pct, evidence=[seen])
     load = next((one for one in facts.loads if (one.trainer_delay or 0.0) >= WAITS_FOR_CORE), None)
     if load is None or load.trainer_delay is None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from holter.recorder.failure import PASSED_OVER
 from holter.recorder.frameworks.pytorch.data.paths import frame_text, is_library
-from holter.recorder.frameworks.pytorch.stepping.producers import is_queue, producer, waits
+from holter.recorder.frameworks.pytorch.stepping.producers import Seen, is_queue, producer, waits
 from holter.recorder.switch_interval import SwitchInterval
 from holter.schema.phases import Phase
 
@@ -139,14 +139,14 @@ class LoopSampler:
         self, stacks: dict[int, FrameType], thread: int, chosen: Callable[[list[Producer]], Producer]
     ) -> int:
         """Return the name id of a thread's stack, from the loop inwards; 0 for none."""
-        frames: list[FrameType] = []
+        frames: list[Seen] = []
         frame = stacks.get(thread)
         while frame is not None and len(frames) < _MAX_DEPTH:
             if id(frame.f_code) in self._loop:
-                frames.append(frame)
+                frames.append(Seen.of(frame))
                 break
             if not frame.f_code.co_filename.startswith(_OURS):
-                frames.append(frame)
+                frames.append(Seen.of(frame))
             frame = frame.f_back
         frames.reverse()
         if not frames:
@@ -180,7 +180,7 @@ class LoopCode(NamedTuple):
         return False
 
 
-def _text(frames: list[FrameType], loop: dict[int, LoopCode]) -> str:
+def _text(frames: list[Seen], loop: dict[int, LoopCode]) -> str:
     """Return the frames of a stack, the loop's first, then what the user's innermost frame calls.
 
     `train (a.py:9);stream (a.py:4) [generator] > time.sleep`; below the user's code the innermost frame of a
@@ -211,7 +211,7 @@ def _waited_for(other: Producer) -> str:
     return (" < " if other.only else " & ") + ";".join([name, *map(_frame, ends)])
 
 
-def _iterators(frames: list[FrameType], loop: dict[int, LoopCode]) -> int:
+def _iterators(frames: list[Seen], loop: dict[int, LoopCode]) -> int:
     """Return the place of the innermost iterator that the loop takes items from; 0 for none.
 
     It is what runs while a `for`, a `yield from` or `next` waits for an item: a generator, a `__next__`, a
@@ -232,7 +232,7 @@ def _iterators(frames: list[FrameType], loop: dict[int, LoopCode]) -> int:
     return found
 
 
-def _called(frame: FrameType) -> str:
+def _called(frame: Seen) -> str:
     """Return the name of the call that runs in a frame, as in its source; empty where it is unknown."""
     if sys.version_info < (3, 11):
         return ""
@@ -248,5 +248,5 @@ def _called(frame: FrameType) -> str:
     return match[0] if match and text[match.end() :].startswith("(") else ""
 
 
-def _frame(frame: FrameType) -> str:
+def _frame(frame: Seen) -> str:
     return frame_text(frame.f_code, frame.f_lineno or frame.f_code.co_firstlineno)

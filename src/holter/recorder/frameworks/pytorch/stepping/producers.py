@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holter.recorder.frameworks.pytorch.data.paths import is_library
 
@@ -24,12 +24,26 @@ _WAITING = (
 _WAITING_CALLS = (".get", ".acquire", ".join", ".result", ".wait")
 
 
+class Seen(NamedTuple):
+    """A frame at one moment: the thread goes on whenever the sampler gives up the interpreter lock."""
+
+    f_code: CodeType
+    f_lasti: int
+    f_lineno: int | None
+    f_globals: dict[str, Any]
+
+    @classmethod
+    def of(cls, frame: FrameType) -> Seen:
+        """Copy what samples need of a frame."""
+        return cls(frame.f_code, frame.f_lasti, frame.f_lineno, frame.f_globals)
+
+
 class Producer(NamedTuple):
     """A thread that works while the training thread waits."""
 
     name: str
     """`thread loader`, or `process Process-1`."""
-    frames: list[FrameType]
+    frames: list[Seen]
     """Its frames in the user's code, the outermost first; empty for a process."""
     only: bool
     """No other thread or process can be the one that the training waits for."""
@@ -40,7 +54,7 @@ def is_queue(code: CodeType) -> bool:
     return code.co_filename.endswith(_QUEUES) and is_library(code)
 
 
-def waits(frame: FrameType, called: str) -> bool:
+def waits(frame: Seen, called: str) -> bool:
     """Return whether the innermost frame of a thread waits for another thread or process."""
     code = frame.f_code
     return (code.co_filename.endswith(_WAITING) and is_library(code)) or called.endswith(_WAITING_CALLS)
@@ -49,7 +63,7 @@ def waits(frame: FrameType, called: str) -> bool:
 def producer(
     stacks: Mapping[int, FrameType],
     without: Collection[int],
-    called: Callable[[FrameType], str],
+    called: Callable[[Seen], str],
     chosen: Callable[[list[Producer]], Producer],
 ) -> Producer | None:
     """Return a thread that runs code of the user and does not wait; else a child process, if there is one.
@@ -62,12 +76,12 @@ def producer(
     """
     # `threading.enumerate` would take a lock that the training may need.
     threads = getattr(threading, "_active", {})
-    own = {ident: _of_user(frame) for ident, frame in stacks.items() if ident not in without}
-    own = {ident: frames for ident, frames in own.items() if frames}
+    inner = {ident: Seen.of(frame) for ident, frame in stacks.items() if ident not in without}
+    own = {ident: frames for ident in inner if (frames := _of_user(stacks[ident]))}
     found = [
         Producer(f"thread {getattr(threads.get(ident), 'name', ident)}", frames, len(own) == 1)
         for ident, frames in own.items()
-        if not waits(stacks[ident], called(stacks[ident]))
+        if not waits(inner[ident], called(inner[ident]))
     ]
     if found:
         return chosen(found)
@@ -76,11 +90,11 @@ def producer(
     return Producer(f"process {names[0]}", [], len(names) == 1) if names and not own else None
 
 
-def _of_user(frame: FrameType | None) -> list[FrameType]:
+def _of_user(frame: FrameType | None) -> list[Seen]:
     """Return the frames of a thread in the user's code, the outermost first."""
     found = []
     while frame is not None:
         if not is_library(frame.f_code):
-            found.append(frame)
+            found.append(Seen.of(frame))
         frame = frame.f_back
     return found[::-1]
