@@ -154,12 +154,17 @@ class LoopSampler:
         other = None
         if waits(frames[-1], _called(frames[-1])):
             other = producer(stacks, (thread, threading.get_ident()), _called, chosen)
-        key = tuple((id(each.f_code), each.f_lasti) for each in (*frames, *(other.frames if other else ())))
+        # The producer by line: with its instructions there would be as many keys as pairs of them.
+        ends = other.frames if other else []
+        key = (
+            *((id(each.f_code), each.f_lasti) for each in frames),
+            *((id(each.f_code), each.f_lineno or 0) for each in ends),
+        )
         known = self._known.get(key)
         if known is None:
             if len(self._known) >= MAX_PATHS:
                 return self._session.name("(other)")
-            self._kept += [each.f_code for each in (*frames, *(other.frames if other else ()))]
+            self._kept += [each.f_code for each in (*frames, *ends)]
             text = _text(frames, self._loop) + (_waited_for(other) if other else "")
             known = self._known[key] = self._session.name(text)
         return known
@@ -206,9 +211,8 @@ def _waited_for(other: Producer) -> str:
 
     One of several threads that may be the one follows `&` instead.
     """
-    ends = [*other.frames[:1], *other.frames[1:][-1:]]
     name = other.name.replace(";", ",").replace("<", "(").replace(">", ")")
-    return (" < " if other.only else " & ") + ";".join([name, *map(_frame, ends)])
+    return (" < " if other.only else " & ") + ";".join([name, *map(_frame, other.frames)])
 
 
 def _iterators(frames: list[Seen], loop: dict[int, LoopCode]) -> int:

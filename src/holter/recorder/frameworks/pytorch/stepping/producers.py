@@ -44,7 +44,7 @@ class Producer(NamedTuple):
     name: str
     """`thread loader`, or `process Process-1`."""
     frames: list[Seen]
-    """Its frames in the user's code, the outermost first; empty for a process."""
+    """Its outermost and its innermost frame in the user's code; empty for a process."""
     only: bool
     """No other thread or process can be the one that the training waits for."""
 
@@ -91,10 +91,10 @@ def producer(
 
 
 def _of_user(frame: FrameType | None) -> list[Seen]:
-    """Return the frames of a thread in the user's code, the outermost first."""
+    """Return the outermost and the innermost frame of a thread in the user's code."""
     found = []
     while frame is not None:
         if not is_library(frame.f_code):
             found.append(Seen.of(frame))
         frame = frame.f_back
-    return found[::-1]
+    return [*found[-1:], *found[:-1][:1]]
