@@ -15,13 +15,18 @@ SCRIPT = TRAININGS / "own_code.py"
 PLACE = r"\(own_code\.py:\d+\)"
 CASES = {
     "stream": ("data_pipeline", rf"Data loading takes .*: generator stream {PLACE}, in time\.sleep"),
+    "rows": ("data_pipeline", rf": generator Rows\.__iter__ {PLACE}, mostly in Rows\.convert {PLACE}"),
+    "fed": ("data_pipeline", rf"thread loader fills in fill {PLACE}; it spends its time in decode {PLACE}"),
     "stall": ("own_code", rf"Step 61 spends .*, in time\.sleep, called by stall {PLACE}\. The typical"),
     "collect": ("own_code", rf"Garbage collection takes .*: gc\.collect, called by collect {PLACE}"),
     "save": ("checkpointing", rf"Checkpointing takes .* writing, .* time\.sleep, called by save {PLACE}"),
     "convert": ("own_code", rf"subprocess\.run, called by convert {PLACE}"),
     "write_through": ("own_code", rf"os\.fsync, called by write_through {PLACE}"),
     "count_words": ("own_code", rf"takes .*: count_words(\.<genexpr>)? {PLACE}"),
-    "wait_for_producer": ("own_code", rf"ready\.get, called by wait_for_producer {PLACE}"),
+    "wait_for_producer": (
+        "data_pipeline",
+        rf"wait_for_producer {PLACE} waits for a queue that thread \S+ \(produce\) fills in produce {PLACE}",
+    ),
 }  # fmt: skip
 
 
@@ -47,6 +52,10 @@ def test_own_code_is_named(tmp_path: Path, case: str) -> None:
     if case == "save":  # the advice counts the wait around the writing
         expected = verdict["advice"][0]["expected_step_ms"]
         assert expected == pytest.approx(told["steps"]["mean_ms"] * (1 - share / 100), abs=3)
+        (saving,) = [one for one in told["ledger"] if one["item"] == "checkpoint"]
+        assert re.fullmatch(rf"waiting in save {PLACE}", saving["children"][0]["text"]), saving
+        assert saving["children"][1]["item"] == "writing"
+        assert saving["seconds"] > 3 * sum(x["seconds"] for x in told["ledger"] if x["item"] == "stalls")
     # Code that holds the interpreter lock is sampled where it gives up the lock when the cores are busy.
     tolerance = 20 if case == "count_words" else 5
     assert verdict["share_pct"] == pytest.approx(share, abs=tolerance), verdict

@@ -17,7 +17,7 @@ class Metric:
     @property
     def per_device(self) -> bool:
         """Whether each device, or each role of processes, has readings of its own."""
-        return self.name.startswith(("cpu.core.", "proc.", "other.", "gpu."))
+        return self.name.startswith(("cpu.core.", "proc.", "thread.", "other.", "gpu."))
 
 
 _ALL = (
@@ -46,6 +46,7 @@ _ALL = (
     Metric("mem.used", "bytes", "Host memory in use, page cache excluded."),
     Metric("mem.available", "bytes", "Host memory that can be had without swapping."),
     Metric("mem.swap_used", "bytes", "Swap in use."),
+    Metric("mem.swap_in", "bytes/s", "Memory read back from swap.", rate=True),
     Metric("shm.used", "bytes", "Space used on /dev/shm."),
     Metric("disk.iops", "operations/s", "Disk operations, read and write.", rate=True),
     Metric("disk.read_bytes", "bytes/s", "Disk read rate.", rate=True),
@@ -75,8 +76,37 @@ _ALL = (
     Metric(
         "proc.cpu.delay",
         "%",
-        "Share of the time that main threads of this role (device: trainer, worker) are ready to run without a core.",
+        "Share of the time that the main threads of the processes with this role (device) are ready to run "
+        "without a core.",
         rate=True,
+    ),
+    Metric(
+        "proc.runnable",
+        "threads",
+        "Threads of the processes with this role (device) that run or wait for a core, mean.",
+        rate=True,
+    ),
+    *(
+        Metric(f"thread.{name}", unit, f"{what} of a rank's training thread (device).", rate=True)
+        for name, unit, what in (
+            ("running", "%", "Share of the time on a core"),
+            ("waiting", "%", "Share of the time ready to run without a core"),
+            ("io", "%", "Share of the time in a wait for a disk or for swapped memory"),
+            ("major_faults", "1/s", "Page faults that read from a disk"),
+            ("switches", "1/s", "Times that it left its core to wait"),
+            ("preemptions", "1/s", "Times that the scheduler took its core away"),
+        )
+    ),
+    Metric(
+        "thread.blocked",
+        "%",
+        "100 if a rank's training thread was blocked at the reading, 0 if it ran or was ready to; by rank and "
+        "phase of the step (device).",
+    ),
+    Metric(
+        "thread.stopped",
+        "%",
+        "100 if a rank's training thread (device) was stopped at the reading, as SIGSTOP and debuggers do.",
     ),
     Metric(
         "other.cpu",

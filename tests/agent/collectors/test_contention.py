@@ -35,6 +35,19 @@ def test_the_delay_is_the_share_since_the_last_reading(machine):
     assert values(collector, 2 * SECOND)["trainer", "proc.cpu.delay"] == pytest.approx(10)
 
 
+def test_threads_that_run_or_wait_are_counted_by_role(machine):
+    write(machine.proc, {f"{os.getpid()}/schedstat": "1 2 3\n", **schedstats(p10=0, p12=0)})
+    machine.watched.roles = {10: "trainer", 12: "worker"}
+    tasks = {"10/task/10": (SECOND, 0), "10/task/11": (0, SECOND), "12/task/12": (SECOND // 2, 0)}
+    write(machine.proc, {f"{task}/schedstat": "0 0 1\n" for task in tasks})
+    collector = Contention(machine)
+    assert ("trainer", "proc.runnable") not in values(collector, 0)
+    write(machine.proc, {f"{task}/schedstat": f"{run} {wait} 9\n" for task, (run, wait) in tasks.items()})
+    found = values(collector, SECOND)
+    assert found["trainer", "proc.runnable"] == pytest.approx(2)
+    assert found["worker", "proc.runnable"] == pytest.approx(0.5)
+
+
 @pytest.mark.parametrize("text", ["0 0 0\n", "nothing\n", None])
 def test_a_kernel_that_does_not_count_is_unavailable(machine, text):
     if text is not None:

@@ -49,14 +49,36 @@ def stacks(names, **changes):
     [
         ("main (a.py:9);stall (a.py:4) > time.sleep", "time.sleep, called by stall (a.py:4)", "sleep"),
         (
-            "main (a.py:9);stream (a.py:4) [iterator] > time.sleep",
+            "main (a.py:9);stream (a.py:4) [generator] > time.sleep",
             "generator stream (a.py:4), in time.sleep",
             "sleep",
         ),
         (
-            "main (a.py:9);tqdm.__iter__ (tqdm/std.py:2);rows (a.py:4) [iterator];read (a.py:7) > f.read",
-            "generator rows (a.py:4), in f.read",
+            "main (a.py:9);tqdm.__iter__ (tqdm/std.py:2);rows (a.py:4) [generator];read (a.py:7) > f.read",
+            "generator rows (a.py:4), mostly in read (a.py:7), in f.read",
             "file",
+        ),
+        ("main (a.py:9);It.__next__ (a.py:4) [iterator]", "It.__next__ (a.py:4)", None),
+        (
+            "main (a.py:9) > q.get > Queue.get (queue.py:171) < thread t 1;fill (a.py:3);decode (a.py:7)",
+            "main (a.py:9) waits for a queue that thread t 1 fills in fill (a.py:3); it spends its time in "
+            "decode (a.py:7)",
+            "queue",
+        ),
+        (
+            "main (a.py:9) > q.get & thread t;fill (a.py:3)",
+            "main (a.py:9) waits for a queue, while thread t works in fill (a.py:3)",
+            "queue",
+        ),
+        (
+            "main (a.py:9) > q.get > get (multiprocessing/queues.py:103) < process Process-1",
+            "main (a.py:9) waits for a queue that process Process-1 fills",
+            "queue",
+        ),
+        (
+            "main (a.py:9) > f.result > Condition.wait (threading.py:1) & thread t;work (a.py:3)",
+            "f.result, called by main (a.py:9), while thread t works in work (a.py:3)",
+            "lock",
         ),
         ("main (a.py:9) > gc.collect", "gc.collect, called by main (a.py:9)", "garbage collection"),
         (
@@ -66,7 +88,7 @@ def stacks(names, **changes):
         ),
         (
             "main (a.py:9) > q.get > Queue.get (multiprocessing/queues.py:103)",
-            "q.get, called by main (a.py:9)",
+            "main (a.py:9) waits for a queue (q.get)",
             "queue",
         ),
         ("main (a.py:9);count (a.py:3)", "count (a.py:3)", None),
@@ -82,6 +104,18 @@ def test_a_stack_names_function_place_and_wait(name, text, waits):
 def test_the_line_is_the_one_with_most_time():
     (found,) = own_code(stacks(["f (a.py:3)"] * 4 + ["f (a.py:5)"] * 9), steps(20), 50.0)
     assert found.line == 5
+
+
+def test_a_wait_for_a_queue_loads_data_and_names_the_usual_function_of_its_producer():
+    wait, thread = "main (a.py:9) > q.get > Queue.get (queue.py:171)", "thread t;fill (a.py:3)"
+    names = [f"{wait} < {thread};load (a.py:{line})" for line in (5, 6, 6, 6, 7)] + [f"{wait} < {thread}"] * 3
+    (found,) = own_code(stacks([*names, wait, wait]), steps(20), 50.0)
+    assert found.iterates
+    assert found.produces == ("fill (a.py:3)", "load (a.py:6)")
+    (lock,) = own_code(stacks([f"main (a.py:9) > x.acquire < {thread}"] * 9), steps(20), 50.0)
+    assert not lock.iterates
+    (full,) = own_code(stacks(["main (a.py:9) > q.put > Queue.put (queue.py:140)"] * 9), steps(20), 50.0)
+    assert (full.iterates, full.waits_in) == (False, "queue")
 
 
 def test_a_stall_is_the_work_of_one_step():

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import holter
 from holter.analysis.steps.outliers import outliers
+from holter.analysis.steps.own_code import OwnCode
 from holter.analysis.steps.phases import job_phases
 from holter.analysis.steps.warmup import steady
 from holter.analysis.verdict import ledger as ledger_module
@@ -25,7 +26,7 @@ SECOND = 1_000_000_000
 HEALTHY = Verdict(suspect="healthy", sentence="No bottleneck found.")
 
 
-def job(durations, *, start_s=2.0, rest_s=1.0, evaluation_s=0.0, gap_s=0.0, **parts):
+def job(durations, *, start_s=2.0, rest_s=1.0, evaluation_s=0.0, gap_s=0.0, around=(), **parts):
     """Return the ledger of a job with steps of so many seconds; `parts` are seconds by step."""
     count = len(durations)
     took = (np.array(durations) * SECOND).astype(np.int64)
@@ -38,7 +39,7 @@ def job(durations, *, start_s=2.0, rest_s=1.0, evaluation_s=0.0, gap_s=0.0, **pa
     steps = Table({"time": begin, "duration": took, **facts, **columns})
     end = int(begin[-1] + took[-1] + (evaluation_s + rest_s) * SECOND)
     phases = job_phases(0, end, steps, int(evaluation_s * SECOND))
-    return ledger(phases, steps, outliers(steps, mask=steady(steps)))
+    return ledger(phases, steps, outliers(steps, mask=steady(steps)), around=around)
 
 
 def seconds(items):
@@ -67,6 +68,33 @@ def test_compilation_checkpoints_evaluation_and_gaps_have_items_of_their_own():
     assert found["eval"] == 6
     assert found["gaps"] == 0.99
     assert sum(one.pct for one in items) == pytest.approx(100)
+
+
+def test_what_runs_with_checkpoints_belongs_to_them():
+    at = [step % 20 == 15 for step in range(100)]
+    took = [1.0 if saves else 0.1 for saves in at]
+    # 4.0 of the 14.4 s of the steady steps, as samples say.
+    wait = OwnCode("save", "a.py", 4, 100 * 4.0 / 14.4, "time.sleep", "sleep", False, 15, 0.2, True)
+    parts = {"checkpoint": [0.1 if saves else 0.0 for saves in at], "other": [0.8 * saves for saves in at]}
+    items = job(took, **parts, around=[wait])
+    (saving,) = [one for one in items if one.item == "checkpoint"]
+    assert saving.seconds == pytest.approx(4.5, abs=0.05)
+    assert [child.text for child in saving.children] == ["waiting in save (a.py:4)", "writing"]
+    assert saving.children[1].seconds == pytest.approx(0.5, abs=0.01)
+    (usual,) = [one for one in items if one.item == "steps"]
+    assert [child.item for child in usual.children] == ["forward"]
+    assert sum(one.seconds for one in items if one.item == "stalls") < 0.05
+    # Without the samples the waits are slow steps.
+    assert seconds(job(took, **parts))["stalls"] == 4.0
+
+
+def test_the_parts_of_usual_steps_hold_no_stall():
+    (usual,) = [
+        one
+        for one in job([0.1] * 50 + [15.0] + [0.1] * 49, other=[0.0] * 50 + [14.9] + [0.0] * 49)
+        if one.item == "steps"
+    ]
+    assert [child.item for child in usual.children] == ["forward"]
 
 
 def test_an_evaluation_in_the_first_steps_counts_once():

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,49 @@ def stream(steps: int) -> Iterator[Batch]:
         made = batch()
         spent += time.perf_counter() - begin
         yield made
+
+
+class Rows:
+    """Gives batches as data sets of other libraries do."""
+
+    def __iter__(self) -> Iterator[Batch]:
+        for row in range(STEPS):
+            yield self.convert(row)
+
+    def convert(self, _: int) -> Batch:
+        global spent
+        begin = time.perf_counter()
+        time.sleep(0.03)
+        spent += time.perf_counter() - begin
+        return batch()
+
+
+def fed() -> Iterator[Batch]:
+    global spent
+    batches: queue.Queue[Batch] = queue.Queue(2)
+    threading.Thread(target=fill, args=(batches,), name="loader", daemon=True).start()
+    for _ in range(STEPS):
+        begin = time.perf_counter()
+        made = batches.get()
+        spent += time.perf_counter() - begin
+        yield made
+
+
+def fill(batches: queue.Queue[Batch]) -> None:
+    while True:
+        batches.put(decode())
+
+
+def decode() -> Batch:
+    time.sleep(0.03)
+    return batch()
+
+
+BATCHES: dict[str, Callable[[], Iterable[Batch]]] = {
+    "stream": lambda: stream(STEPS),
+    "rows": Rows,
+    "fed": fed,
+}
 
 
 def plain(steps: int) -> Iterator[Batch]:
@@ -97,11 +140,11 @@ def main(case: str) -> None:
     kept: list[Any] = [{"a": [at]} for at in range(300_000)] if case == "collect" else []
     if case == "wait_for_producer":
         threading.Thread(target=produce, daemon=True).start()
-    after = globals()[case] if case not in ("stream", "plain") else None
+    after = globals()[case] if case not in (*BATCHES, "plain") else None
     model = nn.Sequential(nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 4))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     ends: list[tuple[float, float]] = []
-    batches = stream(STEPS) if case == "stream" else plain(STEPS)
+    batches = BATCHES[case]() if case in BATCHES else plain(STEPS)
     for step, (inputs, targets) in enumerate(batches):
         optimizer.zero_grad()
         nn.functional.cross_entropy(model(inputs), targets).backward()

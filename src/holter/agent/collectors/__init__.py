@@ -25,6 +25,17 @@ class Unavailable(Exception):  # noqa: N818 - a machine without a GPU is not an 
     """This machine cannot give what a collector reads; its text says why."""
 
 
+@dataclass(frozen=True, slots=True)
+class LoopThread:
+    """The thread of a process that runs the training loop."""
+
+    rank: int
+    thread: int
+    """Native thread id."""
+    head: Path
+    """Its head page in the spool, with its open spans."""
+
+
 @dataclass(slots=True)
 class Watched:
     """The processes of the job; the agent keeps it up to date."""
@@ -33,6 +44,8 @@ class Watched:
     """The command, and its orphaned processes."""
     roles: Mapping[int, str] = field(default_factory=dict)
     """trainer or worker, for each pid that records."""
+    loops: Mapping[int, LoopThread] = field(default_factory=dict)
+    """The training thread of each pid that has one."""
     companions: list[int] = field(default_factory=list)
     """Processes of holter other than the agent."""
 

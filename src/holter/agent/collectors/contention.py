@@ -1,7 +1,8 @@
-"""Contention for cores: the time that the training waits for one, and the programs that use them."""
+"""Contention for cores: the time that the job waits for one, and the threads and programs that want them."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import time
@@ -23,31 +24,55 @@ _WORTH_PCT = 20.0
 
 
 class Contention(Collector):
-    """The time that main threads of trainers and workers wait for a core, and the cores of others."""
+    """The time that the job's threads are ready to run without a core, and the cores of other programs."""
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine)
-        if _waited_ns(machine.proc, os.getpid()) is None:
+        if procfs.scheduled(machine.proc / str(os.getpid())) is None:
             raise Unavailable("the kernel does not count the time that threads wait for a core (schedstat)")
         self._waited: dict[int, int] = {}
         self._read_at = 0
+        self._wanted: dict[tuple[int, str], int] = {}
+        self._counted_at = 0
+        self._counting_pause = 0
         self._used: dict[tuple[int, int], float] = {}
         self._looked_at = -_LOOK_NS * 1000
         self._pause = _LOOK_NS
 
     def read(self, now: int) -> Iterator[Reading]:
-        """Read the mean delay of each role; every few seconds also the others that use the cores most."""
-        before, elapsed, roles = self._waited, now - self._read_at, dict(self.machine.watched.roles)
-        read = ((pid, _waited_ns(self.machine.proc, pid)) for pid in roles)
-        self._waited, self._read_at = {pid: ns for pid, ns in read if ns is not None}, now
+        """Read the mean delay by role, the threads that want a core, and every few seconds other programs."""
+        before, elapsed = self._waited, now - self._read_at
+        roles = self.machine.watched.roles
+        read = ((pid, procfs.scheduled(self.machine.proc / str(pid))) for pid in roles)
+        self._waited, self._read_at = {pid: one.waiting for pid, one in read if one is not None}, now
         for role in sorted(set(roles.values())):
-            grown = [
-                ns - before[pid] for pid, ns in self._waited.items() if pid in before and roles[pid] == role
-            ]
-            if grown and elapsed > 0:
-                yield role, "proc.cpu.delay", min(100.0 * sum(grown) / len(grown) / elapsed, 100.0)
+            mine = [pid for pid in self._waited if pid in before and roles[pid] == role]
+            grown = sum(self._waited[pid] - before[pid] for pid in mine)
+            if mine and elapsed > 0:
+                yield role, "proc.cpu.delay", min(100.0 * grown / len(mine) / elapsed, 100.0)
+        if now - self._counted_at >= self._counting_pause:
+            yield from self._runnable(now)
         if now - self._looked_at >= self._pause:
             yield from self._others(now)
+
+    def _runnable(self, now: int) -> Iterator[Reading]:
+        """Read how many threads of each role run or wait for a core; rarely where there are many."""
+        began, before, elapsed = time.thread_time_ns(), self._wanted, now - self._counted_at
+        self._wanted, roles = {}, self.machine.watched.roles
+        for pid in roles:
+            folder = self.machine.proc / str(pid) / "task"
+            with contextlib.suppress(OSError):  # it has ended
+                for thread in os.listdir(folder):
+                    if (one := procfs.scheduled(folder / thread)) is not None:
+                        self._wanted[pid, thread] = one.running + one.waiting
+        grown: dict[str, int] = {}
+        for (pid, thread), ns in self._wanted.items():
+            if (pid, thread) in before:
+                grown[roles[pid]] = grown.get(roles[pid], 0) + ns - before[pid, thread]
+        for role, ns in grown.items():
+            yield role, "proc.runnable", ns / elapsed
+        self._counted_at = now
+        self._counting_pause = int((time.thread_time_ns() - began) / _MAX_SHARE)
 
     def _others(self, now: int) -> Iterator[Reading]:
         began = time.thread_time_ns()
@@ -66,13 +91,6 @@ class Contention(Collector):
                 yield name, "other.cpu", spent[name]
         self._looked_at = now
         self._pause = max(_LOOK_NS, int((time.thread_time_ns() - began) / _MAX_SHARE))
-
-
-def _waited_ns(proc: Path, pid: int) -> int | None:
-    """Return how long the main thread of a process was ready to run without a core; None where unknown."""
-    words = procfs.file_text(proc / str(pid) / "schedstat").split()
-    # A kernel that does not count writes `0 0 0`, also for a process that ran.
-    return int(words[1]) if len(words) == 3 and words[2] != "0" else None
 
 
 def _name(proc: Path, pid: int) -> str:

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from holter.agent.collectors import Collector, Machine, Reading, Unavailable
-from holter.agent.machine.procfs import meminfo
+from holter.agent.machine.procfs import PAGE, counters, meminfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,6 +40,8 @@ class Memory(Collector):
             yield "", "mem.available", float(available)
         if facts.get("SwapTotal"):
             yield "", "mem.swap_used", float(facts["SwapTotal"] - facts.get("SwapFree", 0))
+            pages = counters(self.machine.proc / "vmstat").get("pswpin")
+            yield from self.rates(now, {"mem.swap_in": None if pages is None else pages * float(PAGE)})
         if self.machine.shm.is_dir():
             space = os.statvfs(self.machine.shm)
             yield "", "shm.used", float((space.f_blocks - space.f_bfree) * space.f_frsize)

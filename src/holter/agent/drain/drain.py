@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.agent.collectors import LoopThread
 from holter.agent.drain.heads import HeadPage, read_head
 from holter.agent.drain.journal import JournalReader, Process, RecordedEvent, SpoolFacts
 from holter.agent.drain.listing import Listing
@@ -114,6 +115,13 @@ class Drain:
     def alive(self) -> list[Process]:
         """Return the processes that still run."""
         return [process for process in self.processes.values() if process.died is None]
+
+    def loop_of(self, process: Process) -> LoopThread | None:
+        """Return the thread that runs the training loop of a process; None until its rank is known."""
+        if process.loop_head is None or not process.is_trainer or self.ranks.of(process) < 0:
+            return None
+        head = self.spool / record.head_name(process.key, process.loop_thread)
+        return LoopThread(self.ranks.of(process), process.loop_head.thread, head)
 
     def trainers(self) -> list[Process]:
         """Return the training processes, dead ones too."""

@@ -83,7 +83,9 @@ class Pipeline:
                 self._event_log.add(*self.tensors.poll(final=final))
             except OSError as error:  # the rest must not wait for it
                 self._event_log.fault("tensors", error)
-        self._watched.roles = {one.pid: one.role for one in self.drain.alive()}
+        alive = self.drain.alive()
+        self._watched.roles = {one.pid: one.role for one in alive}
+        self._watched.loops = {one.pid: loop for one in alive if (loop := self.drain.loop_of(one))}
         return batch.more
 
     def _follow(self, timeline: HorovodTimeline, *, final: bool) -> None:

@@ -125,3 +125,18 @@ def tree(
         found[pid] = known[pid]
         waiting.extend(children.get(pid, ()))
     return found
+
+
+class Scheduled(NamedTuple):
+    """What a thread has used so far, ns."""
+
+    running: int
+    waiting: int
+    """Ready to run, without a core."""
+
+
+def scheduled(task: Path) -> Scheduled | None:
+    """Return the times of a task's folder, `PID` or `PID/task/TID`; None where they are unknown."""
+    words = file_text(task / "schedstat").split()
+    # A kernel that does not count writes `0 0 0`, also for a process that ran.
+    return Scheduled(int(words[0]), int(words[1])) if len(words) == 3 and words[2] != "0" else None

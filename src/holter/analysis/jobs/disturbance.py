@@ -194,7 +194,7 @@ def conditions(
         several_threads=(own or 0.0) + (slow.trainer_delay or 0.0) > _ONE_THREAD,
         foreign_cores=None if foreign is None else foreign / 100,
         programs=tuple(slow.others)[:3],
-        throttled_pct=largest([load.quota_throttled for load in found]),
+        throttled_pct=largest([load.quota_ran_out_pct for load in found]),
         gpu_slowed_pct=largest([load.throttled_pct for load in found]),
         clock=min((load.clock for load in found if load.clock is not None), default=None),
     )

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from holter.schema.table import Table
 
+CROWDED = 1.25
+"""A job that wants more than this many times its cores is oversubscribed."""
 THERMAL = 0x08 | 0x20 | 0x40 | 0x80
 """Clock event reasons that are faults: hardware slowdown, software and hardware thermal, power brake."""
 
@@ -49,10 +51,24 @@ class Load:
     """Mean share of the time that a data-loader worker is ready to run without a core."""
     foreign_core: float | None = None
     """CPU of all that is not the job or holter on the job's cores, percent of a core."""
-    quota_throttled: float | None = None
-    """Share of scheduling periods in which the control group's quota ran out."""
     clock: float | None = None
     """Clock speed of busy cores, as a multiple of their nominal speed."""
+    cpu_quota: float | None = None
+    """Cores' worth of time that the control group allows; None without a quota."""
+    quota_ran_out_pct: float | None = None
+    """Mean share of the scheduling periods in which the quota ran out."""
+    trainer_runnable: float | None = None
+    """Threads of the training processes that run or wait for a core, mean."""
+    worker_runnable: float | None = None
+    """The same for data-loader workers."""
+    workers: float | None = None
+    """Data-loader workers, mean."""
+    stopped_pct: float | None = None
+    """Mean share of the time that training threads are stopped."""
+    major_faults: float | None = None
+    """Page faults a second of a training thread that read from a disk, mean."""
+    swap_in: float | None = None
+    """Memory read back from swap, bytes a second, mean."""
     worker_core_p50: float | None = None
     """CPU of one data-loader worker, percent of a core."""
     memory_p95: float | None = None
@@ -62,6 +78,23 @@ class Load:
     throttled_pct: float | None = None
     """Share of the readings in which that GPU's clocks were lowered by a fault."""
     ecc_errors: float | None = None
+
+    @property
+    def cores(self) -> float | None:
+        """Cores' worth of time that the job may use: its cores, or its quota if that is less."""
+        known = [float(each) for each in (self.cpus, self.cpu_quota) if each is not None]
+        return min(known, default=None)
+
+    @property
+    def wanted_cores(self) -> float | None:
+        """Threads of the job that run or wait for a core, mean."""
+        known = [each for each in (self.trainer_runnable, self.worker_runnable) if each is not None]
+        return sum(known) if known else None
+
+    @property
+    def crowded(self) -> bool:
+        """Whether the job's own threads want more cores than it may use."""
+        return bool(self.cores and (self.wanted_cores or 0.0) > CROWDED * self.cores)
 
 
 def loads(
@@ -82,7 +115,7 @@ def loads(
 
 
 def _load(node: str, metrics: dict[str, dict[str, NDArray[Any]]], facts: Mapping[str, object]) -> Load:
-    cpus = facts.get("cpus")
+    cpus, quota = facts.get("cpus"), facts.get("cpu_quota")
     gpus = {d: v for d, v in metrics.get("gpu.util", {}).items() if np.percentile(v, 95) >= _IDLE_GPU}
     busy = np.concatenate(list(gpus.values())) if gpus else None
     memory = [v for d, v in metrics.get("gpu.mem.used_pct", {}).items() if d in gpus]
@@ -112,8 +145,15 @@ def _load(node: str, metrics: dict[str, dict[str, NDArray[Any]]], facts: Mapping
         others=_others(metrics.get("other.cpu", {})),
         worker_delay=_mean(metrics.get("proc.cpu.delay", {}).get("worker")),
         foreign_core=_foreign(metrics, cpus, facts.get("cpu_quota")),
-        quota_throttled=_mean(metrics.get("cgroup.throttled_pct", {}).get("")),
         clock=_clock(metrics),
+        cpu_quota=float(quota) if isinstance(quota, (int, float)) else None,
+        quota_ran_out_pct=_mean(metrics.get("cgroup.throttled_pct", {}).get("")),
+        trainer_runnable=_mean(metrics.get("proc.runnable", {}).get("trainer")),
+        worker_runnable=_mean(metrics.get("proc.runnable", {}).get("worker")),
+        workers=_mean(metrics.get("proc.count", {}).get("worker")),
+        stopped_pct=_pooled(metrics.get("thread.stopped", {})),
+        major_faults=_pooled(metrics.get("thread.major_faults", {})),
+        swap_in=_mean(metrics.get("mem.swap_in", {}).get("")),
         worker_core_p50=_each(metrics, "worker", np.median),
         memory_p95=whole("mem.used_pct", 95),
         memory_pressure_p50=whole("psi.mem", 50),
@@ -130,6 +170,10 @@ def _percentile(values: NDArray[Any] | None, percent: float) -> float | None:
 
 def _mean(values: NDArray[Any] | None) -> float | None:
     return None if values is None or not len(values) else float(values.mean())
+
+
+def _pooled(devices: dict[str, NDArray[Any]]) -> float | None:
+    return _mean(np.concatenate(list(devices.values()))) if devices else None
 
 
 def _others(programs: dict[str, NDArray[Any]]) -> dict[str, float]:

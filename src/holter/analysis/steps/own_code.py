@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from holter.analysis.loading.stacks import SampledFrame, frames
 from holter.schema.table import NameCodes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 MIN_SAMPLES = 5
 """Fewer samples name nothing."""
-_ITERATOR = " [iterator]"
+_ITERATORS = (" [generator]", " [iterator]")
+_GET = re.compile(r"(^|\.)get($| \()")
+_WAITED_FOR = re.compile(r" ([<&]) ")
 _LINE = re.compile(r":\d+\)$")
 # What a call, or the innermost frame of a library, waits for. The first match decides.
 _WAITS = (
@@ -54,13 +56,22 @@ class OwnCode:
     waits_in: str | None
     """sleep, file, fsync, network, subprocess, queue, lock, input or garbage collection; None: it works."""
     iterates: bool
-    """The training's loop takes its items from it: it loads data."""
+    """The training's loop takes its items from it, or it waits for items of a queue: it loads data."""
     step: int
     """The step with most of its time."""
     step_share: float
     """Share of its time in that step, 0 to 1."""
     checkpoints: bool
     """It runs only in steps that write a checkpoint, and few steps do."""
+    generator: bool = False
+    inner: str | None = None
+    """What an iterator calls and spends most of its time in, as `name (file:line)`."""
+    producer: str | None = None
+    """The thread or process that fills the queue it waits for, as `thread name`."""
+    fills: bool = False
+    """No other thread or process can be the one that it waits for."""
+    produces: tuple[str, ...] = ()
+    """That thread's function, and the one that it spends most time in, as `name (file:line)`."""
 
     @property
     def place(self) -> str:
@@ -70,10 +81,28 @@ class OwnCode:
     @property
     def text(self) -> str:
         """The call and its place: `time.sleep, called by stall (train.py:3)`."""
-        kind = "generator " if self.iterates else ""
+        if self.producer or (self.iterates and self.waits_in == "queue"):
+            return self._waiting
+        iterator = f"{'generator ' if self.generator else ''}{self.place}"
+        if self.inner:
+            iterator += f", mostly in {self.inner}"
         if self.calls and self.waits_in:
-            return f"{kind}{self.place}, in {self.calls}" if kind else f"{self.calls}, called by {self.place}"
-        return f"{kind}{self.place}" + (f", calling {self.calls}" if self.calls else "")
+            return (
+                f"{iterator}, in {self.calls}" if self.iterates else f"{self.calls}, called by {self.place}"
+            )
+        return iterator + (f", calling {self.calls}" if self.calls else "")
+
+    @property
+    def _waiting(self) -> str:
+        """The wait, and what it waits for: the thread with its function, and where that spends its time."""
+        queue = self.waits_in == "queue"
+        waits = f"{self.place} waits for a queue" if queue else f"{self.calls}, called by {self.place}"
+        if not self.producer:
+            return f"{waits} ({self.calls})" if self.calls else waits
+        does = f" that {self.producer} fills" if queue and self.fills else f", while {self.producer} works"
+        where = f" in {self.produces[0]}" if self.produces else ""
+        mostly = f"; it spends its time in {self.produces[1]}" if self.produces[1:] else ""
+        return f"{waits}{does}{where}{mostly}"
 
 
 def own_code(spans: Table, steps: Table, other_pct: float) -> list[OwnCode]:
@@ -114,6 +143,8 @@ def own_code(spans: Table, steps: Table, other_pct: float) -> list[OwnCode]:
         numbers, places = np.unique(stacks["step"][rows], return_inverse=True)
         by_step = np.bincount(places, mine)
         function, file, iterates = top.key
+        inner = _heaviest(parsed, codes[rows], mine, lambda one: one.inner)
+        filled = _heaviest(parsed, codes[rows], mine, lambda one: one.producer)
         result.append(
             OwnCode(
                 function=function,
@@ -126,6 +157,11 @@ def own_code(spans: Table, steps: Table, other_pct: float) -> list[OwnCode]:
                 step=int(numbers[by_step.argmax()]),
                 step_share=float(by_step.max()) / took,
                 checkpoints=seldom and float(mine[saving[rows]].sum()) >= 0.9 * took,
+                generator=top.generator,
+                inner=inner[0] if inner else None,
+                producer=filled[1] if filled else None,
+                fills=filled[:1] == ("<",),
+                produces=filled[2:],
             )
         )
     return sorted(result, key=lambda one: (-one.pct, one.place))
@@ -147,22 +183,53 @@ class _Sample:
     line: int
     calls: str
     waits_in: str | None
+    generator: bool = False
+    inner: tuple[str, ...] = ()
+    """The innermost function below an iterator."""
+    producer: tuple[str, ...] = ()
+    """`<`, or `&` for one of several threads; its name, its function, and the innermost one."""
 
 
 def _parse(name: str) -> _Sample:
-    """Read `train (a.py:9);stream (a.py:4) [iterator] > time.sleep > wait (threading.py:327)`."""
-    path, *below = name.split(" > ")
+    """Read `main (a.py:9);rows (a.py:4) [generator] > q.get > get (queue.py:1) < thread t;fill (a.py:7)`."""
+    stacked, sign, other = [*_WAITED_FOR.split(name, maxsplit=1), "", ""][:3]
+    path, *below = stacked.split(" > ")
     texts = path.split(";")
-    iterator = next((at for at, text in enumerate(texts) if text.endswith(_ITERATOR)), None)
-    stack = frames(";".join(text.removesuffix(_ITERATOR) for text in texts))
+    iterator = next((at for at, text in enumerate(texts) if text.endswith(_ITERATORS)), None)
+    generator = iterator is not None and texts[iterator].endswith(_ITERATORS[0])
+    stack = frames(";".join(text.removesuffix(_ITERATORS[0]).removesuffix(_ITERATORS[1]) for text in texts))
     chosen = stack[-1 if iterator is None else iterator] if stack else SampledFrame(name, name, "")
     match = _LINE.search(chosen.text)
     line = int(match[0][1:-1]) if match else 0
     calls = next((text for text in below if not _LINE.search(text)), "")
-    if iterator is not None and iterator < len(stack) - 1 and not calls:
-        calls = stack[iterator + 1].function
+    inner = (stack[-1].text,) if iterator is not None and iterator < len(stack) - 1 else ()
     waits = next((kind for kind, form in _WAITS for text in below if form.search(text)), None)
-    return _Sample((chosen.qualname, chosen.file, iterator is not None), line, calls, waits)
+    producer = (sign, *other.split(";")) if other else ()
+    if producer and waits is None and calls.endswith(".get"):
+        waits = "queue"  # a queue without Python frames
+    takes = waits == "queue" and any(_GET.search(text) for text in below)
+    iterates = iterator is not None or takes
+    return _Sample((chosen.qualname, chosen.file, iterates), line, calls, waits, generator, inner, producer)
+
+
+def _heaviest(
+    parsed: list[_Sample],
+    codes: NDArray[np.signedinteger[Any]],
+    weights: NDArray[np.float64],
+    of: Callable[[_Sample], tuple[str, ...]],
+) -> tuple[str, ...]:
+    """Return what most of the time of some samples has in common; empty if that is nothing.
+
+    Lines of the same function are added up; the heaviest line is returned.
+    """
+    times = np.bincount(codes, weights)
+    by_function: dict[tuple[str, ...], list[tuple[float, tuple[str, ...]]]] = {}
+    for code in np.flatnonzero(times).tolist():
+        found = of(parsed[code])
+        key = tuple(_LINE.sub("", text) for text in found)
+        by_function.setdefault(key, []).append((float(times[code]), found))
+    heaviest = max(by_function.values(), key=lambda group: sum(took for took, _ in group))
+    return max(heaviest)[1]
 
 
 def _keys(table: Table) -> NDArray[np.int64]:

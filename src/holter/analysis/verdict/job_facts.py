@@ -12,6 +12,7 @@ from holter.analysis.jobs.stragglers import Straggler, stragglers
 from holter.analysis.jobs.synchronous_steps import what_if_of_steps
 from holter.analysis.loading.dataloading import COMPUTE, CPU_FULL, DataLoading, causes, loaders, stages
 from holter.analysis.machine.load import Load, loads
+from holter.analysis.machine.threads import ThreadShares, thread_shares
 from holter.analysis.steps.breakdown import breakdown, not_seen
 from holter.analysis.steps.durations import step_statistics
 from holter.analysis.steps.own_code import OwnCode, divided, own_code
@@ -72,6 +73,8 @@ class VerdictFacts:
     what_if: WhatIf | None = None
     """Mean step times without single causes, if several ranks take the steps together."""
     loads: list[Load] = field(default_factory=list)
+    threads: list[ThreadShares] = field(default_factory=list)
+    """How much of the time the training threads run, wait for a core, or are blocked."""
     device: str | None = None
     """cpu or cuda, as the framework reports."""
     framework: str | None = None
@@ -243,6 +246,7 @@ def gather(
             "stragglers": slow,
             "what_if": what_if_of_steps(used, [one.rank for one in slow]),
             "loads": machines,
+            "threads": thread_shares(samples, begin, end) if samples is not None else [],
         }
     elif samples is not None:
         found["loads"] = loads(samples, nodes or {}, None, None)

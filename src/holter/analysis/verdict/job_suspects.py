@@ -40,6 +40,10 @@ NODE_IDLE = 50.0
 PRESSURE = 10.0
 MEMORY_FULL = 95.0
 SWAPPED_BYTES = 2**28
+MAJOR_FAULTS = 20.0
+"""Page faults a second of a training thread that read from a disk; files in memory cause them, too."""
+SWAP_IN = float(2**20)
+"""Bytes a second."""
 THROTTLED = 10.0
 
 _STAGES = {
@@ -273,6 +277,13 @@ def memory_pressure(facts: VerdictFacts) -> SuspectResult:
         if pressure is not None and pressure >= PRESSURE:
             text = f"tasks on {load.node} wait for memory {pct(pressure)} of the time"
             found = facts.seen(text, "psi.mem", pressure, PRESSURE, load.node)
+        elif (load.major_faults or 0.0) >= MAJOR_FAULTS and (load.swap_in or 0.0) >= SWAP_IN:
+            faults, read = load.major_faults or 0.0, (load.swap_in or 0.0) / 2**20
+            text = (
+                f"{load.node} swaps: it reads {read:.1f} MiB a second back from swap, and a training thread "
+                f"has {faults:,.0f} page faults a second that wait for a disk"
+            )
+            found = facts.seen(text, "thread.major_faults", faults, MAJOR_FAULTS, load.node)
         elif used is not None and used >= MEMORY_FULL and swap is not None and swap > SWAPPED_BYTES:
             text = f"the memory of {load.node} is {pct(used)} full, and {swap / 2**30:.1f} GiB went to swap"
             found = facts.seen(text, "mem.used_pct", used, MEMORY_FULL, load.node)

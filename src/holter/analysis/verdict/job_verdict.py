@@ -11,6 +11,7 @@ from holter.analysis.verdict import device_advice, device_suspects, job_advice, 
 from holter.analysis.verdict.device_facts import LEAST_KERNELS
 from holter.analysis.verdict.evidence import counted, pct, sentence
 from holter.analysis.verdict.job_suspects import DATA_INNOCENT, DATA_SHARE, TESTS
+from holter.analysis.verdict.loop_suspects import STOPPED
 from holter.analysis.verdict.result import (
     GPU_BUSY,
     UNEXPLAINED,
@@ -66,6 +67,9 @@ def _verdict(facts: VerdictFacts) -> Verdict:
         # All other ranks wait for the slow rank's data loading: this is one problem, not two.
         guilty.pop("data_pipeline", None)
         also = ["data_pipeline"]
+    if any((one.stopped_pct or 0.0) >= STOPPED for one in facts.loads):
+        # Whatever the training did when it was stopped looks slow.
+        guilty = {"contention": tested["contention"]}
     # Contention makes every other part longer: with another suspect it is evidence only.
     shared = guilty.pop("contention") if len(guilty) > 1 and "contention" in guilty else None
     excluded = ruled_out(tested)
@@ -82,7 +86,10 @@ def _verdict(facts: VerdictFacts) -> Verdict:
             *(shared.evidence if shared else []),
         ],
         ruled_out=excluded,
-        advice=ordered([one for name in names for one in _advice(name, facts, by_kernels)]),
+        advice=[
+            *ordered([one for name in names for one in _advice(name, facts, by_kernels)]),
+            *(job_advice.contention(facts) if shared and any(one.crowded for one in facts.loads) else []),
+        ],
         missing=lacking,
     )
 

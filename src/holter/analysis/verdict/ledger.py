@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from holter.analysis.steps.outliers import Outlier
+    from holter.analysis.steps.own_code import OwnCode
     from holter.schema.table import Table
 
 NAMES = {
@@ -35,6 +36,8 @@ LONG_S = 60.0
 """The start-up is a suspect in jobs that take at least this long."""
 SUSPECTS = {"compile": "compilation", "eval": "evaluation", "startup": "startup"}
 """Items that can outweigh the steps, and what the verdict calls them."""
+_WORTH_NAMING = 0.2
+"""A step that writes a checkpoint is slow for another reason if so much of its extra time is unexplained."""
 _OWN_ITEMS = ("eval", "checkpoint")
 """Parts of steps that the ledger lists on their own."""
 _ADVICE = {
@@ -64,7 +67,12 @@ class LedgerItem:
 
 
 def ledger(
-    phases: Mapping[str, float | int | None], steps: Table, worst: Sequence[Outlier]
+    phases: Mapping[str, float | int | None],
+    steps: Table,
+    worst: Sequence[Outlier],
+    *,
+    split: Mapping[str, float] | None = None,
+    around: Sequence[OwnCode] = (),
 ) -> list[LedgerItem]:
     """Return the ledger of a job; its shares add up to 100.
 
@@ -72,6 +80,8 @@ def ledger(
         phases: Result of `job_phases`; without an end there is no ledger.
         steps: Table `steps`, warm-up included.
         worst: Outliers of the steady steps.
+        split: The breakdown of the steady steps if samples corrected it; by default that of `steps`.
+        around: The loop's own code that runs with checkpoints only: its time belongs to them.
 
     Returns:
         Items in order of time; those without time are left out. Empty without steps.
@@ -87,15 +97,17 @@ def ledger(
     typical = float(np.median(own[mask])) if mask.any() else 0.0
     first = ~mask & (steps["compile"] == 0)
     slow = np.maximum(own[first] - typical, 0).sum() / 1e9 / ranks
-    taken = [one.extra_ms - sum(one.extra.get(part, 0.0) for part in _OWN_ITEMS) for one in worst]
-    stalled = sum(max(each, 0.0) for each in taken) / 1e3 / ranks
-    longest = max(worst, key=lambda one: one.duration_ms, default=None)
+    steady_s = float(steps["duration"][mask].sum()) / 1e9 / ranks
+    waits = [LedgerItem("around", one.pct / 100 * steady_s, 0.0, _around(one)) for one in around]
+    slow_steps, stalled = _stalls(steps, worst, sum(one.seconds for one in waits) * ranks)
+    stalled /= ranks
+    longest = max(slow_steps, key=lambda one: one.duration_ms, default=None)
     lengths = {
         "compile": per_rank["compile"],
         "warmup": float(slow),
         "stalls": stalled,
         "eval": per_rank["eval"],
-        "checkpoint": per_rank["checkpoint"],
+        "checkpoint": per_rank["checkpoint"] + sum(one.seconds for one in waits),
         "gaps": max(float(loop) - used, 0.0),
     }
     rest = float(loop)
@@ -103,7 +115,7 @@ def ledger(
         lengths[name] = min(length, rest)
         rest -= lengths[name]
     texts = {
-        "stalls": f"{counted(len(worst), 'slow step')}"
+        "stalls": f"{counted(len(slow_steps), 'slow step')}"
         + (f"; step {longest.step} took {ms(longest.duration_ms)}" if longest else ""),
     }
     lengths = {
@@ -116,26 +128,71 @@ def ledger(
     total = sum(lengths.values())
     if total <= 0:
         return []
-    split = breakdown(steps, mask) if mask.any() else {}
-    inside = {part: share for part, share in split.items() if part not in _OWN_ITEMS and share > 0}
+    if split is None:
+        split = breakdown(steps, mask) if mask.any() else {}
+    # The extra time of slow steps, and what runs with checkpoints, is no part of the usual steps.
+    grown = {part: sum(one.extra.get(part, 0.0) for one in worst) / 1e3 / ranks for part in split}
+    grown["other"] = max(grown.get("other", 0.0), sum(one.seconds for one in waits))
+    left = {part: share / 100 * steady_s - grown[part] for part, share in split.items()}
+    inside = {part: taken for part, taken in left.items() if part not in _OWN_ITEMS and taken > 0}
+    writing = LedgerItem("writing", per_rank["checkpoint"], 0.0, "writing")
+    children = {
+        "steps": _parts(inside, lengths["steps"], total),
+        "checkpoint": _shared([writing, *waits], lengths["checkpoint"], total) if waits else [],
+    }
     return [
         LedgerItem(
             item=name,
             seconds=lengths[name],
             pct=100.0 * lengths[name] / total,
             text=texts.get(name, NAMES[name]),
-            children=_parts(inside, lengths[name], total) if name == "steps" else [],
+            children=children.get(name, []),
         )
         for name in NAMES
         if lengths[name] > 0
     ]
 
 
+def _stalls(steps: Table, worst: Sequence[Outlier], around_s: float) -> tuple[list[Outlier], float]:
+    """Return the slow steps and their extra seconds, without the time that runs with checkpoints.
+
+    Args:
+        steps: Table `steps`.
+        worst: Outliers of the steady steps.
+        around_s: Seconds of code that runs with checkpoints only, of all ranks.
+    """
+    writes = steps["checkpoint"] > 0
+    saving = set(zip(steps["rank"][writes].tolist(), steps["step"][writes].tolist(), strict=True))
+    taken = {
+        at: max(one.extra_ms - sum(one.extra.get(part, 0.0) for part in _OWN_ITEMS), 0.0) / 1e3
+        for at, one in enumerate(worst)
+    }
+    with_checkpoint = [at for at, one in enumerate(worst) if (one.rank, one.step) in saving]
+    together = sum(taken[at] for at in with_checkpoint)
+    left = max(1.0 - around_s / together, 0.0) if together else 1.0
+    for at in with_checkpoint:
+        taken[at] *= left
+    # Shares from samples are estimates: a small rest makes no step slow.
+    slow = [one for at, one in enumerate(worst) if at not in with_checkpoint or left >= _WORTH_NAMING]
+    return slow, sum(taken.values())
+
+
+def _around(one: OwnCode) -> str:
+    return f"waiting in {one.place}" if one.waits_in else one.place
+
+
 def _parts(split: Mapping[str, float], seconds: float, total: float) -> list[LedgerItem]:
-    whole = sum(split.values())
+    return _shared(
+        [LedgerItem(part, share, 0.0, part_name(part)) for part, share in split.items()], seconds, total
+    )
+
+
+def _shared(items: Sequence[LedgerItem], seconds: float, total: float) -> list[LedgerItem]:
+    """Return items, the longest first, scaled so that they take `seconds` of `total` together."""
+    whole = sum(one.seconds for one in items)
+    scaled = [replace(one, seconds=seconds * one.seconds / whole) for one in items if one.seconds > 0]
     return [
-        LedgerItem(part, seconds * share / whole, 100.0 * seconds * share / whole / total, part_name(part))
-        for part, share in sorted(split.items(), key=lambda item: -item[1])
+        replace(one, pct=100.0 * one.seconds / total) for one in sorted(scaled, key=lambda one: -one.seconds)
     ]
 
 

@@ -105,6 +105,12 @@ def _sections(d: Description, width: int) -> Iterator[Section]:
 def _ledger(d: Description) -> Iterator[str]:
     for one in d["ledger"]:
         yield f"{duration(one['seconds'])} ({percent(one['pct'])}) {one['text']}"
+    for thread in d["threads"]:
+        yield (
+            f"training thread of rank {thread['rank']}, {words(thread['phase'])}: on a core "
+            f"{percent(thread['running_pct'])}, waiting for a core "
+            f"{percent(thread['waiting_for_core_pct'])}, blocked {percent(thread['blocked_pct'])}"
+        )
     for own in d["own_code"]:
         if own["pct"] >= 1:
             calls = f", calling {own['calls']}" if own["calls"] else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         StepSummary,
     )
     from holter.views.document.types.verdict import JobVerdict
-    from holter.views.document.types.wall_time import LedgerEntry
+    from holter.views.document.types.wall_time import LedgerEntry, ThreadEntry
     from holter.views.document.types.what_if import Replay
 
 VERSION: Literal[1] = 1
@@ -120,7 +120,11 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
     job = _job(manifest, events, now)
     lengths = _phases(trial, job, job["start"], steps, now) if job["start"] and steps.rows else None
     split_up = lengths is not None and not is_trace(trial)
-    items = ledger(cast("Mapping[str, float | None]", lengths), steps, worst) if split_up else []
+    items = []
+    if split_up:
+        times = cast("Mapping[str, float | None]", lengths)
+        around = facts.around_checkpoints
+        items = ledger(times, steps, worst, split=facts.breakdown or None, around=around)
     document: Description = {
         "schema": VERSION,
         "job": {**job, "headline": headline(manifest, events, scalars)},
@@ -135,6 +139,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         "breakdown": {part: share for part, share in facts.breakdown.items() if facts.shows(part)} or None,
         "not_seen": list(facts.not_seen),
         "ledger": [cast("LedgerEntry", one.to_json()) for one in items],
+        "threads": [cast("ThreadEntry", asdict(one)) for one in facts.threads],
         "own_code": [
             {
                 "function": one.function,
@@ -144,6 +149,14 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
                 "calls": one.calls,
                 "waits_in": one.waits_in,
                 "data_loading": one.iterates,
+                "mostly_in": one.inner,
+                "producer": {
+                    "name": one.producer,
+                    "function": one.produces[0] if one.produces else None,
+                    "mostly_in": one.produces[1] if one.produces[1:] else None,
+                }
+                if one.producer
+                else None,
             }
             for one in facts.own_code[:_MOST_OWN_CODE]
         ],

@@ -32,7 +32,7 @@ from holter.views.document.types.training import (
 )
 from holter.views.document.types.values import Percent, Rank
 from holter.views.document.types.verdict import JobVerdict
-from holter.views.document.types.wall_time import LedgerEntry, OwnCodeEntry
+from holter.views.document.types.wall_time import LedgerEntry, OwnCodeEntry, ThreadEntry
 from holter.views.document.types.what_if import Replay
 
 _Breakdown = Annotated[
@@ -76,6 +76,10 @@ class Description(TypedDict):
     breakdown: _Breakdown | None
     not_seen: _Parts
     ledger: Annotated[list[LedgerEntry], Meta(description="The job's wall time by use; empty without steps.")]
+    threads: Annotated[
+        list[ThreadEntry],
+        Meta(description="The training threads; empty where the kernel does not count their waits."),
+    ]
     own_code: Annotated[
         list[OwnCodeEntry], Meta(description="Functions outside of all known parts, the largest first.")
     ]

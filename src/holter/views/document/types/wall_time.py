@@ -1,11 +1,11 @@
-"""The types of `ledger` and `own_code` in a job's description."""
+"""The types of `ledger`, `threads` and `own_code` in a job's description."""
 
 from typing import Annotated, TypedDict
 
 from msgspec import Meta
 
 from holter.analysis.verdict.ledger import NAMES
-from holter.views.document.types.values import Amount, Percent
+from holter.views.document.types.values import Amount, Percent, Rank
 
 
 class LedgerPart(TypedDict):
@@ -28,6 +28,35 @@ class LedgerEntry(TypedDict):
     children: list[LedgerPart]
 
 
+class ThreadEntry(TypedDict):
+    """How much of the time the training thread of a rank runs, waits for a core, or is blocked."""
+
+    rank: Rank
+    phase: Annotated[
+        str,
+        Meta(
+            description="training_loop, or a phase of the step; other: outside all phases. Phases with few "
+            "readings are absent."
+        ),
+    ]
+    running_pct: Percent
+    waiting_for_core_pct: Percent
+    blocked_pct: Percent
+    looks: Annotated[int, Meta(description="Number of readings behind the shares.")]
+
+
+class ProducerEntry(TypedDict):
+    """The thread or process that works while the training thread waits for it."""
+
+    name: Annotated[str, Meta(description="`thread NAME` or `process NAME`.")]
+    function: Annotated[
+        str | None, Meta(description="Its function, as `name (file:line)`; null for a process.")
+    ]
+    mostly_in: Annotated[
+        str | None, Meta(description="What that function calls and spends most of its time in.")
+    ]
+
+
 class OwnCodeEntry(TypedDict):
     """A function of the training that runs outside of all known parts of a step."""
 
@@ -43,4 +72,12 @@ class OwnCodeEntry(TypedDict):
             "garbage collection; null if it works."
         ),
     ]
-    data_loading: Annotated[bool, Meta(description="The loop iterates over it: its time is data loading.")]
+    data_loading: Annotated[
+        bool,
+        Meta(description="The loop iterates over it, or it waits for a queue: its time is data loading."),
+    ]
+    mostly_in: Annotated[
+        str | None,
+        Meta(description="What an iterator calls and spends most of its time in, as `name (file:line)`."),
+    ]
+    producer: ProducerEntry | None

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from holter.recorder.failure import PASSED_OVER
 from holter.recorder.frameworks.pytorch.data.paths import frame_text, is_library
+from holter.recorder.frameworks.pytorch.stepping.producers import Seen, is_queue, producer, waits
 from holter.recorder.switch_interval import SwitchInterval
 from holter.schema.phases import Phase
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType, FrameType
 
+    from holter.recorder.frameworks.pytorch.stepping.producers import Producer
     from holter.recorder.session import Session
 
 INTERVAL_S = 0.02
@@ -44,6 +46,7 @@ MAX_FRAMES = 6
 MAX_PATHS = 4096
 _MAX_DEPTH = 256
 _FOR_ITER = opmap["FOR_ITER"]
+_DELEGATES = {opmap[name] for name in ("SEND", "YIELD_FROM") if name in opmap}
 _CALL = re.compile(r"[A-Za-z_][\w.]*")
 _LOOP_STACK, _ANNOTATION = int(Phase.LOOP_STACK), int(Phase.ANNOTATION)
 _OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))) + os.sep
@@ -107,7 +110,7 @@ class LoopSampler:
                     if interval > 3 * least:
                         switch.restore()
                 else:
-                    name = self._name(sys._current_frames().get(thread))
+                    name = self._name(sys._current_frames(), thread, moments.choice)
                     # A sample after a long pause stands for two intervals at most.
                     self._write(name, now, min(now - before, int(2e9 * interval)))
                     samples += 1
@@ -132,26 +135,38 @@ class LoopSampler:
         if name:
             self._session.thread_spool().add(_LOOP_STACK, name, now - duration, duration)
 
-    def _name(self, frame: FrameType | None) -> int:
-        """Return the name id of a stack, from the loop inwards; 0 for none."""
-        frames: list[FrameType] = []
+    def _name(
+        self, stacks: dict[int, FrameType], thread: int, chosen: Callable[[list[Producer]], Producer]
+    ) -> int:
+        """Return the name id of a thread's stack, from the loop inwards; 0 for none."""
+        frames: list[Seen] = []
+        frame = stacks.get(thread)
         while frame is not None and len(frames) < _MAX_DEPTH:
             if id(frame.f_code) in self._loop:
-                frames.append(frame)
+                frames.append(Seen.of(frame))
                 break
             if not frame.f_code.co_filename.startswith(_OURS):
-                frames.append(frame)
+                frames.append(Seen.of(frame))
             frame = frame.f_back
         frames.reverse()
         if not frames:
             return 0
-        key = tuple((id(each.f_code), each.f_lasti) for each in frames)
+        other = None
+        if waits(frames[-1], _called(frames[-1])):
+            other = producer(stacks, (thread, threading.get_ident()), _called, chosen)
+        # The producer by line: with its instructions there would be as many keys as pairs of them.
+        ends = other.frames if other else []
+        key = (
+            *((id(each.f_code), each.f_lasti) for each in frames),
+            *((id(each.f_code), each.f_lineno or 0) for each in ends),
+        )
         known = self._known.get(key)
         if known is None:
             if len(self._known) >= MAX_PATHS:
                 return self._session.name("(other)")
-            self._kept += [each.f_code for each in frames]
-            known = self._known[key] = self._session.name(_text(frames, self._loop))
+            self._kept += [each.f_code for each in (*frames, *ends)]
+            text = _text(frames, self._loop) + (_waited_for(other) if other else "")
+            known = self._known[key] = self._session.name(text)
         return known
 
 
@@ -170,11 +185,11 @@ class LoopCode(NamedTuple):
         return False
 
 
-def _text(frames: list[FrameType], loop: dict[int, LoopCode]) -> str:
+def _text(frames: list[Seen], loop: dict[int, LoopCode]) -> str:
     """Return the frames of a stack, the loop's first, then what the user's innermost frame calls.
 
-    `train (a.py:9);stream (a.py:4) [iterator] > time.sleep`; below the user's code the innermost frame of a
-    library follows: `train (a.py:9) > batches.get > wait (threading.py:327)`.
+    `train (a.py:9);stream (a.py:4) [generator] > time.sleep`; below the user's code the innermost frame of a
+    library follows, or that of a queue: `train (a.py:9) > batches.get > Queue.get (queue.py:171)`.
     """
     last = max((at for at, each in enumerate(frames) if not is_library(each.f_code)), default=0)
     iterators = _iterators(frames, loop)
@@ -182,35 +197,46 @@ def _text(frames: list[FrameType], loop: dict[int, LoopCode]) -> str:
     # Both ends stay; of the middle, frames of libraries go first.
     middle = sorted(shown[1:-1], key=lambda at: (at != iterators, is_library(frames[at].f_code), -at))
     shown = [*shown[:1], *sorted(middle[: MAX_FRAMES - 2]), *shown[1:][-1:]]
-    text = ";".join(_frame(frames[at]) + (" [iterator]" if 0 < at == iterators else "") for at in shown)
+    marked = " [generator]" if frames[iterators].f_code.co_flags & CO_GENERATOR else " [iterator]"
+    text = ";".join(_frame(frames[at]) + (marked if 0 < at == iterators else "") for at in shown)
     called = _called(frames[shown[-1]])
     text += f" > {called}" if called else ""
-    return text + (f" > {_frame(frames[-1])}" if shown[-1] < len(frames) - 1 else "")
+    below = frames[shown[-1] + 1 :]
+    waits_at = next((each for each in below if is_queue(each.f_code)), below[-1] if below else None)
+    return text + (f" > {_frame(waits_at)}" if waits_at is not None else "")
 
 
-def _iterators(frames: list[FrameType], loop: dict[int, LoopCode]) -> int:
+def _waited_for(other: Producer) -> str:
+    """Return the thread that the training waits for: ` < thread loader;fill (a.py:5);decode (a.py:7)`.
+
+    One of several threads that may be the one follows `&` instead.
+    """
+    name = other.name.replace(";", ",").replace("<", "(").replace(">", ")")
+    return (" < " if other.only else " & ") + ";".join([name, *map(_frame, other.frames)])
+
+
+def _iterators(frames: list[Seen], loop: dict[int, LoopCode]) -> int:
     """Return the place of the innermost iterator that the loop takes items from; 0 for none.
 
-    Iterators are generators and `__next__` that `for` or `next` calls.
+    It is what runs while a `for`, a `yield from` or `next` waits for an item: a generator, a `__next__`, a
+    `__getitem__`, or the function of a `map`.
     """
     if id(frames[0].f_code) not in loop:
         return 0
     found = 0
     for at in range(1, len(frames)):
-        code = frames[at].f_code
-        if not (code.co_flags & CO_GENERATOR or code.co_name == "__next__"):
-            break
         caller = frames[at - 1]
-        if caller.f_code.co_code[caller.f_lasti] == _FOR_ITER:
+        instruction = caller.f_code.co_code[caller.f_lasti]
+        if instruction == _FOR_ITER:
             if at == 1 and not loop[id(caller.f_code)].iterates_at(caller.f_lasti):
                 break
-        elif _called(caller) != "next":
+        elif not (instruction in _DELEGATES and found) and _called(caller) != "next":
             break
         found = at
     return found
 
 
-def _called(frame: FrameType) -> str:
+def _called(frame: Seen) -> str:
     """Return the name of the call that runs in a frame, as in its source; empty where it is unknown."""
     if sys.version_info < (3, 11):
         return ""
@@ -226,5 +252,5 @@ def _called(frame: FrameType) -> str:
     return match[0] if match and text[match.end() :].startswith("(") else ""
 
 
-def _frame(frame: FrameType) -> str:
+def _frame(frame: Seen) -> str:
     return frame_text(frame.f_code, frame.f_lineno or frame.f_code.co_firstlineno)

@@ -1,0 +1,89 @@
+"""Contention: who wants the cores, and the setting to change."""
+
+from __future__ import annotations
+
+import pytest
+
+from holter.analysis.machine.load import Load
+from holter.analysis.verdict.job_facts import Stall, VerdictFacts
+from holter.analysis.verdict.job_verdict import verdict
+
+
+def judged(*, ranks=(0,), stalls=None, **load):
+    """Return the verdict on a job that computes, on a node with four cores."""
+    facts = VerdictFacts(
+        breakdown={"forward": 90.0, "other": 10.0},
+        steady_steps=100,
+        step_ms=50.0,
+        mean_step_ms=50.0,
+        ranks=ranks,
+        device="cpu",
+        loads=[Load(**{"node": "n", "cpus": 4, "cpu_p50": 99.0, **load})],
+        stalls=stalls or {},
+    )
+    return verdict(facts)
+
+
+def texts(found):
+    return [one.text for one in found.advice]
+
+
+def test_threads_of_the_job_are_told_from_other_programs():
+    own = judged(trainer_delay=60.0, trainer_runnable=15.8, others={"top (ann)": 30.0})
+    assert own.suspect == "contention"
+    assert "the job's own threads want 15.8 of 4 cores." in own.sentence
+    assert texts(own) == ["Use 4 threads per training process: OMP_NUM_THREADS=4."]
+    others = judged(trainer_delay=60.0, trainer_runnable=4.0, others={"stress (ann)": 390.0})
+    assert "other programs use 3.9 of 4 cores (stress (ann))" in others.sentence
+    assert "OMP_NUM_THREADS" not in texts(others)[0]
+
+
+def test_each_rank_gets_its_share_of_the_cores():
+    found = judged(ranks=(0, 1), trainer_delay=40.0, trainer_runnable=7.5)
+    assert texts(found) == ["Use 2 threads per training process: OMP_NUM_THREADS=2."]
+
+
+def test_workers_are_counted():
+    found = judged(trainer_delay=40.0, trainer_runnable=1.0, worker_runnable=11.0, workers=12.0)
+    assert "want 12.0 of 4 cores (1.0 for training, 11.0 for 12 workers)" in found.sentence
+    assert texts(found) == ["Lower num_workers from 12 to 3."]
+
+
+def test_a_quota_counts_as_the_number_of_cores():
+    load = {"trainer_delay": 40.0, "trainer_runnable": 4.0, "cpu_quota": 1.5}
+    found = judged(**load, quota_ran_out_pct=80.0)
+    assert "the job's own threads want 4.0 of 1.5 cores" in found.sentence
+    assert "quota runs out in 80 % of the scheduling periods" in found.sentence
+    assert texts(found)[0].startswith("Raise the CPU quota")
+    assert "OMP_NUM_THREADS=1." in texts(found)[1]
+
+
+def test_a_stop_comes_before_all_other_causes():
+    stalls = {"other": Stall(80.0, 7, 4000.0)}
+    found = judged(stopped_pct=60.0, trainer_delay=50.0, stalls=stalls)
+    assert (found.suspect, found.share_pct) == ("contention", 60.0)
+    assert found.sentence == (
+        "The training is stopped 60 % of the time, as SIGSTOP and debuggers do (step 7 took 4000 ms)."
+    )
+    assert "kill -CONT" in texts(found)[0]
+
+
+@pytest.mark.parametrize(
+    ("load", "suspect"),
+    [
+        ({"major_faults": 300.0, "swap_in": 8e6}, "memory_pressure"),
+        ({"major_faults": 300.0, "swap_in": 0.0}, "healthy"),  # files in memory
+        ({"major_faults": 300.0}, "healthy"),
+        ({"major_faults": 0.0, "swap_in": 8e6}, "healthy"),  # another program swaps
+    ],
+)
+def test_swapping_is_named(load, suspect):
+    found = judged(**load)
+    assert found.suspect == suspect
+    assert ("swaps" in found.sentence) == (suspect == "memory_pressure")
+
+
+def test_busy_cores_alone_are_no_contention():
+    assert judged(trainer_delay=5.0, trainer_runnable=4.2, stopped_pct=0.0).suspect == "healthy"
+    # What the kernel does not count is unknown.
+    assert judged().suspect == "healthy"

@@ -1,0 +1,165 @@
+"""The loop's iterator and the producer of its queue, in stacks of real threads."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import queue
+import re
+import sys
+import threading
+import time
+
+import pytest
+
+from holter.recorder.frameworks.pytorch.stepping import loop_samples
+from holter.recorder.frameworks.pytorch.stepping.loop_samples import LoopCode
+from holter.recorder.frameworks.pytorch.stepping.producers import Seen as Frame
+from holter.recorder.frameworks.pytorch.stepping.producers import producer, waits
+
+HERE = os.path.basename(__file__)
+
+
+class Seen:
+    """Takes the stack where a batch is made, as the sampler would."""
+
+    def __init__(self):
+        self.loop = {}
+        self.texts = []
+
+    def step(self):
+        frame = sys._getframe(1)
+        self.loop[id(frame.f_code)] = LoopCode(frame.f_code, frozenset({frame.f_lasti}))
+
+    def decode(self):
+        frames = [sys._getframe()]
+        while id(frames[-1].f_code) not in self.loop and frames[-1].f_back is not None:
+            frames.append(frames[-1].f_back)
+        if id(frames[-1].f_code) in self.loop:
+            self.texts.append(loop_samples._text([Frame.of(one) for one in frames[::-1]], self.loop))
+        return 1
+
+
+def stream(seen, count=3):
+    for _ in range(count):
+        yield seen.decode()
+
+
+def delegating(seen):
+    yield from stream(seen)
+
+
+class Rows:
+    def __init__(self, seen):
+        self.seen, self.left = seen, 3
+
+    def raw(self):
+        yield from range(3)
+
+    def __iter__(self):
+        for _ in self.raw():
+            yield self.seen.decode()
+
+
+class Next(Rows):
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        self.left -= 1
+        if self.left < 0:
+            raise StopIteration
+        return self.seen.decode()
+
+
+class Items:
+    def __init__(self, seen):
+        self.seen = seen
+
+    def __getitem__(self, at):
+        if at == 3:
+            raise IndexError
+        return self.seen.decode()
+
+
+class Bar:
+    """Shows the progress of another iterable."""
+
+    def __init__(self, items):
+        self.items = items
+
+    def __iter__(self):
+        for item in self.items:
+            yield (item,)
+
+
+ITERABLES = {
+    "stream [generator]": stream,
+    "stream [generator] again": delegating,
+    "Rows.__iter__ [generator]": Rows,
+    "Next.__next__ [iterator]": Next,
+    "<lambda> [iterator]": lambda seen: map(lambda _: seen.decode(), range(3)),  # noqa: C417
+    "stream [generator] of a chain": lambda seen: itertools.chain(stream(seen, 1), stream(seen, 2)),
+    "stream [generator] of a slice": lambda seen: itertools.islice(stream(seen, 9), 3),
+    "stream [generator] of a zip": lambda seen: zip(range(3), stream(seen), strict=False),
+    "stream [generator] of a bar": lambda seen: enumerate(Bar(stream(seen))),
+}
+
+
+@pytest.mark.parametrize("name", ITERABLES)
+def test_the_iterator_of_the_loop_is_named(name):
+    seen = Seen()
+    for _ in ITERABLES[name](seen):
+        seen.step()
+    function, kind = name.split()[:2]
+    assert len(seen.texts) == 2  # the first item comes before the first step
+    shown = re.escape(f"{function} ") if function[0] != "<" else r"[\w.]*<lambda> "
+    if sys.version_info < (3, 11):  # only the bare name is known there
+        shown = re.escape(f"{function.rpartition('.')[2]} ")
+    assert re.search(rf"{shown}\(\S*{HERE}:\d+\) {re.escape(kind)};", seen.texts[0]), seen.texts
+
+
+def test_the_items_of_a_sequence_are_its_iterator():
+    seen = Seen()
+    for _ in Items(seen):
+        seen.step()
+    assert "__getitem__" in seen.texts[0].split(" [iterator]")[0].rpartition(";")[2]
+
+
+def test_a_function_that_the_loop_calls_is_no_iterator():
+    seen = Seen()
+    for _ in range(3):
+        seen.step()
+        for _ in stream(seen, 1):
+            pass
+        seen.decode()
+    assert seen.texts
+    assert not any("iterator]" in text or "generator]" in text for text in seen.texts)
+
+
+def crunch(ready):
+    ready.set()
+    while ready.is_set():
+        time.sleep(0.01)
+
+
+def test_the_producer_is_the_thread_that_works():
+    ready, idle = threading.Event(), queue.Queue()
+    names = {"reader": lambda: crunch(ready), "unpacker": idle.get}
+    threads = [threading.Thread(target=work, name=name) for name, work in names.items()]
+    for thread in threads:
+        thread.start()
+    ready.wait()
+    try:
+        time.sleep(0.05)
+        stacks = {thread.ident: sys._current_frames()[thread.ident] for thread in threads}
+        found = producer(stacks, (), loop_samples._called, lambda several: several[0])
+        assert (found.name, found.only) == ("thread reader", True)
+        assert [frame.f_code.co_name for frame in found.frames][-1] == "crunch"
+        assert waits(Frame.of(stacks[threads[1].ident]), "")
+        assert producer(stacks, (threads[0].ident,), loop_samples._called, lambda several: several[0]) is None
+    finally:
+        ready.clear()
+        idle.put(0)
+        for thread in threads:
+            thread.join()
