@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holter.rules import Issue, Issues, Lookback, Rule, Window
+from holter.analysis.verdict.evidence import ms
+from holter.rules import Issue, Issues, Lookback, Rule, Table, Window
 from holter.schema.table import Detail, Row, detail_of
 
 READS = (
@@ -21,6 +22,11 @@ READS = (
 """The tables that `Stalls` needs."""
 LOOKBACK = Lookback(steps=200, seconds=60.0)
 """The steps that show how long a step takes, and what the GPUs do now."""
+_SLOW_S = 10.0
+_SLOW_SHARE = 0.1
+"""A step that lasts is noted after this time, once it takes this share of the loop's time."""
+TELLS_ONCE = ("lost", "hang", "silent")
+"""Codes that are reported once; `slow` is reported while it lasts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,6 +117,8 @@ class Stalls:
             silent = (window.end - last) / 1e9
             window.judged(mine.rows)
             if silent <= min(self.min_s, self.max_s):
+                if rank not in gone and not window.state.get("hangs"):
+                    yield from self._slow(window, mine, last, silent)
                 reported.pop(str(rank), None)
                 continue
             limit = min(
@@ -136,6 +144,27 @@ class Stalls:
                     time_end=window.end,
                     evidence={"silent_s": silent, "limit_s": limit, "spinning_gpus": _spinning(window)},
                 )
+
+
+    def _slow(self, window: Window, steps: Table, last: int, silent: float) -> Issues:
+        """Note a step that already takes a large share of the loop's time; it may write or compute."""
+        usual = self.factor * float(np.percentile(steps["duration"], 99)) / 1e9
+        loop_s = (window.end - (window.job.first_step or window.job.start)) / 1e9
+        if window.job.ended or silent <= max(_SLOW_S, usual, _SLOW_SHARE * loop_s):
+            return
+        step = int(steps["step"].max()) + 1
+        typical = float(np.median(steps["duration"])) / 1e6
+        yield self.rule.issue(
+            f"step {step} has taken {silent:.0f} s so far; the typical step takes {ms(typical)}",
+            code="slow",
+            severity="info",
+            rank=int(steps["rank"][0]),
+            step_start=step,
+            step_end=step,
+            time_start=last,
+            time_end=window.end,
+            evidence={"silent_s": silent, "typical_ms": typical, "loop_pct": 100 * silent / max(loop_s, 1e-9)},
+        )
 
 
 def _recover(hangs: dict[str, Detail], rank: int) -> None:

@@ -32,7 +32,7 @@ from holter.views.document.types.training import (
 )
 from holter.views.document.types.values import Percent, Rank
 from holter.views.document.types.verdict import JobVerdict
-from holter.views.document.types.wall_time import LedgerEntry, OwnCodeEntry
+from holter.views.document.types.wall_time import ChangeEntry, LedgerEntry, OwnCodeEntry
 
 _Breakdown = Annotated[
     dict[str, Percent],
@@ -71,6 +71,10 @@ class Description(TypedDict):
     ledger: Annotated[list[LedgerEntry], Meta(description="The job's wall time by use; empty without steps.")]
     own_code: Annotated[
         list[OwnCodeEntry], Meta(description="Functions outside of all known parts, the largest first.")
+    ]
+    changes: Annotated[
+        list[ChangeEntry],
+        Meta(description="Since when steps take longer and which resources grow, in order of time."),
     ]
     dataloading: LoadingSummary | None
     utilization: list[MetricStatistics]
