@@ -8,6 +8,7 @@ Rigaill propose in "Changepoint Detection in the Presence of Outliers", JASA 114
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -28,7 +29,7 @@ _LIMIT = 6.0
 _LIMIT_SHORT = 10.0
 """The limit where the series is too short to show how much the means of windows vary."""
 _LONG = 20
-"""A series of so many windows shows how much the means of windows vary, however values depend on each other."""
+"""A series of so many windows shows how much their means vary, however values depend on each other."""
 _CLIP = 4.0
 """Values count at most this number of deviations beside the median."""
 _BLOCK = 10
@@ -64,7 +65,7 @@ def rises(values: Values, *, min_relative: float = 0.05) -> list[Rise]:
     edges = [0, *change_points(values), count]
     found: list[Rise] = []
     base, level, start = 0, math.inf, -1
-    for first, last in zip(edges[:-1], edges[1:], strict=True):
+    for first, last in itertools.pairwise(edges):
         now = median(values[first:last]) if last > first else level
         if now > level * (1 + min_relative):
             start = first if start < 0 else start
@@ -109,7 +110,7 @@ def change_points(values: Values) -> list[int]:
 def _noise(values: Values, sums: Values) -> float:
     """Return the deviation of values around their level, more where neighbors depend on each other."""
     # Differences of neighbors, and of neighboring blocks, hold almost nothing of the changes.
-    blocks = np.diff(sums[:: _BLOCK]) / _BLOCK
+    blocks = np.diff(sums[::_BLOCK]) / _BLOCK
     alike = spread(np.diff(blocks), 0.0) * math.sqrt(_BLOCK) if len(blocks) > 1 else 0.0
     return max(float(np.std(np.diff(values))), alike) / math.sqrt(2)
 

@@ -73,7 +73,7 @@ class Change:
     grown_ms: dict[str, float] = field(default_factory=dict)
     """Part of the step → mean time that it takes longer; the largest first."""
     cost_pct: float | None = None
-    """Extra time of the steps, percent of the loop's steps."""
+    """Extra time of the typical step, percent of the time of all steps."""
     per_s: float | None = None
     """Growth per second."""
     node: str = ""
@@ -115,7 +115,8 @@ def _began(change: Change) -> str:
 
 def amount(value: float, unit: str) -> str:
     """Write an amount of a resource for people."""
-    return f"{value / 1e6:,.4g} MB" if unit == "bytes" else f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+    scaled = value / 1e6 if unit == "bytes" else value
+    return (f"{scaled:,.0f}" if scaled >= 100 else f"{scaled:.3g}") + (" MB" if unit == "bytes" else "")
 
 
 def step_changes(steps: Table) -> list[Change]:
@@ -159,7 +160,7 @@ def _of_steps(steps: Table, own: NDArray[np.float64], rise: Rise, total: float) 
         unit="ms",
         part=next(iter(grown), None),
         grown_ms=grown,
-        cost_pct=max(100 * float((own[new] - rise.before).sum()) / total, 0.0),
+        cost_pct=100 * (rise.after - rise.before) * (rise.end - rise.start) / total,
         node=str(steps["node"][rise.start]),
         rank=int(steps["rank"][rise.start]),
     )

@@ -22,7 +22,7 @@ _FEW_STEPS = 20
 """A stall can be judged from this number of steps on."""
 _SHARE_OF_WORST = 0.1
 """Outliers with a smaller share of the longest one's extra time do not belong to the stall."""
-_LEAST_S, _LARGE_SHARE = 1.0, 0.3
+_LEAST_S, _LARGE_SHARE = 2.0, 0.3
 """Less time is no stall; from this on, a large share of all time is one."""
 _DETAILED = 32
 """Number of processes with statistics: those with the most outliers."""
@@ -39,7 +39,8 @@ class StepOutlier(Rule):
     formula = (
         "more than n_outliers steps with, modern: duration > median + stddev x max(MAD, 0.02 x median) and "
         "> (1 + min_relative) x median; classic: duration > mean + stddev x standard deviation; "
-        "modern, with fewer: their extra time >= stall_s, or >= 30 % of these steps' time; a note below stall_pct"
+        "modern, with fewer: their extra time >= stall_s, or >= 30 % of these steps' time; a note below "
+        "stall_pct"
     )
     advice = (
         "Look at the part of the slow steps that takes the extra time; the evidence names the part that "

@@ -145,7 +145,6 @@ class Stalls:
                     evidence={"silent_s": silent, "limit_s": limit, "spinning_gpus": _spinning(window)},
                 )
 
-
     def _slow(self, window: Window, steps: Table, last: int, silent: float) -> Issues:
         """Note a step that already takes a large share of the loop's time; it may write or compute."""
         usual = self.factor * float(np.percentile(steps["duration"], 99)) / 1e9
@@ -162,8 +161,11 @@ class Stalls:
             step_start=step,
             step_end=step,
             time_start=last,
-            time_end=window.end,
-            evidence={"silent_s": silent, "typical_ms": typical, "loop_pct": 100 * silent / max(loop_s, 1e-9)},
+            evidence={
+                "silent_s": silent,
+                "typical_ms": typical,
+                "loop_pct": 100 * silent / max(loop_s, 1e-9),
+            },
         )
 
 

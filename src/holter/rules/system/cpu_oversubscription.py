@@ -44,8 +44,8 @@ class CPUOversubscription(Rule):
     )
     formula = (
         "means of the last minute: share of CPU periods throttled by a quota, or time that the main threads "
-        "of the trainers wait for a core while the job uses most of the used CPU time; where that is unknown, "
-        "the job's load per core while cores are busy, or share of time in which a task waits for a CPU "
+        "of the trainers wait for a core while the job uses most of the used CPU time; where that is "
+        "unknown, the job's load per core while cores are busy, or share of time in which a task waits for a CPU "
         "(psi.cpu); each >= its limits"
     )
     advice = (
@@ -143,8 +143,8 @@ class CPUOversubscription(Rule):
         counts, threads = (_latest(window, metric, node) for metric in ("proc.count", "proc.threads"))
         has = f"{sum(threads.values())} threads in {sum(counts.values())} processes on {cores} cores"
         words = {
-            "delay": f"the training waits for a core {here.get('proc.cpu.delay', 0):.0f} % of the time: the job "
-            f"has {has if threads and counts else f'more threads at work than {cores} cores'}",
+            "delay": f"the training waits for a core {here.get('proc.cpu.delay', 0):.0f} % of the time: "
+            f"the job has {has if threads and counts else f'more threads at work than {cores} cores'}",
             "throttled": f"the CPU quota ran out in {here.get('cgroup.throttled_pct', 0):.0f} % of periods",
             "pressure": f"a task waits for a CPU {here.get('psi.cpu', 0):.0f} % of the time",
             "load": f"{here.get('cpu.load1', 0):.0f} threads compete for {cores} cores",
@@ -162,9 +162,7 @@ class CPUOversubscription(Rule):
 
 def _latest(window: Window, metric: str, node: str) -> dict[str, int]:
     """Return the last reading of each role of processes."""
-    return {
-        role: int(one.value[-1]) for (where, role), one in window.series(metric).items() if where == node
-    }
+    return {role: int(one.value[-1]) for (where, role), one in window.series(metric).items() if where == node}
 
 
 def _allowed(window: Window, node: str, cores: int) -> int:

@@ -9,8 +9,8 @@ from holter.analysis.verdict.changes import RESOURCES, amount
 from holter.rules import Issues, Lookback, Rule, Window, parameter, rule_class
 
 _ADVICE = {
-    "proc.files": "Close what each step opens (with open(...), a memory map, a connection); the limit is that "
-    "of `ulimit -n`.",
+    "proc.files": "Close what each step opens, such as a file, a memory map or a connection; `ulimit -n` "
+    "shows the limit.",
     "proc.threads": "Find what starts threads in each step, such as an executor or a logger; create it once.",
     "proc.count": "Find what starts processes, such as a loader with workers in each epoch; end them or use "
     "persistent_workers.",
@@ -30,8 +30,8 @@ class ResourceGrowth(Rule):
     reads = tuple(f"samples/{metric}" for metric in METRICS)
     formula = (
         "medians of up to 24 equal pieces of the time since the first step, at most half an hour: they rise "
-        "in each third by at least 0.4 x the mean rise, for at least a third of the time and until now, by 50 "
-        "files, 20 threads, 10 processes or 128 MiB; a note below warning_pct"
+        "in each third by at least 0.4 x the mean rise, for at least a third of the time and until now, by "
+        "50 files, 20 threads, 10 processes or 128 MiB; a note below warning_pct"
     )
     advice = "Find what each step opens, starts or shares, and release it."
     packs = ("default", "essentials")
@@ -65,10 +65,10 @@ class ResourceGrowth(Rule):
                     continue
                 grown, unit = found.after - found.before, resource.unit
                 much = 100 * grown >= self.warning_pct * found.before
+                speed, took_s = amount(found.per_s, unit), (window.end - found.since) / 1e9
                 yield self.issue(
-                    f"{resource.name} of the job on {node} grow by {amount(found.per_s, unit)} per second, from "
-                    f"{amount(found.before, unit)} to {amount(found.after, unit)} in "
-                    f"{(window.end - found.since) / 1e9:.0f} s",
+                    f"{resource.name} of the job on {node} grew steadily, by {speed} per second, from "
+                    f"{amount(found.before, unit)} to {amount(found.after, unit)} in {took_s:.0f} s",
                     severity="warning" if much else "info",
                     code=metric,
                     node=node,

@@ -75,7 +75,7 @@ class ChangeEntry(TypedDict):
         dict[str, float], Meta(description="Part of the step to the mean time that it takes longer.")
     ]
     cost_pct: Annotated[
-        Percent | None, Meta(description="Extra time of the steps, percent of the steady loop.")
+        Percent | None, Meta(description="Extra time of the typical steps, percent of the steady loop.")
     ]
     per_s: Annotated[float | None, Meta(description="Growth per second.")]
     node: str
