@@ -21,6 +21,8 @@ ORDER = (
     "StalledTraining",
     "CheckpointStall",
     "DataloaderBottleneck",
+    "CPUOversubscription",
+    "CPUContention",
     "CPUBottleneck",
     "IOBottleneck",
     "HostDeviceSyncStorm",
@@ -30,6 +32,7 @@ ORDER = (
     "BatchSize",
     "LowGPUUtilization",
     "StepOutlier",
+    "StepTimeIncrease",
     "ThroughputRegression",
 )
 """Rules about lost time, causes first and symptoms last."""

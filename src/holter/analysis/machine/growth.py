@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -52,7 +53,7 @@ def growth(time: NDArray[np.int64], values: NDArray[np.float64]) -> Growth | Non
     bins = np.searchsorted(time, edges)
     if (np.diff(bins) < 1).any():
         return None
-    levels = np.array([np.median(values[low:high]) for low, high in zip(bins[:-1], bins[1:], strict=True)])
+    levels = np.array([np.median(values[low:high]) for low, high in itertools.pairwise(bins)])
     places = np.arange(count)
     best, knee, slope = np.inf, 0, 0.0
     for at in range(count - count // _SHORTEST + 1):
@@ -74,4 +75,4 @@ def growth(time: NDArray[np.int64], values: NDArray[np.float64]) -> Growth | Non
 def _thirds(part: NDArray[np.float64]) -> list[NDArray[np.float64]]:
     """Return three parts of equal length; neighbors share a value."""
     ends = np.linspace(0, len(part) - 1, 4).round().astype(int)
-    return [part[low : high + 1] for low, high in zip(ends[:-1], ends[1:], strict=True)]
+    return [part[low : high + 1] for low, high in itertools.pairwise(ends)]

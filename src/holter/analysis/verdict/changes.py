@@ -52,7 +52,7 @@ RESOURCES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
+class LoopChange:
     """A lasting change of step time or of a resource."""
 
     what: str
@@ -90,7 +90,7 @@ class Change:
         return {**asdict(self), "text": self.text}
 
 
-def _longer_steps(change: Change) -> str:
+def _longer_steps(change: LoopChange) -> str:
     lasts = change.until_step is None
     until = "" if lasts else f" to step {change.until_step:,}"
     said = f"{'since' if lasts else 'from'} {_began(change)}{until} steps {'take' if lasts else 'took'} "
@@ -100,7 +100,7 @@ def _longer_steps(change: Change) -> str:
     return f"{said}; {part_name(change.part)} grew by {ms(change.grown_ms[change.part])}"
 
 
-def _resource_text(change: Change) -> str:
+def _resource_text(change: LoopChange) -> str:
     name = RESOURCES[change.what].name + (f" of {change.device}" if change.device else "")
     levels = f"from {amount(change.before, change.unit)} to {amount(change.after, change.unit)}"
     if change.per_s is None:
@@ -109,7 +109,7 @@ def _resource_text(change: Change) -> str:
     return f"{name} grew steadily since {_began(change)}, {levels}: {speed} per second"
 
 
-def _began(change: Change) -> str:
+def _began(change: LoopChange) -> str:
     return f"step {change.step:,} ({time.strftime('%H:%M', time.localtime(change.time / 1e9))})"
 
 
@@ -119,7 +119,7 @@ def amount(value: float, unit: str) -> str:
     return (f"{scaled:,.0f}" if scaled >= 100 else f"{scaled:.3g}") + (" MB" if unit == "bytes" else "")
 
 
-def step_changes(steps: Table) -> list[Change]:
+def step_changes(steps: Table) -> list[LoopChange]:
     """Return where the steps of the lowest rank become longer, in order of time.
 
     Ranks of a synchronous training are equally fast, so one of them shows the changes.
@@ -127,7 +127,7 @@ def step_changes(steps: Table) -> list[Change]:
     Args:
         steps: Table `steps`, steady state only.
     """
-    found: list[Change] = []
+    found: list[LoopChange] = []
     rows = next(by_rank(steps), np.empty(0, dtype=np.int64))
     restarts = np.flatnonzero(np.diff(steps["step"][rows]) <= 0) + 1
     total = float(steps["duration"][rows].sum())
@@ -139,7 +139,7 @@ def step_changes(steps: Table) -> list[Change]:
     return found
 
 
-def _of_steps(steps: Table, own: NDArray[np.float64], rise: Rise, total: float) -> Change:
+def _of_steps(steps: Table, own: NDArray[np.float64], rise: Rise, total: float) -> LoopChange:
     old, new = slice(rise.base, rise.start), slice(rise.start, rise.end)
     usual_old = own[old] <= 3 * rise.before
     usual_new = own[new] <= 3 * rise.after
@@ -149,7 +149,7 @@ def _of_steps(steps: Table, own: NDArray[np.float64], rise: Rise, total: float) 
         for part in parts
     }
     grown = {part: value for part, value in sorted(grown.items(), key=lambda item: -item[1]) if value > 0}
-    return Change(
+    return LoopChange(
         what=STEP_TIME,
         kind="level",
         step=int(steps["step"][rise.start]),
@@ -166,7 +166,7 @@ def _of_steps(steps: Table, own: NDArray[np.float64], rise: Rise, total: float) 
     )
 
 
-def resource_changes(samples: Table, steps: Table) -> list[Change]:
+def resource_changes(samples: Table, steps: Table) -> list[LoopChange]:
     """Return the resources that grow, or that have risen, until the end of the loop.
 
     Args:
@@ -179,7 +179,7 @@ def resource_changes(samples: Table, steps: Table) -> list[Change]:
     since = begin + min(round(_SETTLE_S * 1e9), (end - begin) // 5)
     samples = samples.where((samples["time"] >= since) & (samples["time"] <= end))
     first = steps.where(next(by_rank(steps)))
-    found: list[Change] = []
+    found: list[LoopChange] = []
     for metric, resource in RESOURCES.items():
         rows = samples.where((samples["metric"] == metric) & np.isfinite(samples["value"]))
         for node, device, moments, values in _series(rows, resource):
@@ -208,7 +208,7 @@ def _of_resource(
     moments: NDArray[np.int64],
     values: NDArray[np.float64],
     steps: Table,
-) -> Iterator[Change]:
+) -> Iterator[LoopChange]:
     about: dict[str, Any] = {"what": metric, "unit": resource.unit, "node": node, "device": device}
 
     def began(moment: int) -> dict[str, Any]:
@@ -218,9 +218,9 @@ def _of_resource(
     grows = growth(moments, values)
     if grows is not None and grows.after - grows.before >= resource.least:
         about |= {"before": grows.before, "after": grows.after, "per_s": grows.per_s}
-        yield Change(kind="growth", **about, **began(grows.since))
+        yield LoopChange(kind="growth", **about, **began(grows.since))
         return
     for rise in rises(values, min_relative=0.2):
         if rise.end == len(values) and rise.after - rise.before >= resource.least:
             about |= {"before": rise.before, "after": rise.after}
-            yield Change(kind="level", **about, **began(int(moments[rise.start])))
+            yield LoopChange(kind="level", **about, **began(int(moments[rise.start])))

@@ -1,4 +1,4 @@
-"""Tests of the rule StepTimeChange."""
+"""Tests of the rule StepTimeIncrease."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.rules.tables import SECOND, START, look, severities, steps
 
 from holter.rules import Job, Window
-from holter.rules.framework.step_time_change import StepTimeChange
+from holter.rules.framework.step_time_increase import StepTimeIncrease
 from holter.schema.table import Table
 
 
@@ -26,7 +26,7 @@ def made(*stretches, seed=0, noise=0.05):
 
 def live(table, *, every_s=10, state=None, rule=None):
     """Let the rule look every few seconds; return the issues of the last look."""
-    rule, state = rule or StepTimeChange(), {} if state is None else state
+    rule, state = rule or StepTimeIncrease(), {} if state is None else state
     ends = table["time"] + table["duration"]
     issues, start = [], START - 1
     job = Job(start=START, first_step=START, warm={0: START})
@@ -73,5 +73,5 @@ def test_short_slow_small_and_explained_changes_are_no_warning():
 
 
 def test_without_steps_it_says_so():
-    issues, window = look(StepTimeChange(), steps=Table.empty("steps"))
+    issues, window = look(StepTimeIncrease(), steps=Table.empty("steps"))
     assert (issues, window.lack.reason) == ([], "no_input")

@@ -1,4 +1,4 @@
-"""StepTimeChange: steps take longer since some step, and the change lasts."""
+"""StepTimeIncrease: steps take longer since some step, and the change lasts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.steps.spread import median
-from holter.analysis.verdict.changes import APART, Change, step_changes
+from holter.analysis.verdict.changes import APART, LoopChange, step_changes
 from holter.rules import Issue, Issues, Rule, Table, Window, parameter, rule_class
 from holter.schema.phases import BREAKDOWN
 
@@ -28,7 +28,7 @@ _COLUMNS = ("step", "time", "duration", *_PARTS)
 
 
 @rule_class
-class StepTimeChange(Rule):
+class StepTimeIncrease(Rule):
     """The steps of the lowest rank take longer than before since some step, until now.
 
     ThroughputRegression compares with the best speed of the whole job, by tokens or samples where these are
@@ -74,7 +74,7 @@ class StepTimeChange(Rule):
         if known is None or not self._lasts(known, now_ms, points[-1][0]):
             return
         state["change"] = known
-        yield self._issue(window, Change(**{**known, "after": now_ms}), points[-1][0])
+        yield self._issue(window, LoopChange(**{**known, "after": now_ms}), points[-1][0])
 
     def _lasts(self, known: Mapping[str, Any], now_ms: float, step: int) -> bool:
         """Return whether steps still take longer; an earlier step belongs to another training."""
@@ -97,7 +97,7 @@ class StepTimeChange(Rule):
         columns = [mine["step"][starts], begins, *means]
         return [list(map(int, row)) for row in np.column_stack(columns)]
 
-    def _issue(self, window: Window, change: Change, step: int) -> Issue:
+    def _issue(self, window: Window, change: LoopChange, step: int) -> Issue:
         lost_s = (step - change.step + 1) * (change.after - change.before) / 1e3
         began = window.job.first_step if window.job.first_step is not None else window.job.start
         share = 100e9 * lost_s / max(window.end - began, 1)
