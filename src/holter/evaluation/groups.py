@@ -31,8 +31,8 @@ ORDER = (
     "CommNotOverlapped",
     "BatchSize",
     "LowGPUUtilization",
-    "StepOutlier",
     "StepTimeIncrease",
+    "StepOutlier",
     "ThroughputRegression",
 )
 """Rules about lost time, causes first and symptoms last."""
