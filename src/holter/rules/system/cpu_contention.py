@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from holter.analysis.verdict.loop_suspects import WAITS_FOR_CORE
 from holter.rules import Issues, Lookback, Rule, Window, parameter, rule_class
 from holter.rules.engine.levels import grade
 from holter.rules.patterns.cores import shares_of_cores
@@ -41,7 +42,7 @@ class CPUContention(Rule):
 
     info: float | None = parameter(10.0, above=0, high=100, unit="%")
     """Wait from which the rule reports a note."""
-    warning: float | None = parameter(25.0, above=0, high=100, unit="%")
+    warning: float | None = parameter(WAITS_FOR_CORE, above=0, high=100, unit="%")
     """Wait that is a warning; the verdict names contention from this share on."""
     critical: float | None = parameter(60.0, above=0, high=100, unit="%")
     """Wait that is critical."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from holter.analysis.verdict.evidence import counted
+from holter.analysis.verdict.loop_suspects import WAITS_FOR_CORE
 from holter.rules import Issue, Issues, Lookback, Rule, Severity, Window, parameter, rule_class
 from holter.rules.engine.levels import grade, worst
 from holter.rules.patterns.patience import start_of
@@ -59,7 +60,7 @@ class CPUOversubscription(Rule):
 
     delay_info: float | None = parameter(10.0, above=0, high=100, unit="%")
     """Wait of the trainers from which the rule reports a note."""
-    delay_warning: float | None = parameter(25.0, above=0, high=100, unit="%")
+    delay_warning: float | None = parameter(WAITS_FOR_CORE, above=0, high=100, unit="%")
     """Wait that is a warning; the verdict names contention from this share on."""
     delay_critical: float | None = parameter(60.0, above=0, high=100, unit="%")
     """Wait that is critical."""
