@@ -44,7 +44,10 @@ def test_the_begin_size_and_part_of_changes_are_named(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_training_without_changes_is_told_of_none(tmp_path: Path) -> None:
     told, card = judged("well", tmp_path)
-    assert [one for one in told["changes"] if (one["cost_pct"] or 100.0) >= 10] == []
     assert not issues(told, "ResourceGrowth")
-    assert "warning" not in [one["severity"] for one in issues(told, "StepTimeIncrease")]
-    assert "change    " not in card
+    assert [one for one in told["changes"] if one["what"] != "step_time"] == []
+    delays = [one["p50"] for one in told["utilization"] if one["metric"] == "proc.cpu.delay"]
+    if max(delays, default=0.0) < 20:  # other programs on the machine do change the steps
+        assert [one for one in told["changes"] if one["cost_pct"] >= 10] == []
+        assert "warning" not in [one["severity"] for one in issues(told, "StepTimeIncrease")]
+        assert "change    " not in card

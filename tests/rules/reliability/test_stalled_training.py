@@ -110,8 +110,8 @@ def test_silence_is_judged_where_no_agent_watches():
 
 def test_a_step_that_lasts_is_noted_until_it_ends():
     (issue,), _ = stalled(65)
-    assert (issue.code, issue.severity, issue.step_start) == ("slow", "info", 100)
-    assert issue.summary == "step 100 has taken 15 s so far; the typical step takes 500 ms"
+    assert (issue.code, issue.severity, issue.step_start) == ("slow", "info", 99)
+    assert issue.summary == "no step has ended for 15 s after step 99; the typical step takes 500 ms"
     assert issue.code not in StalledTraining.tells_once  # so that the end of the step resolves it
     assert stalled(58)[0] == []
     assert stalled(65, job=Job(start=START, trainers=True, ended=True))[0] == []

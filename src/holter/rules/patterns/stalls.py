@@ -151,10 +151,10 @@ class Stalls:
         loop_s = (window.end - (window.job.first_step or window.job.start)) / 1e9
         if window.job.ended or silent <= max(_SLOW_S, usual, _SLOW_SHARE * loop_s):
             return
-        step = int(steps["step"].max()) + 1
+        step = int(steps["step"].max())
         typical = float(np.median(steps["duration"])) / 1e6
         yield self.rule.issue(
-            f"step {step} has taken {silent:.0f} s so far; the typical step takes {ms(typical)}",
+            f"no step has ended for {silent:.0f} s after step {step}; the typical step takes {ms(typical)}",
             code="slow",
             severity="info",
             rank=int(steps["rank"][0]),
