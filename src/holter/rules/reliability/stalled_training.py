@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holter.rules import Issues, Rule, Window, parameter, rule_class
-from holter.rules.patterns.stalls import LOOKBACK, READS, TELLS_ONCE, Stalls
+from holter.rules.patterns.stalls import LOOKBACK, READS, Stalls
 
 
 @rule_class
@@ -12,11 +12,11 @@ class StalledTraining(Rule):
 
     reads = READS
     severity = "critical"
-    tells_once = TELLS_ONCE
+    tells_once = True
     formula = (
         "time since a rank's last progress > clamp(factor x p99 of its last 200 steps, min_s, max_s): "
-        "warning; > 3 x that limit: critical; a note after 10 s without a step, > factor x p99 and > 10 % of "
-        "the loop's time"
+        "warning; > 3 x that limit: critical; the details hold "
+        "steps that last longer than 10 s, factor x p99 and 10 % of the loop's time"
     )
     advice = (
         "Read the stacks of all ranks, first those of the ranks that stopped outside the "

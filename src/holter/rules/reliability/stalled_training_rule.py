@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from holter.rules import Issues, Lookback, Rule, Window, parameter, rule_class
-from holter.rules.patterns.stalls import LOOKBACK, READS, TELLS_ONCE, Stalls
+from holter.rules.patterns.stalls import LOOKBACK, READS, Stalls
 
 SAVED = ("tensors", "tensor_values", "scalars")
 
@@ -24,7 +24,7 @@ class StalledTrainingRule(Rule):
         "collective in which the others wait; end the job if it does not go on."
     )
     packs = ("sagemaker",)
-    tells_once = ("", *TELLS_ONCE)
+    tells_once = True
 
     threshold: float | None = parameter(None, classic=1800.0, above=0, unit="s")
     """Allowed time without saved data, from the job's start on; none = the limit of StalledTraining."""
