@@ -110,3 +110,11 @@ def test_a_short_stall_of_a_long_job_is_a_note_and_explained_steps_are_silent():
     assert stalled(checkpoint=0.99) == stalled(eval=0.99) == []
     (issue,) = stalled(3.0)  # half of the time
     assert issue.evidence["lost_s"] == pytest.approx(3, abs=0.02)
+
+
+def test_jitter_of_short_steps_does_not_hide_a_stall():
+    short = np.full(80, 0.0003)
+    short[10::3] = 0.002
+    table = steps(np.concatenate([short[:60], [4.0], short[60:]]))
+    (issue,) = look(StepOutlier(), steps=table)[0]
+    assert (issue.code, issue.step_start, issue.step_end) == ("stall", 60, 60)

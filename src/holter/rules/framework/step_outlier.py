@@ -126,11 +126,14 @@ class StepOutlier(Rule):
     def _stall(self, window: Window, steps: Table) -> Issues:
         """Report few steps that together take seconds longer than usual."""
         limit, slow = self._outliers(steps)
-        if not slow.any() or slow.sum() > self._allowed(steps.rows):
+        if not slow.any():
             return
         duration = steps["duration"].astype(np.float64)
         usual = median(duration)
-        slow &= duration - usual >= _SHARE_OF_WORST * (duration.max() - usual)
+        # Jitter of short steps does not belong to it, however many steps it makes longer.
+        slow &= duration - usual >= _SHARE_OF_WORST * (duration[slow].max() - usual)
+        if slow.sum() > self._allowed(steps.rows):
+            return
         worst = steps.where(slow)
         lost_s = float((duration[slow] - usual).sum()) / 1e9
         seen_s = float(duration.sum()) / 1e9
