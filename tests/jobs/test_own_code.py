@@ -33,7 +33,10 @@ CASES = {
 def judged(case: str, folder: Path) -> tuple[dict[str, Any], float]:
     """Run a case; returns its description, and the planted code's share as the training measures it."""
     store = str(folder / "store")
-    holter("run", "--store", store, "--job", "it", "--", sys.executable, str(SCRIPT), case, cwd=folder)
+    stalls = ["--rule", "StepOutlier:stall_s=2"]
+    holter(
+        "run", "--store", store, "--job", "it", *stalls, "--", sys.executable, str(SCRIPT), case, cwd=folder
+    )
     told = json.loads(holter("describe", "it", "--store", store, "--json").stdout)
     assert told["cost"]["faults"] == []
     window = told["verdict"]["evidence"][0]["window"]
@@ -56,6 +59,14 @@ def test_own_code_is_named(tmp_path: Path, case: str) -> None:
         assert re.fullmatch(rf"waiting in save {PLACE}", saving["children"][0]["text"]), saving
         assert saving["children"][1]["item"] == "writing"
         assert saving["seconds"] > 3 * sum(x["seconds"] for x in told["ledger"] if x["item"] == "stalls")
+    if case == "stall":
+        (outlier,) = [
+            one for rule in told["rules"] if rule["rule"] == "StepOutlier" for one in rule["issues"]
+        ]
+        assert (outlier["code"], outlier["step_start"]) == ("stall", 61)
+        assert re.search(
+            rf"own code took .* longer: time\.sleep, called by stall {PLACE}", outlier["summary"]
+        )
     # Code that holds the interpreter lock is sampled where it gives up the lock when the cores are busy.
     tolerance = 20 if case == "count_words" else 5
     assert verdict["share_pct"] == pytest.approx(share, abs=tolerance), verdict

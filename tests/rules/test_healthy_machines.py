@@ -17,6 +17,7 @@ SECOND = 1_000_000_000
 GIB = 2**30
 RULES = [
     "AllocatorFragmentation",
+    "CPUContention",
     "CPUOversubscription",
     "CpuBoundLaunch",
     "DiskFull",
@@ -31,6 +32,7 @@ RULES = [
     "MixedPrecisionNotUsed",
     "NetworkBottleneck",
     "OutOfMemoryRisk",
+    "ResourceGrowth",
     "StorageBottleneck",
     "ThermalThrottling",
     "UnpinnedH2DCopy",

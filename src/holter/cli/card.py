@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from holter.views.document.types import Description, TraceDescription
     from holter.views.document.types.job import RecordingCost
     from holter.views.document.types.training import StepSummary
-    from holter.views.document.types.wall_time import LedgerEntry
+    from holter.views.document.types.wall_time import ChangeEntry, LedgerEntry
 
     AnyDescription = Description | TraceDescription
 
@@ -51,6 +51,8 @@ Drawn = tuple[Block, "list[Text]"]
 _SEVERITY = {"critical": "bold red", "warning": "yellow"}
 _MOST_ISSUES = 3
 _MOST_BILL = 3
+_COSTLY = 10.0
+"""A change that costs this percentage of the loop's time is shown."""
 _EXTRA_LINES = 2
 """A block may take so many more lines when the card has free lines."""
 _DROPPED_FIRST = (("ruled out", 0), ("not seen", 0), ("evidence", 1), ("advice", 1))
@@ -127,6 +129,12 @@ def _ledger(items: Iterable[LedgerEntry]) -> str:
     return ", ".join(used) if len(used) > 1 else ""
 
 
+def _changes(found: Iterable[ChangeEntry]) -> list[str]:
+    """Return the last change that made steps longer until the end, if it costs enough of the loop's time."""
+    lasting = [one for one in found if one["until_step"] is None]
+    return [one["text"] for one in lasting if (one["cost_pct"] or 0.0) >= _COSTLY][-1:]
+
+
 def _blocks(description: AnyDescription, width: int) -> Iterator[Block]:
     verdict = description["verdict"]
     failure = description["job"]["headline"]
@@ -149,6 +157,8 @@ def _blocks(description: AnyDescription, width: int) -> Iterator[Block]:
         yield from (("", line, "", 1) for line in named)
     if time := _ledger(cast("list[LedgerEntry]", description.get("ledger") or [])):
         yield ("time", time, "", 2)
+    for text in _changes(cast("list[ChangeEntry]", description.get("changes") or [])):
+        yield ("change", text, "", 2)
     stages = stages_text(description["dataloading"])
     if stages and (breakdown or {}).get("data_loading", 0.0) >= 1.0:
         yield ("data", stages, "", 2)

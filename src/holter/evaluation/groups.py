@@ -21,6 +21,8 @@ ORDER = (
     "StalledTraining",
     "CheckpointStall",
     "DataloaderBottleneck",
+    "CPUOversubscription",
+    "CPUContention",
     "CPUBottleneck",
     "IOBottleneck",
     "HostDeviceSyncStorm",
@@ -29,6 +31,7 @@ ORDER = (
     "CommNotOverlapped",
     "BatchSize",
     "LowGPUUtilization",
+    "StepTimeIncrease",
     "StepOutlier",
     "ThroughputRegression",
 )

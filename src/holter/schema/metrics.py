@@ -121,6 +121,12 @@ _ALL = (
     ),
     Metric("proc.private", "bytes", "Memory that only this role's processes hold: resident less shared."),
     Metric("proc.count", "processes", "The job's processes with this role (device)."),
+    Metric("proc.threads", "threads", "Threads of the job's processes with this role (device)."),
+    Metric(
+        "proc.files",
+        "files",
+        "Open files of the job's processes with this role (device), pipes and sockets included; every two seconds.",
+    ),
     Metric("gpu.util", "%", "Share of the sampling period in which at least one kernel ran."),
     Metric("gpu.mem.busy", "%", "Share of the sampling period in which the memory controller was busy."),
     Metric("gpu.mem.used_pct", "%", "GPU memory in use."),

@@ -224,11 +224,25 @@ def test_real_processes_come_and_go(tmp_path):
     finally:
         child.kill()
         child.wait()
-    assert found["trainer", "proc.count"] == 1
+    assert found["trainer", "proc.count"] == found["trainer", "proc.threads"] == 1
     told = found["trainer", "proc.cpu"] / 100 * (ended - begun) / 1e9
     assert 0.4 < told < spent + 0.4, "in seconds; ticks are of 10 ms, and system time counts too"
     assert found["trainer", "proc.rss"] > found["trainer", "proc.private"] > 0
     assert values(collector, time.monotonic_ns()) == {}
+
+
+def test_open_files_are_counted_when_the_tree_is_looked_up():
+    code = "import os; kept = [open(os.devnull) for _ in range(100)]; print(flush=True); input()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        child.stdout.readline()
+        machine = Machine(watched=Watched(roots=[child.pid], roles={child.pid: "trainer"}))
+        collector = Processes(machine)
+        assert values(collector, 0)["trainer", "proc.files"] == pytest.approx(103, abs=10)
+        assert ("trainer", "proc.files") not in values(collector, SECOND)
+        assert ("trainer", "proc.files") in values(collector, 3 * SECOND)
+        child.kill()
 
 
 def test_own_cost():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.rules.tables import SECOND, START, found, look, steps
+from tests.rules.tables import SECOND, START, found, look, severities, steps
 
+from holter.rules import Job
 from holter.rules.framework.step_outlier import StepOutlier
 from holter.schema.table import Table
 
@@ -28,7 +29,7 @@ def test_p12_many_outliers_hide_themselves_from_mean_and_deviation():
 
 
 def test_few_outliers_and_few_steps_are_tolerated():
-    assert found(StepOutlier(), steps=steps([1.0] * 980 + [10.0] * 9)) == []
+    assert found(StepOutlier(), steps=steps([1.0] * 980 + [1.5] * 9)) == []
     issues, window = look(StepOutlier(), steps=steps([1.0] * 105))
     assert issues == []
     assert (window.lack.reason, window.lack.have) == ("too_few_points", 95)
@@ -69,3 +70,51 @@ def test_outliers_leave_the_statistics_of_their_process():
     assert (details["p50"], details["max"]) == (1000.0, 10_000.0)
     assert details["step_numbers"] == list(range(1000, 1011))
     assert sum(details["histogram"]["counts"]) == 1000
+
+
+def stalled(seconds=15.0, *, count=250, at=151, job=None, **parts):
+    table = steps([0.012] * at, forward=1.0)
+    slow = steps([seconds], first=at, start=int(table["time"][-1]) + SECOND // 50, **parts)
+    after = int(slow["time"][0] + slow["duration"][0])
+    rest = steps([0.012] * (count - at - 1), first=at + 1, start=after, forward=1.0)
+    return look(StepOutlier(), job=job, steps=Table.concat([table, slow, rest]))[0]
+
+
+def test_one_step_that_takes_most_of_the_time_is_a_stall():
+    (issue,) = stalled()
+    assert (issue.code, issue.severity, issue.step_start, issue.step_end) == ("stall", "warning", 151, 151)
+    assert issue.summary == (
+        "step 151 took 15 s; the typical step takes 12 ms; the loop's own code took 15 s longer"
+    )
+    assert issue.evidence["loop_pct"] > 80
+    # It is found in a short job, too, and once a hundred steps have passed it is no outlier besides.
+    assert [one.code for one in stalled(count=60, at=30)] == ["stall"]
+
+
+def test_stack_samples_name_the_function_of_a_stall_while_they_are_known():
+    table = Table.concat([steps([0.012] * 200), steps([15.0], first=200, start=START + 3 * SECOND)])
+    at = {"rank": 0, "node": "n0", "step": 200, "phase": "loop_stack", "worker": -1}
+    name = "<module> (train.py:9);stall (train.py:3) > time.sleep"
+    spans = [{**at, "time": START + i * SECOND, "duration": SECOND, "name": name} for i in range(4, 16)]
+    state = {}
+    (issue,), _ = look(StepOutlier(), state=state, steps=table, spans=Table.of("spans", spans))
+    assert issue.summary.endswith("longer: time.sleep, called by stall (train.py:3)")
+    (issue,), _ = look(StepOutlier(), state=state, steps=table)
+    assert issue.evidence["function"] == "time.sleep, called by stall (train.py:3)"
+
+
+def test_a_short_stall_of_a_long_job_is_a_note_and_explained_steps_are_silent():
+    long = Job(start=START, first_step=START - 3600 * SECOND, warm={0: START})
+    assert severities(stalled(job=long)) == ["info"]
+    assert stalled(0.5) == []
+    assert stalled(checkpoint=0.99) == stalled(eval=0.99) == []
+    (issue,) = stalled(3.0)  # half of the time
+    assert issue.evidence["lost_s"] == pytest.approx(3, abs=0.02)
+
+
+def test_jitter_of_short_steps_does_not_hide_a_stall():
+    short = np.full(80, 0.0003)
+    short[10::3] = 0.002
+    table = steps(np.concatenate([short[:60], [4.0], short[60:]]))
+    (issue,) = look(StepOutlier(), steps=table)[0]
+    assert (issue.code, issue.step_start, issue.step_end) == ("stall", 60, 60)

@@ -108,6 +108,26 @@ def test_silence_is_judged_where_no_agent_watches():
     assert issue.severity == "critical"
 
 
+def test_a_step_that_lasts_is_in_the_details_until_it_ends():
+    def lasting(*given, **more):
+        issues, window = stalled(*given, **more)
+        assert issues == []
+        return window.details["lasting_steps"]
+
+    (slow,) = lasting(65)
+    assert slow == {
+        "rank": 0,
+        "after_step": 99,
+        "silent_s": 15.0,
+        "typical_ms": 500.0,
+        "loop_pct": slow["loop_pct"],
+    }
+    assert lasting(58) == []
+    assert lasting(65, job=Job(start=START, trainers=True, ended=True)) == []
+    assert lasting(65, job=Job(start=START, trainers=True, first_step=START - 600 * SECOND)) == []
+    assert lasting(600 + 60, table=steps([30.0] * 20)) == []
+
+
 def test_slow_steps_are_allowed_longer_silence():
     nobody, slow = Job(start=START), steps([30.0] * 20)
     assert stalled(600 + 290, job=nobody, table=slow)[0] == []

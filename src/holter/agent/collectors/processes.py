@@ -28,6 +28,8 @@ class Processes(Collector):
         super().__init__(machine)
         self._pids: dict[int, int] = {}
         """Pid and start, so that a pid that is used again is another process."""
+        self._files = Counter[str]()
+        """Open files by role, until they are handed over: counting them takes longer than other readings."""
         self._refreshed = -_REFRESH_NS * 1000
         self._wait = _REFRESH_NS
         self._read_at = -_MANY_NS * 1000
@@ -44,6 +46,7 @@ class Processes(Collector):
         self._read_at = now
         before, self._cpu = self._cpu, {}
         rss, private, count, known = Counter[str](), Counter[str](), Counter[str](), Counter[str]()
+        threads = Counter[str]()
         used: dict[str, float] = defaultdict(float)
         for pid, started in self._pids.items():
             stat = procfs.stat(pid, self.machine.proc)
@@ -52,6 +55,7 @@ class Processes(Collector):
             role = watched.roles.get(pid, "other")
             count[role] += 1
             rss[role] += stat.rss
+            threads[role] += stat.threads
             private[role] += self._private(pid)
             self._cpu[pid, started] = stat.cpu_s
             if (pid, started) in before:
@@ -65,12 +69,21 @@ class Processes(Collector):
             yield role, "proc.rss", float(rss[role])
             yield role, "proc.private", float(private[role])
             yield role, "proc.count", float(count[role])
+            yield role, "proc.threads", float(threads[role])
+        files, self._files = self._files, Counter[str]()
+        for role in files:
+            yield role, "proc.files", float(files[role])
 
     def _refresh(self, now: int) -> None:
         begin = time.thread_time_ns()
         watched = self.machine.watched
         found = procfs.tree(watched.roots, self.machine.proc, without=[os.getpid(), *watched.companions])
         self._pids = {pid: stat.started for pid, stat in found.items()}
+        self._files = Counter[str]()
+        for pid in self._pids:
+            files = procfs.open_files(pid, self.machine.proc)
+            if files is not None:
+                self._files[watched.roles.get(pid, "other")] += files
         self._refreshed = now
         self._wait = max(_REFRESH_NS, int((time.thread_time_ns() - begin) / _MAX_SHARE))
 

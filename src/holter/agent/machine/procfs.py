@@ -52,6 +52,7 @@ class Stat(NamedTuple):
     """Clock ticks after boot."""
     rss: int
     """Bytes."""
+    threads: int
 
     @property
     def alive(self) -> bool:
@@ -78,7 +79,17 @@ def stat(pid: int, proc: Path = PROC) -> Stat | None:
         cpu_s=(int(fields[11]) + int(fields[12])) / TICKS,
         started=int(fields[19]),
         rss=int(fields[21]) * PAGE,
+        threads=int(fields[17]),
     )
+
+
+def open_files(pid: int, proc: Path = PROC) -> int | None:
+    """Count the open files of a process; None where they cannot be read."""
+    try:
+        # Since Linux 6.2 the size of the folder is their number.
+        return os.stat(f"{proc}/{pid}/fd").st_size or len(os.listdir(f"{proc}/{pid}/fd"))
+    except OSError:
+        return None
 
 
 def catches(pid: int, number: int, proc: Path = PROC) -> bool:

@@ -85,6 +85,7 @@ def _sections(d: Description, width: int) -> Iterator[Section]:
         yield "Where a step's time goes", [*drawn, f"share of {whole}"]
     if d["steps"]:
         yield "Steps", _steps(d, d["steps"])
+    yield "What changed", [one["text"] for one in d["changes"]]
     yield "Numbers", map(number_text, d["numbers"])
     if d["tensors"]:
         yield "Tensors saved", [saved_text(d["tensors"])]

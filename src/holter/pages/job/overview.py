@@ -151,4 +151,10 @@ def _steps(rendering: Rendering, reading: Reading, told: Description) -> Markup:
     names = ["step_times", "breakdown_over_steps", "step_histogram"]
     if told["dataloading"]:
         names.append("data_loading")
-    return html(split, tag("h2", "Steps"), sections.steps(told["steps"]), charts(rendering, reading, *names))
+    return html(
+        split,
+        tag("h2", "Steps"),
+        sections.steps(told["steps"]),
+        sections.changes(told["changes"]),
+        charts(rendering, reading, *names),
+    )

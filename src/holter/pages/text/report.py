@@ -48,6 +48,7 @@ def body(
     else:
         yield tag("h2", "Steps")
     yield sections.steps(told["steps"])
+    yield sections.changes(told["changes"])
     yield from charts("breakdown_over_steps", "step_times", "step_histogram", "data_loading")
     if reading.profiled.ran:
         yield tag("h2", "On the accelerators")

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from holter.views.document.types.rules import RuleResult
     from holter.views.document.types.training import LoadingSummary, MetricStatistics, StepSummary
     from holter.views.document.types.verdict import VerdictAdvice
-    from holter.views.document.types.wall_time import LedgerEntry, OwnCodeEntry
+    from holter.views.document.types.wall_time import ChangeEntry, LedgerEntry, OwnCodeEntry
     from holter.views.issues import IssueGroup
 
 
@@ -171,6 +171,13 @@ def own_code(found: Sequence[OwnCodeEntry]) -> Markup:
         return Markup()
     heads = ("function", "calls", "waits for", "share of the loop")
     return html(tag("h3", "The loop's own code"), table(heads, rows, numbers=(3,)))
+
+
+def changes(found: Sequence[ChangeEntry]) -> Markup:
+    """Return since when steps take longer and resources grow; nothing without changes."""
+    if not found:
+        return Markup()
+    return html(tag("h3", "What changed"), tag("ul", *(tag("li", one["text"]) for one in found)))
 
 
 def steps(found: StepSummary | None) -> Markup:

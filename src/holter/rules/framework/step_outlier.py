@@ -1,4 +1,4 @@
-"""StepOutlier: some steps are unusually slow."""
+"""StepOutlier: some steps are unusually slow, or one of them stalls the training."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.analysis.grouping import groups
+from holter.analysis.steps.own_code import own_code
 from holter.analysis.steps.spread import median, spread
+from holter.analysis.verdict.evidence import ms, part_name
 from holter.rules import Issues, Lookback, Rule, Table, Window, parameter, rule_class
 from holter.rules.engine.job_facts import steps_span
 from holter.schema.phases import BREAKDOWN
@@ -16,18 +18,29 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+_FEW_STEPS = 20
+"""A stall can be judged from this number of steps on."""
+_SHARE_OF_WORST = 0.1
+"""Outliers with a smaller share of the longest one's extra time do not belong to the stall."""
+_LEAST_S, _LARGE_SHARE = 2.0, 0.3
+"""Less time is no stall; from this on, a large share of all time is one."""
 _DETAILED = 32
 """Number of processes with statistics: those with the most outliers."""
 
 
 @rule_class
 class StepOutlier(Rule):
-    """Too many steps of a rank are far slower than usual without a checkpoint, evaluation or compilation."""
+    """Too many steps of a rank are far slower than usual without a checkpoint, evaluation or compilation.
 
-    reads = ("steps",)
+    Few such steps are a stall if they cost seconds.
+    """
+
+    reads = ("steps", "spans/loop_stack")
     formula = (
         "more than n_outliers steps with, modern: duration > median + stddev x max(MAD, 0.02 x median) and "
-        "> (1 + min_relative) x median; classic: duration > mean + stddev x standard deviation"
+        "> (1 + min_relative) x median; classic: duration > mean + stddev x standard deviation; "
+        "modern, with fewer: their extra time >= stall_s, or >= 30 % of these steps' time; a note below "
+        "stall_pct"
     )
     advice = (
         "Look at the part of the slow steps that takes the extra time; the evidence names the part that "
@@ -50,13 +63,17 @@ class StepOutlier(Rule):
     """A smaller mean excess over the median is a note at most: jitter."""
     min_lost_s: float = parameter(5.0, classic=0.0, low=0, unit="s")
     """A smaller total excess is a note at most."""
+    stall_s: float = parameter(5.0, above=0, unit="s")
+    """Extra time of few outliers from which they are a stall, in the modern profile."""
+    stall_pct: float = parameter(15.0, low=0, high=100, unit="%")
+    """A stall that takes a smaller share of the loop's time so far is a note."""
     robust: bool = parameter(True, classic=False)
     """Use median and MAD, which outliers do not move, instead of mean and standard deviation."""
 
     @property
     def lookback(self) -> Lookback:
-        """The last thousand steps, or as many as can be kept."""
-        return Lookback(steps=1_000 if self.robust else 10_000)
+        """The last thousand steps, or as many as can be kept; stack samples of the last moments."""
+        return Lookback(steps=1_000, seconds=90.0) if self.robust else Lookback(steps=10_000)
 
     def evaluate(self, window: Window) -> Issues:
         """Judge each rank and mode by itself."""
@@ -70,6 +87,8 @@ class StepOutlier(Rule):
             if self.mode is not None and mode != self.mode:
                 continue
             mine = steps.where(where).sorted("time", "step", "duration")
+            if self.robust and mine.rows >= _FEW_STEPS:
+                yield from self._stall(window, mine)
             if mine.rows <= self.min_steps:
                 window.too_few(f"rank {rank} has too few steps of mode {mode}", mine.rows, self.min_steps + 1)
                 continue
@@ -104,9 +123,68 @@ class StepOutlier(Rule):
                 slow[: first[-1] + 1] = False
         return limit, slow
 
+    def _stall(self, window: Window, steps: Table) -> Issues:
+        """Report few steps that together take seconds longer than usual."""
+        limit, slow = self._outliers(steps)
+        if not slow.any():
+            return
+        duration = steps["duration"].astype(np.float64)
+        usual = median(duration)
+        # Jitter of short steps does not belong to it, however many steps it makes longer.
+        slow &= duration - usual >= _SHARE_OF_WORST * (duration[slow].max() - usual)
+        if slow.sum() > self._allowed(steps.rows):
+            return
+        worst = steps.where(slow)
+        lost_s = float((duration[slow] - usual).sum()) / 1e9
+        seen_s = float(duration.sum()) / 1e9
+        if lost_s < self.stall_s and (lost_s < _LEAST_S or lost_s < _LARGE_SHARE * seen_s):
+            return
+        row = int(worst["duration"].argmax())
+        first = worst.where(worst["step"] == worst["step"][row])
+        grown = {p: float(first[p][0] - median(steps[p])) / 1e6 for p in BREAKDOWN}
+        cause = max(grown, key=lambda part: grown[part])
+        began = window.job.first_step if window.job.first_step is not None else window.job.start
+        share = 100e9 * lost_s / max(window.end - began, 1)
+        number, took = int(first["step"][0]), float(first["duration"][0]) / 1e6
+        said = f"step {number:,} took {ms(took)}"
+        if worst.rows > 1:
+            said = f"{worst.rows} steps took {lost_s:.3g} s longer; the longest, {said.replace(' took', ',')}"
+        where = self._function(window, first) if cause == "other" else ""
+        yield self.issue(
+            f"{said}; the typical step takes {ms(usual / 1e6)}; {part_name(cause)} took "
+            f"{ms(grown[cause])} longer" + (f": {where}" if where else ""),
+            code="stall",
+            severity=self.severity if share >= self.stall_pct else "info",
+            rank=int(steps["rank"][0]),
+            node=str(steps["node"][0]) or None,
+            **steps_span(worst),
+            evidence={
+                "steps_slowest_first": worst["step"][np.argsort(-worst["duration"])][:20].tolist(),
+                "median_ms": usual / 1e6,
+                "limit_ms": limit / 1e6,
+                "slowest_ms": took,
+                "lost_s": lost_s,
+                "loop_pct": share,
+                "extra_ms": {p: value for p, value in grown.items() if value > 0},
+                "function": where or None,
+            },
+        )
+
+    def _function(self, window: Window, step: Table) -> str:
+        """Return the function that took most of a step, as stack samples name it; kept while it is known."""
+        named: dict[str, str] = window.state.setdefault("named", {})
+        key = f"{step['rank'][0]}/{step['step'][0]}"
+        share = 100.0 * float(step["other"][0]) / max(float(step["duration"][0]), 1.0)
+        if found := own_code(window.spans_of("loop_stack"), step, share):
+            window.state["named"] = named = {key: found[0].text}
+        return named.get(key, "")
+
+    def _allowed(self, steps: int) -> float:
+        return self.n_outliers * (max(1.0, steps / 1000) if self.robust else 1.0)
+
     def _judge(self, steps: Table, limit: int, slow: NDArray[np.bool_]) -> Issues:
         count = int(slow.sum())
-        if count <= self.n_outliers * (max(1.0, steps.rows / 1000) if self.robust else 1.0):
+        if count <= self._allowed(steps.rows):
             return
         worst, middle = steps.where(slow), median(steps["duration"].astype(np.float64))
         extra = {p: float(worst[p].mean() - np.median(steps[p])) for p in BREAKDOWN}

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from holter.rules import Issue, Issues, Lookback, Rule, Window
+from holter.rules import Issue, Issues, Lookback, Rule, Table, Window
 from holter.schema.table import Detail, Row, detail_of
 
 READS = (
@@ -21,6 +21,9 @@ READS = (
 """The tables that `Stalls` needs."""
 LOOKBACK = Lookback(steps=200, seconds=60.0)
 """The steps that show how long a step takes, and what the GPUs do now."""
+_SLOW_S = 10.0
+_SLOW_SHARE = 0.1
+"""A step that lasts is in the rule's details after this time, once it takes this share of the loop's time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,11 +108,15 @@ class Stalls:
 
     def _silent(self, window: Window, gone: list[int]) -> Issues:
         steps, reported = window.steps, window.state.setdefault("silent", {})
+        lasting: list[dict[str, float]] = []
+        window.details = {"lasting_steps": lasting}
         for rank in np.unique(steps["rank"]).tolist():
             mine = steps.where(steps["rank"] == rank)
             last = max(int((mine["time"] + mine["duration"]).max()), window.job.active.get(rank, 0))
             silent = (window.end - last) / 1e9
             window.judged(mine.rows)
+            if rank not in gone and (slow := self._slow(window, mine, silent)):
+                lasting.append(slow)
             if silent <= min(self.min_s, self.max_s):
                 reported.pop(str(rank), None)
                 continue
@@ -136,6 +143,23 @@ class Stalls:
                     time_end=window.end,
                     evidence={"silent_s": silent, "limit_s": limit, "spinning_gpus": _spinning(window)},
                 )
+
+    def _slow(self, window: Window, steps: Table, silent: float) -> dict[str, float] | None:
+        """Return a step that already takes a large share of the loop's time; it is no issue.
+
+        The loop may be over: what follows it, such as a test, ends no step.
+        """
+        usual = self.factor * float(np.percentile(steps["duration"], 99)) / 1e9
+        loop_s = (window.end - (window.job.first_step or window.job.start)) / 1e9
+        if window.job.ended or silent <= max(_SLOW_S, usual, _SLOW_SHARE * loop_s):
+            return None
+        return {
+            "rank": int(steps["rank"][0]),
+            "after_step": int(steps["step"].max()),
+            "silent_s": silent,
+            "typical_ms": float(np.median(steps["duration"])) / 1e6,
+            "loop_pct": 100 * silent / loop_s,
+        }
 
 
 def _recover(hangs: dict[str, Detail], rank: int) -> None:

@@ -1,9 +1,11 @@
-"""CPUOversubscription: more threads than CPU cores compete for time."""
+"""CPUOversubscription: the job has more threads at work than cores, or than its quota allows."""
 
 from __future__ import annotations
 
 from collections import Counter
 
+from holter.analysis.verdict.evidence import counted
+from holter.analysis.verdict.loop_suspects import WAITS_FOR_CORE
 from holter.rules import Issue, Issues, Lookback, Rule, Severity, Window, parameter, rule_class
 from holter.rules.engine.levels import grade, worst
 from holter.rules.patterns.patience import start_of
@@ -11,8 +13,11 @@ from holter.rules.patterns.patience import start_of
 _MINUTE_S = 60.0
 _BUSY_PCT = 90.0
 """Threads compete only while the cores are busy; the load average also counts threads that wait for disks."""
+_OWN = 0.5
+"""The job competes with itself if it uses this share of the used CPU time; otherwise see CPUContention."""
 _ADVICE = {
     "throttled": "The quota stops the job: raise it, or run fewer workers and threads than it allows.",
+    "delay": "Use fewer loader workers, and set the threads of each process (OMP_NUM_THREADS).",
     "pressure": "Use fewer loader workers, and set the threads of each process (OMP_NUM_THREADS).",
     "load": "Use fewer loader workers, and set the threads of each process (OMP_NUM_THREADS).",
 }
@@ -20,7 +25,12 @@ _ADVICE = {
 
 @rule_class
 class CPUOversubscription(Rule):
-    """Threads wait for a core, or a quota stops them."""
+    """The job's own threads wait for a core, or a quota stops them.
+
+    CPUContention finds jobs that wait for cores which other programs use. Where the kernel counts how long
+    the trainers wait, that wait is judged; load and pressure, which include other programs and threads that
+    nobody waits for, are judged elsewhere only.
+    """
 
     reads = (
         "samples/cpu.load1",
@@ -29,22 +39,31 @@ class CPUOversubscription(Rule):
         "samples/cgroup.throttled_pct",
         "samples/psi.cpu",
         "samples/proc.cpu",
+        "samples/proc.cpu.delay",
         "samples/proc.count",
+        "samples/proc.threads",
     )
     formula = (
-        "means of the last minute: the job's load per core while cores are busy, share of CPU periods "
-        "throttled by a quota, or share of time in which a task waits for a CPU (psi.cpu), each >= its "
-        "limits"
+        "means of the last minute: share of CPU periods throttled by a quota, or time that the main threads "
+        "of the trainers wait for a core while the job uses most of the used CPU time; where that is "
+        "unknown, the job's load per core while cores are busy, or share of time in which a task waits for a "
+        "CPU (psi.cpu); each >= its limits"
     )
     advice = (
         "Limit threads per process (OMP_NUM_THREADS), use fewer loader workers, raise the CPU quota, or pin"
         " ranks to NUMA nodes."
     )
-    packs = ("performance",)
+    packs = ("default", "performance")
     every_s = 30.0
     consecutive = 2
     lookback = Lookback(seconds=_MINUTE_S)
 
+    delay_info: float | None = parameter(10.0, above=0, high=100, unit="%")
+    """Wait of the trainers from which the rule reports a note."""
+    delay_warning: float | None = parameter(WAITS_FOR_CORE, above=0, high=100, unit="%")
+    """Wait that is a warning; the verdict names contention from this share on."""
+    delay_critical: float | None = parameter(60.0, above=0, high=100, unit="%")
+    """Wait that is critical."""
     load_info: float | None = parameter(1.2, above=0, unit="threads per core")
     """Load from which the rule reports a note."""
     load_warning: float | None = parameter(1.5, above=0, unit="threads per core")
@@ -63,7 +82,7 @@ class CPUOversubscription(Rule):
     """CPU pressure that is critical."""
 
     def evaluate(self, window: Window) -> Issues:
-        """Judge each node by the worst of load, quota and pressure."""
+        """Judge each node by the worst of quota and wait, or of quota, load and pressure."""
         if (since := start_of(window, skip_warmup=True)) is None:
             return
         means = {
@@ -72,9 +91,10 @@ class CPUOversubscription(Rule):
             for found in [window.series(metric, since=since)]
         }
         cores = Counter(node for node, _ in window.series("cpu.core.util", since=since))
-        for (node, _), role in window.series("proc.cpu", since=since).items():
-            own = means.setdefault("proc.cpu", {})
-            own[node] = own.get(node, 0.0) + float(role.value.mean())
+        for metric in ("proc.cpu", "proc.cpu.delay"):
+            for (node, _), role in window.series(metric, since=since).items():
+                own = means.setdefault(metric, {})
+                own[node] = own.get(node, 0.0) + float(role.value.mean())
         nodes = sorted({node for values in means.values() for node in values})
         for node in nodes:
             here = {metric: values[node] for metric, values in means.items() if node in values}
@@ -98,6 +118,14 @@ class CPUOversubscription(Rule):
                 warning=self.throttled_warning,
                 critical=self.throttled_critical,
             )
+        if "proc.cpu.delay" in here:
+            found = grade(
+                here["proc.cpu.delay"],
+                info=self.delay_info,
+                warning=self.delay_warning,
+                critical=self.delay_critical,
+            )
+            return {**levels, "delay": found if _part(here, cores) >= _OWN else None}
         busy = here.get("cpu.util", 0.0) >= _BUSY_PCT
         load = here["cpu.load1"] / cores * _part(here, cores) if "cpu.load1" in here and cores else None
         # With all cores busy a task waits now and then; that is normal unless tasks outnumber cores.
@@ -113,22 +141,49 @@ class CPUOversubscription(Rule):
     def _issue(
         self, window: Window, node: str, severity: Severity, code: str, here: dict[str, float], cores: int
     ) -> Issue:
+        counts, threads = (_latest(window, metric, node) for metric in ("proc.count", "proc.threads"))
+        has = f"{sum(threads.values())} threads in {sum(counts.values())} processes on {cores} cores"
         words = {
+            "delay": f"the training waits for a core {here.get('proc.cpu.delay', 0):.0f} % of the time: "
+            f"the job has {has if threads and counts else f'more threads at work than {cores} cores'}",
             "throttled": f"the CPU quota ran out in {here.get('cgroup.throttled_pct', 0):.0f} % of periods",
             "pressure": f"a task waits for a CPU {here.get('psi.cpu', 0):.0f} % of the time",
             "load": f"{here.get('cpu.load1', 0):.0f} threads compete for {cores} cores",
         }
-        counts = window.series("proc.count")
-        processes = {role: int(s.value[-1]) for (where, role), s in counts.items() if where == node}
         return self.issue(
             words[code],
             severity=severity,
             code=code,
             node=node,
             **window.span,
-            evidence={**here, "cores": cores or None, "processes": processes},
-            advice=_ADVICE[code],
+            evidence={**here, "cores": cores or None, "processes": counts, "threads": threads},
+            advice=_ADVICE[code] + _numbers(counts, _allowed(window, node, cores)),
         )
+
+
+def _latest(window: Window, metric: str, node: str) -> dict[str, int]:
+    """Return the last reading of each role of processes."""
+    return {role: int(one.value[-1]) for (where, role), one in window.series(metric).items() if where == node}
+
+
+def _allowed(window: Window, node: str, cores: int) -> int:
+    """Return how many cores the job may use, of which a quota may allow fewer."""
+    quota = window.job.nodes.get(node, {}).get("cpu_quota")
+    return max(int(min(cores, float(quota))), 1) if quota else cores
+
+
+def _numbers(counts: dict[str, int], cores: int) -> str:
+    """Return the settings that fit the cores."""
+    trainers, workers = counts.get("trainer", 0), counts.get("worker", 0)
+    if not trainers or not cores:
+        return ""
+    each = max(cores // trainers, 1)
+    fits = max(each - 1, 1) if workers else 0
+    loader = f", num_workers={fits}" if workers > fits * trainers else ""
+    return (
+        f" For {counted(cores, 'core')} and {counted(trainers, 'trainer')}: "
+        f"OMP_NUM_THREADS={max(each - fits, 1)}{loader}."
+    )
 
 
 def _part(here: dict[str, float], cores: int) -> float:

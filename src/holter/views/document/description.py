@@ -17,6 +17,7 @@ from holter.analysis.steps.phases import evaluated, job_phases
 from holter.analysis.steps.trainings import begins, step_counts, told_apart
 from holter.analysis.steps.warmup import steady
 from holter.analysis.tensors.numbers import numbers
+from holter.analysis.verdict.changes import resource_changes, step_changes
 from holter.analysis.verdict.failure import headline
 from holter.analysis.verdict.job_facts import gather
 from holter.analysis.verdict.job_verdict import verdict
@@ -52,12 +53,13 @@ if TYPE_CHECKING:
         StepSummary,
     )
     from holter.views.document.types.verdict import JobVerdict
-    from holter.views.document.types.wall_time import LedgerEntry, ThreadEntry
+    from holter.views.document.types.wall_time import ChangeEntry, LedgerEntry, ThreadEntry
     from holter.views.document.types.what_if import Replay
 
 VERSION: Literal[1] = 1
 _MOST_OUTLIERS = 20
 _MOST_OWN_CODE = 20
+_MOST_CHANGES = 20
 
 
 def describe(
@@ -160,6 +162,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
             }
             for one in facts.own_code[:_MOST_OWN_CODE]
         ],
+        "changes": [] if is_trace(trial) else _changes(steps.where(mask), steps, samples),
         "dataloading": cast("LoadingSummary", facts.loading.to_json()) if facts.loading else None,
         "utilization": cast("list[MetricStatistics]", utilization_of(trial, samples, stretches)),
         "operators": profiled_steps.operators(facts.profiled) if facts.profiled else None,
@@ -244,6 +247,13 @@ def _verdict(facts: VerdictFacts, trial: Trial, steps: Table, items: list[Ledger
         text = "Some files of this job cannot be read, its steps may be in them: restore them from a copy."
         told["advice"] = [{"text": text, "expected_step_ms": None, "why": ""}]
     return told
+
+
+def _changes(used: Table, steps: Table, samples: Table) -> list[ChangeEntry]:
+    """Return the changes that cost most, and all of resources, in order of time."""
+    slower = sorted(step_changes(used), key=lambda one: -(one.cost_pct or 0.0))[:_MOST_CHANGES]
+    found = sorted([*slower, *resource_changes(samples, steps)], key=lambda one: one.time)
+    return [cast("ChangeEntry", one.to_json()) for one in found]
 
 
 def _ranks(steps: Table, events: Table) -> list[int]:

@@ -32,7 +32,7 @@ from holter.views.document.types.training import (
 )
 from holter.views.document.types.values import Percent, Rank
 from holter.views.document.types.verdict import JobVerdict
-from holter.views.document.types.wall_time import LedgerEntry, OwnCodeEntry, ThreadEntry
+from holter.views.document.types.wall_time import ChangeEntry, LedgerEntry, OwnCodeEntry, ThreadEntry
 from holter.views.document.types.what_if import Replay
 
 _Breakdown = Annotated[
@@ -82,6 +82,10 @@ class Description(TypedDict):
     ]
     own_code: Annotated[
         list[OwnCodeEntry], Meta(description="Functions outside of all known parts, the largest first.")
+    ]
+    changes: Annotated[
+        list[ChangeEntry],
+        Meta(description="Since when steps take longer and which resources grow, in order of time."),
     ]
     dataloading: LoadingSummary | None
     utilization: list[MetricStatistics]

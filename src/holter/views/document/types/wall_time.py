@@ -1,9 +1,10 @@
-"""The types of `ledger`, `threads` and `own_code` in a job's description."""
+"""The types of `ledger`, `threads`, `own_code` and `changes` in a job's description."""
 
-from typing import Annotated, TypedDict
+from typing import Annotated, Literal, TypedDict
 
 from msgspec import Meta
 
+from holter.analysis.verdict.changes import RESOURCES, STEP_TIME
 from holter.analysis.verdict.ledger import NAMES
 from holter.views.document.types.values import Amount, Percent, Rank
 
@@ -81,3 +82,39 @@ class OwnCodeEntry(TypedDict):
         Meta(description="What an iterator calls and spends most of its time in, as `name (file:line)`."),
     ]
     producer: ProducerEntry | None
+
+
+class ChangeEntry(TypedDict):
+    """A change of step time or of a resource during the loop."""
+
+    text: str
+    what: Annotated[
+        str,
+        Meta(
+            description="`step_time`, or the metric of the resource.",
+            extra_json_schema={"enum": [STEP_TIME, *RESOURCES]},
+        ),
+    ]
+    kind: Annotated[
+        Literal["level", "growth"],
+        Meta(description="level: higher than before; growth: it grows steadily until the end."),
+    ]
+    step: Annotated[int, Meta(description="The step in which it began.")]
+    time: Annotated[int, Meta(description="When it began, ns since the epoch.")]
+    until_step: Annotated[
+        int | None, Meta(description="The last step with the higher level; null if it lasts until the end.")
+    ]
+    before: float
+    after: float
+    unit: str
+    part: Annotated[str | None, Meta(description="The part of the step that grew most.")]
+    grown_ms: Annotated[
+        dict[str, float], Meta(description="Part of the step to the mean time that it takes longer.")
+    ]
+    cost_pct: Annotated[
+        Percent | None, Meta(description="Extra time of the typical steps, percent of the steady loop.")
+    ]
+    per_s: Annotated[float | None, Meta(description="Growth per second.")]
+    node: str
+    device: str
+    rank: Rank | None
