@@ -19,13 +19,16 @@ if TYPE_CHECKING:
     from holter.views.document.types.profiled import ProfiledWindow, WindowExtras
     from holter.views.document.types.training import OperatorShare, OperatorTables
 
+OPERATOR_COLUMNS = ("time", "duration", "rank", "thread", "step", "name", "kind")
 TABLES = {
     "kernels": None,
     "launches": None,
     "memory_operations": None,
     "syncs": None,
-    "operators": ("time", "duration", "rank", "thread", "step", "name", "kind"),
+    "operators": OPERATOR_COLUMNS,
 }
+MOST_DETAILS = 100_000
+"""Up to so many operators their shapes are read."""
 MOST_ROWS = 400_000
 """Limit on the rows of operators and kernels, newest steps first; at least one step is read."""
 
@@ -49,7 +52,13 @@ def read(trial: Trial) -> dict[str, Table] | None:
         if number != first - 1 or left < 0:
             break
         first = number
-    return _read(trial, _condition(first, numbers[0]))
+    where = _condition(first, numbers[0])
+    found = _read(trial, where)
+    if found["operators"].rows <= MOST_DETAILS:
+        columns = (*OPERATOR_COLUMNS, "detail")
+        found["operators"] = trial.table("operators", columns=columns, where=where)
+    sampled = f"{where} AND phase = 'loop_stack' AND NOT isnan(value)"
+    return {**found, "stacks": trial.table("spans", where=sampled)}
 
 
 def _condition(first: int, last: int) -> str:

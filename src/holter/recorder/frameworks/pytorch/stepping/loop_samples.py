@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from holter.recorder.failure import PASSED_OVER
 from holter.recorder.frameworks.pytorch.data.paths import frame_text, is_library
+from holter.recorder.spool.thread_spool import NAN
 from holter.recorder.switch_interval import SwitchInterval
 from holter.schema.phases import Phase
 
@@ -65,6 +66,8 @@ class LoopSampler:
         """Name ids of stacks."""
         self._kept: list[CodeType] = []
         """The code in the keys of `_known`; kept alive, so that no other code gets its id."""
+        self.on_wake: Callable[[int], None] = lambda phase: None
+        """Called with the part that is open, 0 in the loop's own code, each time the sampler wakes."""
 
     def learn(self) -> None:
         """Remember the loop: the code that ends a step, with its callers. The first call starts the sampler.
@@ -99,10 +102,11 @@ class LoopSampler:
             try:
                 began, now, known = thread_time_ns(), perf_counter_ns(), len(self._known)
                 thread = self._thread()
-                explained = self._explained(thread)
-                if explained is None:
+                part = self._part(thread)
+                if part is None:
                     continue
-                if explained:
+                self.on_wake(part)
+                if part:
                     interval = min(interval * 1.25, max(MAX_INTERVAL_S, least))
                     if interval > 3 * least:
                         switch.restore()
@@ -121,16 +125,25 @@ class LoopSampler:
                 breaker.fault(error)
         switch.restore()
 
-    def _explained(self, thread: int) -> bool | None:
-        """Return whether a span of a known part is open on a thread; None when the thread has no spool."""
+    def sample_any(self, before: int) -> int:
+        """Write a sample for the time since `before`, whatever part is open; return when it was taken."""
+        thread, now = self._thread(), perf_counter_ns()
+        part = self._part(thread)
+        if part is not None:
+            self._write(self._name(sys._current_frames().get(thread)), now, now - before, float(part))
+        return now
+
+    def _part(self, thread: int) -> int | None:
+        """Return the outermost known part that is open on a thread, or 0; None when it has no spool."""
         for spool in self._session.threads.all:
             if spool.thread == thread:
-                return any(code & 255 != _ANNOTATION for _, code in spool.open_spans())
+                parts = (code & 255 for _, code in spool.open_spans())
+                return next((part for part in parts if part != _ANNOTATION), 0)
         return None
 
-    def _write(self, name: int, now: int, duration: int) -> None:
+    def _write(self, name: int, now: int, duration: int, part: float = NAN) -> None:
         if name:
-            self._session.thread_spool().add(_LOOP_STACK, name, now - duration, duration)
+            self._session.thread_spool().add(_LOOP_STACK, name, now - duration, duration, part)
 
     def _name(self, frame: FrameType | None) -> int:
         """Return the name id of a stack, from the loop inwards; 0 for none."""

@@ -1,0 +1,181 @@
+"""The look: profiles a few steady steps without a request, where a step's known parts do not explain its time.
+
+The sampler of the loop tells which part is open each time it wakes. Unless the training mostly waits, a window
+of one step shows what the profiler costs here, and a second window takes as many steps, with shapes, as the
+budget allows. Meanwhile a thread samples the lines that the training thread runs.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import Counter
+from statistics import median
+from time import perf_counter_ns, thread_time_ns
+from typing import TYPE_CHECKING, Any, Protocol
+
+from holter.recorder.switch_interval import SwitchInterval
+from holter.schema import windows as page
+from holter.schema.phases import Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holter.recorder.guard import CircuitBreaker
+
+AFTER_NS = 5_000_000_000
+"""How long a loop has run before an automatic look, so that the budget is a small part of it."""
+LEAST_STEPS = 20
+LEAST_WAKES = 12
+BUDGET_NS = 300_000_000
+BUDGET_SHARE = 1000
+"""The budget is one part in this many of the loop so far, or `BUDGET_NS`, whichever is larger."""
+PLAIN_STEPS = 5
+"""Steps that are timed before the profiler starts."""
+WINDOW_NS = 30_000_000
+"""Short steps are profiled for this long, at most `MOST_STEPS` of them."""
+FEWEST_STEPS, MOST_STEPS = 3, 20
+SHAPES_COST = 4
+"""What a step costs with shapes, relative to one without; measured: 2.7 to 3.5."""
+SAMPLES = 50
+"""Stack samples of a look, if its steps are long enough."""
+_LEAST_INTERVAL_S, _MOST_INTERVAL_S, _SWITCH_S = 0.001, 0.02, 0.0005
+_WAITS = (Phase.DATA_LOADING, Phase.COMMUNICATION, Phase.CHECKPOINT, Phase.EVAL)
+
+
+class LookSession(Protocol):
+    """The session that a look belongs to."""
+
+    step: int
+    wake: memoryview
+    sticky: dict[str, Any]
+
+    @property
+    def windows(self) -> Any:
+        """The windows of the process."""
+
+    def breaker(self, name: str) -> CircuitBreaker:
+        """Return the fault counter of one thing."""
+
+    def thread_spool(self) -> Any:
+        """Return the calling thread's spool."""
+
+
+class Look:
+    """Decides when the look begins and how long it lasts. `Windows` runs its windows."""
+
+    def __init__(
+        self, session: LookSession, mode: str, compiles: Callable[[], bool], sample: Callable[[int], int]
+    ) -> None:
+        self._session = session
+        self._compiles = compiles
+        self._sample = sample
+        """Writes a stack sample that stands for the time since a moment, ns; returns when."""
+        self._always = mode == "always"
+        self._on = mode != "never"
+        self._began = 0
+        self._open: Counter[int] = Counter()
+        """How often a part was open when the sampler woke; 0 is the loop's own code."""
+        self._due = False
+        self._bounds: list[int] = []
+        """When the steps began that are timed without the profiler."""
+        self._asked_at = self._left = self._probe = 0
+        self.step_ns = 0
+        """Duration of a step without the profiler."""
+        self._over = threading.Event()
+
+    @property
+    def waits(self) -> bool:
+        """Whether it needs the begin of the next step."""
+        return self._on and bool(self._bounds) and not self._asked_at
+
+    def woke(self, phase: int) -> None:
+        """Note which part is open; called by the sampler's thread."""
+        if not self._on or self._asked_at or self._session.windows.automatic is not self:
+            return
+        now = perf_counter_ns()
+        self._began = self._began or now
+        self._open[phase] += 1
+        if self._due or self._ready(now):
+            self._due = True
+            self._session.wake[page.WAKE] = 0  # the next begin of a step asks for the window
+
+    def _ready(self, now: int) -> bool:
+        if self._session.step < LEAST_STEPS:
+            return False
+        if self._always:
+            return True
+        wakes = sum(self._open.values())
+        if now - self._began < AFTER_NS or wakes < LEAST_WAKES:
+            return False
+        device = (self._session.sticky.get("framework") or {}).get("device")
+        if device != "cpu" or self._compiles():
+            return False
+        return sum(self._open[phase] for phase in _WAITS) <= wakes / 2
+
+    def give_up(self) -> None:
+        """Never look: the user profiles, or another rank looks."""
+        self._on = False
+        self._over.set()
+
+    def next_window(self, step: int, now: int) -> page.Request | None:
+        """Return the window that begins with a step; None when the look is not due, waits, or is over."""
+        if not (self._on and self._due):
+            return None
+        if not self._asked_at:
+            self._bounds.append(now)
+            if len(self._bounds) <= PLAIN_STEPS:
+                return None
+            self.step_ns = int(median(b - a for a, b in zip(self._bounds, self._bounds[1:], strict=False)))
+            self._left = max(BUDGET_NS, (now - self._began) // BUDGET_SHARE)
+            self._asked_at = now
+            threading.Thread(target=self._run, name="holter-look", daemon=True).start()
+            return page.Request("operators", start_step=step, steps=1)
+        if not self._probe:  # the first window could not begin
+            self.give_up()
+            return None
+        wanted = min(max(FEWEST_STEPS, math.ceil(WINDOW_NS / max(self.step_ns, 1))), MOST_STEPS)
+        steps = min(wanted, self._left // (SHAPES_COST * self._probe))
+        self._on = False
+        if not steps:
+            self._over.set()
+            return None
+        self._asked_at = now
+        return page.Request("operators", start_step=step, steps=int(steps), parameters={"shapes": True})
+
+    def costs_too_much(self, bounds: list[int]) -> bool:
+        """Whether the running window uses up the budget; `bounds` are the begins of its steps so far."""
+        steps = len(bounds) - 1
+        return self._slower(bounds) + steps * SHAPES_COST * self._probe > self._left
+
+    def ended(self, bounds: list[int], now: int) -> int:
+        """Count what a window cost that ended at `now`; return the cost, ns."""
+        cost = bounds[0] - self._asked_at + self._slower(bounds) + now - bounds[-1]
+        self._left -= cost
+        self._probe = self._probe or max(cost, 1)
+        if not self._on:
+            self._over.set()
+        self._session.thread_spool().spent(cost)
+        return cost
+
+    def _slower(self, bounds: list[int]) -> int:
+        """Return the time that profiled steps took beyond that of as many others."""
+        return max(bounds[-1] - bounds[0] - (len(bounds) - 1) * self.step_ns, 0)
+
+    def _run(self) -> None:
+        """Sample the lines of the training thread until the look is over."""
+        breaker = self._session.breaker("look")
+        steps = min(max(FEWEST_STEPS, WINDOW_NS // max(self.step_ns, 1)), MOST_STEPS)
+        interval = min(max(steps * self.step_ns / 1e9 / SAMPLES, _LEAST_INTERVAL_S), _MOST_INTERVAL_S)
+        switch = SwitchInterval(_SWITCH_S)
+        switch.shorten()
+        try:
+            before, samples = perf_counter_ns(), 0
+            while samples < 10 * SAMPLES and not self._over.wait(interval):
+                before = self._sample(before)
+                samples += 1
+            self._session.thread_spool().spent(thread_time_ns())
+        except Exception as error:
+            breaker.fault(error)
+        finally:
+            switch.restore()
