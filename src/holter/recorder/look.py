@@ -1,8 +1,8 @@
-"""The look: profiles a few steady steps without a request, where a step's known parts do not explain its time.
+"""The look: profiles a few steady steps without a request, where the parts of a step do not explain its time.
 
-The sampler of the loop tells which part is open each time it wakes. Unless the training mostly waits, a window
-of one step shows what the profiler costs here, and a second window takes as many steps, with shapes, as the
-budget allows. Meanwhile a thread samples the lines that the training thread runs.
+The sampler of the loop tells which part is open each time it wakes. Unless the training mostly waits, a
+window of one step shows what the profiler costs here, and a second window takes as many steps, with shapes,
+as the budget allows. Meanwhile a thread samples the lines that the training thread runs.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter
+from importlib import import_module
 from statistics import median
-from time import perf_counter_ns, thread_time_ns
+from time import perf_counter_ns, sleep, thread_time_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
+from holter.recorder import profilers
 from holter.recorder.switch_interval import SwitchInterval
 from holter.schema import windows as page
 from holter.schema.phases import Phase
@@ -36,9 +38,10 @@ WINDOW_NS = 30_000_000
 """Short steps are profiled for this long, at most `MOST_STEPS` of them."""
 FEWEST_STEPS, MOST_STEPS = 3, 20
 SHAPES_COST = 4
-"""What a step costs with shapes, relative to one without; measured: 2.7 to 3.5."""
-SAMPLES = 50
-"""Stack samples of a look, if its steps are long enough."""
+"""What the end of a step costs with shapes, relative to one without; measured: 2.7 to 3.5."""
+SAMPLES = 100
+"""Stack samples of a look, at least."""
+MOST_SAMPLING_NS = 2_000_000_000
 _LEAST_INTERVAL_S, _MOST_INTERVAL_S, _SWITCH_S = 0.001, 0.02, 0.0005
 _WAITS = (Phase.DATA_LOADING, Phase.COMMUNICATION, Phase.CHECKPOINT, Phase.EVAL)
 
@@ -65,12 +68,12 @@ class Look:
     """Decides when the look begins and how long it lasts. `Windows` runs its windows."""
 
     def __init__(
-        self, session: LookSession, mode: str, compiles: Callable[[], bool], sample: Callable[[int], int]
+        self, session: LookSession, mode: str, compiles: Callable[[], bool], sample: Callable[[int], None]
     ) -> None:
         self._session = session
         self._compiles = compiles
         self._sample = sample
-        """Writes a stack sample that stands for the time since a moment, ns; returns when."""
+        """Writes a stack sample that stands for so many ns."""
         self._always = mode == "always"
         self._on = mode != "never"
         self._began = 0
@@ -79,7 +82,8 @@ class Look:
         self._due = False
         self._bounds: list[int] = []
         """When the steps began that are timed without the profiler."""
-        self._asked_at = self._left = self._probe = 0
+        self._asked = False
+        self._start_ns = self._left = self._probe = 0
         self.step_ns = 0
         """Duration of a step without the profiler."""
         self._over = threading.Event()
@@ -87,16 +91,18 @@ class Look:
     @property
     def waits(self) -> bool:
         """Whether it needs the begin of the next step."""
-        return self._on and bool(self._bounds) and not self._asked_at
+        return self._on and bool(self._bounds) and not self._asked
 
     def woke(self, phase: int) -> None:
         """Note which part is open; called by the sampler's thread."""
-        if not self._on or self._asked_at or self._session.windows.automatic is not self:
+        if not self._on or self._asked or self._session.windows.automatic is not self:
             return
         now = perf_counter_ns()
         self._began = self._began or now
         self._open[phase] += 1
         if self._due or self._ready(now):
+            if not self._due:  # here, not while the training waits
+                import_module(f"{profilers.__name__}.operators")
             self._due = True
             self._session.wake[page.WAKE] = 0  # the next begin of a step asks for the window
 
@@ -122,13 +128,13 @@ class Look:
         """Return the window that begins with a step; None when the look is not due, waits, or is over."""
         if not (self._on and self._due):
             return None
-        if not self._asked_at:
+        if not self._asked:
             self._bounds.append(now)
             if len(self._bounds) <= PLAIN_STEPS:
                 return None
             self.step_ns = int(median(b - a for a, b in zip(self._bounds, self._bounds[1:], strict=False)))
             self._left = max(BUDGET_NS, (now - self._began) // BUDGET_SHARE)
-            self._asked_at = now
+            self._asked = True
             threading.Thread(target=self._run, name="holter-look", daemon=True).start()
             return page.Request("operators", start_step=step, steps=1)
         if not self._probe:  # the first window could not begin
@@ -140,8 +146,11 @@ class Look:
         if not steps:
             self._over.set()
             return None
-        self._asked_at = now
         return page.Request("operators", start_step=step, steps=int(steps), parameters={"shapes": True})
+
+    def started(self, took: int) -> None:
+        """Note how long a window took to start, ns."""
+        self._start_ns = took
 
     def costs_too_much(self, bounds: list[int]) -> bool:
         """Whether the running window uses up the budget; `bounds` are the begins of its steps so far."""
@@ -150,9 +159,10 @@ class Look:
 
     def ended(self, bounds: list[int], now: int) -> int:
         """Count what a window cost that ended at `now`; return the cost, ns."""
-        cost = bounds[0] - self._asked_at + self._slower(bounds) + now - bounds[-1]
+        cost = self._start_ns + self._slower(bounds) + now - bounds[-1]
         self._left -= cost
-        self._probe = self._probe or max(cost, 1)
+        # The end takes a time for each event; the rest of the first window is partly that of imports.
+        self._probe = self._probe or max(now - bounds[-1], 1)
         if not self._on:
             self._over.set()
         self._session.thread_spool().spent(cost)
@@ -163,16 +173,20 @@ class Look:
         return max(bounds[-1] - bounds[0] - (len(bounds) - 1) * self.step_ns, 0)
 
     def _run(self) -> None:
-        """Sample the lines of the training thread until the look is over."""
+        """Sample the lines of the training thread during the look, and in the steps after it."""
         breaker = self._session.breaker("look")
         steps = min(max(FEWEST_STEPS, WINDOW_NS // max(self.step_ns, 1)), MOST_STEPS)
         interval = min(max(steps * self.step_ns / 1e9 / SAMPLES, _LEAST_INTERVAL_S), _MOST_INTERVAL_S)
         switch = SwitchInterval(_SWITCH_S)
         switch.shorten()
         try:
-            before, samples = perf_counter_ns(), 0
-            while samples < 10 * SAMPLES and not self._over.wait(interval):
-                before = self._sample(before)
+            begun = perf_counter_ns()
+            samples = 0
+            while perf_counter_ns() - begun < MOST_SAMPLING_NS and not (
+                self._over.is_set() and samples >= SAMPLES
+            ):
+                sleep(interval)
+                self._sample(int(1e9 * interval))
                 samples += 1
             self._session.thread_spool().spent(thread_time_ns())
         except Exception as error:

@@ -157,7 +157,11 @@ class Windows:
             self._waiting += [] if request is None else resolved(request, page.LOOK, step, now)
 
     def _costs_too_much(self, run: _Run) -> bool:
-        return run.order == page.LOOK and self.automatic is not None and self.automatic.costs_too_much(run.bounds)
+        return (
+            run.order == page.LOOK
+            and self.automatic is not None
+            and self.automatic.costs_too_much(run.bounds)
+        )
 
     def _rank(self) -> int:
         """Return the rank of this process; 0 if unknown."""
@@ -212,6 +216,7 @@ class Windows:
     def _start(self, window: ProfilingWindow, order: str) -> bool:
         """Begin a window; return False to try again at the next step."""
         fact = {"profiler": window.profiler, "number": window.number, "order": order}
+        entered = time.perf_counter_ns()
         try:
             profiler = make(self.session, window)
             profiler.start()
@@ -224,6 +229,8 @@ class Windows:
         else:
             # The start of the profiler is not part of the step.
             self.session.since = begun = time.perf_counter_ns()
+            if order == page.LOOK and self.automatic is not None:
+                self.automatic.started(begun - entered)
             run = _Run(window, profiler, order, [begun])
             if window.profiler in FREE:
                 self._beside.append(run)

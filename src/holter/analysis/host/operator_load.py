@@ -1,9 +1,10 @@
-"""Counts the operators of profiled steps of a CPU, and finds the lines that issue them, from stack samples."""
+"""Counts the operators of profiled steps of a CPU, and finds the lines that issue them by stack samples."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter
+import re
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from holter.analysis.host.operator_tree import Host, Ints
+    from holter.analysis.device.work import Ints
+    from holter.analysis.host.operator_tree import Host
 
 SMALL_NS = 50_000
 """Shorter operators, as the profiler sees them, are small: their own cost outweighs their work."""
@@ -27,12 +29,13 @@ MIN_SAMPLES = 3
 _ITEM = ("aten::item",)
 _BACKWARD = 6.0
 """Value of samples inside a backward pass."""
+_LINE = re.compile(r":\d+\)$")
 _PRINTS = "torch/_tensor_str.py:"
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorLine:
-    """A line of the training, and its share of the samples that were taken in something."""
+    """The busiest line of a function of the training, and the function's share of some samples."""
 
     place: str
     """`function (file:line)`."""
@@ -75,8 +78,8 @@ def operator_load(tables: Mapping[str, Table]) -> OperatorLoad | None:
     """Compute the operators of profiled steps.
 
     Args:
-        tables: `operators`, with `detail` where it is known, `spans` of these steps, and `stacks`, the samples
-            of a look.
+        tables: `operators`, with `detail` where it is known, `spans` of these steps, and `stacks`, the
+            samples of a look.
 
     Returns:
         None without operators.
@@ -89,11 +92,12 @@ def operator_load(tables: Mapping[str, Table]) -> OperatorLoad | None:
         return None
     tree = host({"operators": operators})
     outer = tree.parent < 0
-    small = outer & (tree.total_ns < SMALL_NS)
+    usual = _usual_ns(tree, outer)
+    small = outer & (usual < SMALL_NS)
     whole = float(steps["duration"].sum())
     own, words = tree.own_ns, np.array(tree.names, object)[tree.name]
     detail = operators["detail"][tree.row] if "detail" in operators.columns else np.full(len(own), "", object)
-    samples = _Samples.of(tables.get("stacks"), steps)
+    samples = _Samples.of(tables.get("stacks"))
     by_name = np.bincount(tree.name, own, len(tree.names))
     top = tree.name == int(by_name.argmax())
     double = _double(detail)
@@ -101,19 +105,19 @@ def operator_load(tables: Mapping[str, Table]) -> OperatorLoad | None:
     return OperatorLoad(
         per_step=float(outer.sum()) / steps.rows,
         small_per_step=float(small.sum()) / steps.rows,
-        large_ms=float(tree.total_ns[outer & ~small].sum()) / 1e6 / steps.rows,
+        large_ms=float(usual[outer & ~small].sum()) / 1e6 / steps.rows,
         line=samples.line(samples.issues),
         top=_share(tree, top, own, whole, detail, samples),
         double=_share(tree, double, own, whole, detail, samples) if double.any() else None,
         items_per_step=float(items.sum()) / steps.rows,
-        item_line=samples.line(samples.reads),
+        item_line=samples.line(samples.reads | samples.within(tree.begin[items], tree.end[items])),
         print_line=samples.line(samples.prints, of_all=True),
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Samples:
-    """Stack samples inside profiled steps."""
+    """Stack samples of a look."""
 
     time: Ints
     weight: NDArray[np.float64]
@@ -125,16 +129,11 @@ class _Samples:
     prints: NDArray[np.bool_]
 
     @classmethod
-    def of(cls, stacks: Table | None, steps: Table) -> _Samples:
+    def of(cls, stacks: Table | None) -> _Samples:
         stacks = Table.empty("spans") if stacks is None else stacks
-        at = stacks["time"] + stacks["duration"]
-        within = np.zeros(stacks.rows, bool)
-        for begin, end in zip(steps["time"].tolist(), (steps["time"] + steps["duration"]).tolist(), strict=True):
-            within |= (at >= begin) & (at < end)
-        stacks, at = stacks.where(within), at[within]
         lines = [sampled_line(name) for name in stacks["name"].tolist()]
         return cls(
-            time=at.astype(np.int64),
+            time=(stacks["time"] + stacks["duration"]).astype(np.int64),
             weight=stacks["duration"].astype(float),
             place=np.array([place for place, _ in lines], object),
             forward=stacks["value"] != _BACKWARD,
@@ -147,23 +146,34 @@ class _Samples:
         return self.forward if self.forward.any() else ~self.forward
 
     def line(self, which: NDArray[np.bool_], *, of_all: bool = False) -> OperatorLine | None:
-        """Return the line of most of some samples; its share is one of those or of all."""
+        """Return the busiest line of the function of most of some samples, and the function's share."""
         if int(which.sum()) < MIN_SAMPLES:
             return None
-        found: Counter[str] = Counter()
+        by_function: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for place, weight in zip(self.place[which].tolist(), self.weight[which].tolist(), strict=True):
-            found[place] += weight
-        place, most = found.most_common(1)[0]
+            by_function[_LINE.sub(")", place)][place] += weight
+        lines = max(by_function.values(), key=Counter.total)
         whole = float((self.weight if of_all else self.weight[which]).sum())
-        return OperatorLine(place, 100.0 * most / whole) if whole > 0 else None
+        return OperatorLine(lines.most_common(1)[0][0], 100.0 * lines.total() / whole) if whole > 0 else None
 
     def within(self, begin: Ints, end: Ints) -> NDArray[np.bool_]:
         """Return the samples that were taken while one of some events ran."""
         order = np.argsort(begin, kind="stable")
+        if not len(begin):
+            return np.zeros(len(self.time), bool)
         begin, latest = begin[order], np.maximum.accumulate(end[order])
         at = np.searchsorted(begin, self.time, side="right") - 1
         found: NDArray[np.bool_] = (at >= 0) & (self.time < latest[np.maximum(at, 0)])
         return found
+
+
+def _usual_ns(tree: Host, outer: NDArray[np.bool_]) -> NDArray[np.float64]:
+    """Return the median time of the outer operators of each name: one may have waited for a core."""
+    found = np.zeros(len(outer))
+    for name in np.unique(tree.name[outer]).tolist():
+        rows = outer & (tree.name == name)
+        found[rows] = float(np.median(tree.total_ns[rows]))
+    return found
 
 
 def _share(
@@ -190,7 +200,7 @@ def _share(
 
 
 def _double(detail: NDArray[np.object_]) -> NDArray[np.bool_]:
-    """Return which operators have a 64-bit floating-point tensor among their inputs; plain numbers do not count."""
+    """Return which operators have a 64-bit floating-point tensor as an input; plain numbers do not count."""
     known: dict[str, bool] = {}
     for text in set(detail.tolist()):
         read = json.loads(text) if text else {}

@@ -52,7 +52,8 @@ def verdict(facts: VerdictFacts) -> Verdict:
     if facts.profiled is None:
         return found
     more = [*operator_suspects.evidence(facts), *facts.profiled.evidence()]
-    return replace(found, evidence=[*found.evidence, *more])
+    known = {item.metric for item in found.evidence}
+    return replace(found, evidence=[*found.evidence, *(item for item in more if item.metric not in known)])
 
 
 def _verdict(facts: VerdictFacts) -> Verdict:

@@ -20,9 +20,10 @@ DISPATCH_US = 20.0
 """A step that takes longer for each small operator spends its time elsewhere."""
 DOUBLE_SHARE = 30.0
 SLOW_OPERATOR = 50.0
+MOST = 50.0
 MANY_ITEMS = 20
 PRINT_SHARE = 5.0
-_HEAVY = ("mm", "conv", "attention", "linear", "lstm", "gru", "rnn", "matmul", "bmm", "einsum", "dot")
+_HEAVY = ("mm", "conv", "attention", "linear", "lstm", "gru", "rnn", "matmul", "fft", "cdist")
 """Parts of the names of operators that a model's work consists of."""
 _NOT_DISPATCH = ("data_loading", "communication", "checkpoint")
 
@@ -30,7 +31,9 @@ _NOT_DISPATCH = ("data_loading", "communication", "checkpoint")
 def operators_of(facts: VerdictFacts) -> OperatorLoad | None:
     """Return the operators of the profiled steps of a training on a CPU."""
     profiled = facts.profiled
-    return profiled.load if profiled is not None and profiled.device is None and facts.device == "cpu" else None
+    return (
+        profiled.load if profiled is not None and profiled.device is None and facts.device == "cpu" else None
+    )
 
 
 def framework_overhead(facts: VerdictFacts, load: OperatorLoad) -> SuspectResult:
@@ -41,12 +44,18 @@ def framework_overhead(facts: VerdictFacts, load: OperatorLoad) -> SuspectResult
     left = max(step - waits - load.large_ms, 0.0)
     share = 100.0 * left / step if step else 0.0
     if count < MANY_OPERATORS or share < DISPATCH_SHARE or 1000.0 * left / count > DISPATCH_US:
-        return SuspectResult(because=f"a step has {count:,.0f} small operators, which take {pct(share)} of it")
+        return SuspectResult(
+            because=f"a step has {count:,.0f} small operators, which take {pct(share)} of it"
+        )
     each = us(1000.0 * left / count)
     said = f"Dispatch overhead takes {pct(share)} of each step: {count:,.0f} operators of {each} per step"
-    found = [_seen(facts, f"{count:,.0f} operators of less than 50 us per step", "operators", count, MANY_OPERATORS)]
+    found = [
+        _seen(
+            facts, f"{count:,.0f} operators of less than 50 us per step", "operators", count, MANY_OPERATORS
+        )
+    ]
     if load.line:
-        said += f", most of them issued by {load.line.place}"
+        said += f", {'most of them issued' if load.line.pct >= MOST else 'most often'} by {load.line.place}"
         text = f"{load.line.place} runs in {pct(load.line.pct)} of the samples outside the backward pass"
         found.append(_seen(facts, text, "operators.line", load.line.pct, where=load.line.place))
     return SuspectResult(guilty=True, sentence=f"{said}.", share=share, evidence=found)
@@ -94,7 +103,7 @@ def explains_own_code(
 
 
 def evidence(facts: VerdictFacts) -> list[Evidence]:
-    """Return what the operators add to any verdict: the top operator, values that are read, printed tensors."""
+    """Return what the operators add to any verdict: the longest, values that are read, printed tensors."""
     load, found = operators_of(facts), []
     if load is None:
         return []
@@ -102,10 +111,13 @@ def evidence(facts: VerdictFacts) -> list[Evidence]:
         text = f"{top.name} takes {pct(top.pct)} of {_steps(facts)}{_inputs(top.shapes)}{_issued(top.line)}"
         found.append(_seen(facts, text, "operators.top", top.pct))
     if load.items_per_step >= MANY_ITEMS:
-        text = f"the script reads {load.items_per_step:,.0f} values from tensors per step{_issued(load.item_line)}"
+        count = f"{load.items_per_step:,.0f} values from tensors per step"
+        text = f"the script reads {count}{_issued(load.item_line)}"
         found.append(_seen(facts, text, "operators.item", load.items_per_step, MANY_ITEMS))
     if load.print_line is not None and load.print_line.pct >= PRINT_SHARE:
-        text = f"printing tensors takes {pct(load.print_line.pct)} of {_steps(facts)}{_issued(load.print_line)}"
+        text = (
+            f"printing tensors takes {pct(load.print_line.pct)} of {_steps(facts)}{_issued(load.print_line)}"
+        )
         found.append(_seen(facts, text, "operators.print", load.print_line.pct, PRINT_SHARE))
     return found
 
@@ -120,10 +132,21 @@ def _fewer_operators(_: VerdictFacts, load: OperatorLoad) -> list[Advice]:
     where = f" in {load.line.place}" if load.line else ""
     why = f"each of {load.small_per_step:,.0f} operators per step costs more to issue than to compute"
     found = [
-        Advice(f"Compute more with each operator{where}: one operation on a larger tensor, not a loop.", None, why),
-        Advice("Use torch.compile, an optimizer with fused=True or foreach=True, or a larger batch.", None, why),
+        Advice(
+            f"Compute more with each operator{where}: one operation on a larger tensor, not a loop.",
+            None,
+            why,
+        ),
+        Advice(
+            "Use torch.compile, an optimizer with fused=True or foreach=True, or a larger batch.", None, why
+        ),
     ]
-    return [*found, *_fewer_items(load)]
+    # Each value that is read takes two operators: one to choose it, one to read it.
+    return (
+        [*_fewer_items(load), *found]
+        if 3 * load.items_per_step > load.per_step
+        else [*found, *_fewer_items(load)]
+    )
 
 
 def _less_compute(facts: VerdictFacts, load: OperatorLoad) -> list[Advice]:
@@ -137,7 +160,9 @@ def _less_compute(facts: VerdictFacts, load: OperatorLoad) -> list[Advice]:
     if top is None:
         return []
     where = f" in {top.line.place}" if top.line else ""
-    return [Advice(f"Do without {top.name}{where}, or on less data.", None, f"it takes {pct(top.pct)} of a step")]
+    return [
+        Advice(f"Do without {top.name}{where}, or on less data.", None, f"it takes {pct(top.pct)} of a step")
+    ]
 
 
 def _fewer_items(load: OperatorLoad) -> list[Advice]:

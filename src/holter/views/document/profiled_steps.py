@@ -29,6 +29,8 @@ TABLES = {
 }
 MOST_DETAILS = 100_000
 """Up to so many operators their shapes are read."""
+_AROUND_NS = 3_000_000_000
+"""A look samples stacks so long before and after its steps, at most."""
 MOST_ROWS = 400_000
 """Limit on the rows of operators and kernels, newest steps first; at least one step is read."""
 
@@ -54,11 +56,16 @@ def read(trial: Trial) -> dict[str, Table] | None:
         first = number
     where = _condition(first, numbers[0])
     found = _read(trial, where)
+    if not found["spans"].rows:
+        return found
     if found["operators"].rows <= MOST_DETAILS:
         columns = (*OPERATOR_COLUMNS, "detail")
         found["operators"] = trial.table("operators", columns=columns, where=where)
-    sampled = f"{where} AND phase = 'loop_stack' AND NOT isnan(value)"
-    return {**found, "stacks": trial.table("spans", where=sampled)}
+    steps = found["spans"]
+    begin, end = int(steps["time"].min()), int((steps["time"] + steps["duration"]).max())
+    sampled = "phase = 'loop_stack' AND NOT isnan(value)"
+    first, last = begin - _AROUND_NS, end + _AROUND_NS
+    return {**found, "stacks": trial.table("spans", where=sampled, start_ns=first, end_ns=last)}
 
 
 def _condition(first: int, last: int) -> str:

@@ -46,6 +46,8 @@ MAX_PATHS = 4096
 _MAX_DEPTH = 256
 _FOR_ITER = opmap["FOR_ITER"]
 _CALL = re.compile(r"[A-Za-z_][\w.]*")
+_METHOD = re.compile(r"[\])](\.[A-Za-z_]\w*)\([^()]*\)$")
+"""A method of what an expression returns, as in `x[0].item()`."""
 _LOOP_STACK, _ANNOTATION = int(Phase.LOOP_STACK), int(Phase.ANNOTATION)
 _OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))) + os.sep
 
@@ -125,13 +127,12 @@ class LoopSampler:
                 breaker.fault(error)
         switch.restore()
 
-    def sample_any(self, before: int) -> int:
-        """Write a sample for the time since `before`, whatever part is open; return when it was taken."""
+    def sample_any(self, duration: int) -> None:
+        """Write a sample that stands for `duration` ns, whatever part is open."""
         thread, now = self._thread(), perf_counter_ns()
         part = self._part(thread)
         if part is not None:
-            self._write(self._name(sys._current_frames().get(thread)), now, now - before, float(part))
-        return now
+            self._write(self._name(sys._current_frames().get(thread)), now, duration, float(part))
 
     def _part(self, thread: int) -> int | None:
         """Return the outermost known part that is open on a thread, or 0; None when it has no spool."""
@@ -235,6 +236,9 @@ def _called(frame: FrameType) -> str:
     source = linecache.getline(frame.f_code.co_filename.removesuffix(PASSED_OVER), line, frame.f_globals)
     text = source.encode()[first : last if line == end else None].decode(errors="replace")
     match = _CALL.match(text)
+    method = _METHOD.search(text)
+    if method is not None and (match is None or not text[match.end() :].startswith("(")):
+        return method[1]
     # Operators and subscripts run in the code of the frame itself.
     return match[0] if match and text[match.end() :].startswith("(") else ""
 
