@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from collections import Counter
 from importlib import import_module
 from statistics import median
-from time import perf_counter_ns, sleep, thread_time_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holter.recorder import profilers
@@ -97,7 +97,7 @@ class Look:
         """Note which part is open; called by the sampler's thread."""
         if not self._on or self._asked or self._session.windows.automatic is not self:
             return
-        now = perf_counter_ns()
+        now = time.perf_counter_ns()
         self._began = self._began or now
         self._open[phase] += 1
         if self._due or self._ready(now):
@@ -180,15 +180,15 @@ class Look:
         switch = SwitchInterval(_SWITCH_S)
         switch.shorten()
         try:
-            begun = perf_counter_ns()
+            begun = time.perf_counter_ns()
             samples = 0
-            while perf_counter_ns() - begun < MOST_SAMPLING_NS and not (
+            while time.perf_counter_ns() - begun < MOST_SAMPLING_NS and not (
                 self._over.is_set() and samples >= SAMPLES
             ):
-                sleep(interval)
+                time.sleep(interval)
                 self._sample(int(1e9 * interval))
                 samples += 1
-            self._session.thread_spool().spent(thread_time_ns())
+            self._session.thread_spool().spent(time.thread_time_ns())
         except Exception as error:
             breaker.fault(error)
         finally:

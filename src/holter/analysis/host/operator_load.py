@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from holter.analysis.grouping import coded, groups
 from holter.analysis.host.operator_tree import host
 from holter.analysis.steps.own_code import sampled_line
 from holter.schema.table import Table
@@ -92,11 +93,11 @@ def operator_load(tables: Mapping[str, Table]) -> OperatorLoad | None:
         return None
     tree = host({"operators": operators})
     outer = tree.parent < 0
-    usual = _usual_ns(tree, outer)
-    small = outer & (usual < SMALL_NS)
     whole = float(steps["duration"].sum())
     own, words = tree.own_ns, np.array(tree.names, object)[tree.name]
     detail = operators["detail"][tree.row] if "detail" in operators.columns else np.full(len(own), "", object)
+    usual = _usual_ns(tree, own, detail)
+    small = outer & (usual < SMALL_NS)
     samples = _Samples.of(tables.get("stacks"))
     by_name = np.bincount(tree.name, own, len(tree.names))
     top = tree.name == int(by_name.argmax())
@@ -167,12 +168,24 @@ class _Samples:
         return found
 
 
-def _usual_ns(tree: Host, outer: NDArray[np.bool_]) -> NDArray[np.float64]:
-    """Return the median time of the outer operators of each name: one may have waited for a core."""
-    found = np.zeros(len(outer))
-    for name in np.unique(tree.name[outer]).tolist():
-        rows = outer & (tree.name == name)
-        found[rows] = float(np.median(tree.total_ns[rows]))
+def _usual_ns(tree: Host, own: Ints, detail: NDArray[np.object_]) -> NDArray[np.float64]:
+    """Return the median time of the outer operators of each name and shape: one may have waited for a core.
+
+    The shapes are those of the longest operator inside.
+    """
+    root = np.arange(len(own))
+    for at, parent in enumerate(tree.parent.tolist()):
+        if parent >= 0:
+            root[at] = root[parent]
+    _, codes = coded(detail)
+    known = np.flatnonzero(detail != "")
+    known = known[np.argsort(own[known], kind="stable")]  # the longest is written last
+    shapes = np.full(len(own), -1)
+    shapes[root[known]] = codes[known]
+    found = np.zeros(len(own))
+    outer = np.flatnonzero(tree.parent < 0)
+    for rows in groups(tree.name[outer], shapes[outer]).values():
+        found[outer[rows]] = float(np.median(tree.total_ns[outer[rows]]))
     return found
 
 
