@@ -16,7 +16,7 @@ from machine import described, environment
 
 import holter.job
 
-ROUNDS = 5
+ROUNDS = 3
 STEPS = {"1ms": 1500, "10ms": 200, "small operators": 300}
 
 
