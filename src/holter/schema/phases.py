@@ -48,6 +48,8 @@ class Phase(IntEnum):
     """A stack sample of the training thread outside of all other spans. `duration` = time it stands for;
     `name` = frames, the loop's first. During a look it is taken inside of them, too: `value` = the outermost
     phase that was open, 0 without one."""
+    COMPUTE = 30
+    """Work of a step that the framework does in one piece, such as growing trees; `name` = what it does."""
 
 
 NO_PROGRESS = ("stack", "loop_stack", "gc")
@@ -62,6 +64,7 @@ BREAKDOWN = (
     "loss",
     "backward",
     "optimizer",
+    "compute",
     "communication",
     "checkpoint",
     "eval",

@@ -143,8 +143,8 @@ class RunOptions:
     )
     look: str | None = _text(
         "WHEN",
-        "profile a few steady steps without a request, for at most 300 ms or a thousandth of the loop: never; "
-        "auto (default), on a CPU where the parts of a step do not explain its time; always",
+        "profile a few steps without a request, for at most 300 ms or a thousandth of the loop: never, "
+        "auto (default), on a CPU where the parts of a step do not explain its time, or always",
         _look,
     )
     python_hz: str | None = _text(
