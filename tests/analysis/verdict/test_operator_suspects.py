@@ -9,6 +9,7 @@ from tests.analysis.verdict.test_profiled_steps import looked, window
 from tests.rules.traces import MS
 
 from holter.analysis.host.operator_load import OperatorLine, OperatorLoad, OperatorShare
+from holter.analysis.machine.load import Load
 from holter.analysis.steps.own_code import OwnCode
 from holter.analysis.verdict.job_facts import VerdictFacts
 from holter.analysis.verdict.job_verdict import verdict
@@ -22,14 +23,14 @@ LOAD = OperatorLoad(
 )  # fmt: skip
 
 
-def judged(*, step_ms: float = 10.0, own=(), share: float = 0.0, **changes):
+def judged(*, step_ms: float = 10.0, own=(), share: float = 0.0, delay: float = 0.0, **changes):
     """Judge a healthy training on a CPU whose steps had these operators."""
     trace = window()
     trace.operator("aten::mm", 0, 9 * MS)
     profiled = replace(looked(trace), load=replace(LOAD, **changes))
     facts = VerdictFacts(
         steady_steps=100, device="cpu", profiled=profiled, step_ms=step_ms, mean_step_ms=step_ms,
-        parts_ms={"forward": step_ms}, own_code=list(own),
+        parts_ms={"forward": step_ms}, own_code=list(own), loads=[Load(node="n0", trainer_delay=delay)],
         breakdown={"forward": 100.0 - share, "other": share},
     )  # fmt: skip
     return verdict(facts)
@@ -39,10 +40,8 @@ def test_products_are_evidence_and_no_suspect():
     found = judged()
     assert found.suspect == "healthy"
     (top,) = [one for one in found.evidence if one.metric == "operators.top"]
-    assert (
-        top.text
-        == "aten::mm takes 70 % of steps 40 to 43 with inputs [64, 8] x [8, 8], issued by tiny (a.py:4)"
-    )
+    said = "aten::mm takes 70 % of steps 40 to 43 with inputs [64, 8] x [8, 8], issued by tiny (a.py:4)"
+    assert top.text == said
 
 
 @pytest.mark.parametrize(
@@ -53,6 +52,10 @@ def test_products_are_evidence_and_no_suspect():
         ({"small_per_step": 200, "large_ms": 1.0}, "healthy"),  # few small operators
         ({"small_per_step": 400, "large_ms": 1.0}, "healthy"),  # the time lies between the operators
         ({"small_per_step": 400, "large_ms": 1.0, "step_ms": 5.0}, "framework_overhead"),
+        (
+            {"small_per_step": 400, "large_ms": 1.0, "delay": 20.0},
+            "framework_overhead",
+        ),  # 22.5 us, 18 on a core
     ],
 )
 def test_small_operators_that_fill_the_step_are_dispatch_overhead(changes, suspect):

@@ -17,7 +17,7 @@ DISPATCH_SHARE = 50.0
 MANY_OPERATORS = 300
 """Small operators in a step; fewer do not make it slow."""
 DISPATCH_US = 20.0
-"""A step that takes longer for each small operator spends its time elsewhere."""
+"""A step that runs longer on a core for each small operator spends its time elsewhere."""
 DOUBLE_SHARE = 30.0
 SLOW_OPERATOR = 50.0
 MOST = 50.0
@@ -43,7 +43,9 @@ def framework_overhead(facts: VerdictFacts, load: OperatorLoad) -> SuspectResult
     waits += sum(one.pct for one in facts.own_code if one.waits_in) / 100 * (facts.mean_step_ms or 0.0)
     left = max(step - waits - load.large_ms, 0.0)
     share = 100.0 * left / step if step else 0.0
-    if count < MANY_OPERATORS or share < DISPATCH_SHARE or 1000.0 * left / count > DISPATCH_US:
+    waiting = max((one.trainer_delay or 0.0 for one in facts.loads), default=0.0)
+    on_core = left * (1 - waiting / 100)
+    if count < MANY_OPERATORS or share < DISPATCH_SHARE or 1000.0 * on_core / count > DISPATCH_US:
         return SuspectResult(
             because=f"a step has {count:,.0f} small operators, which take {pct(share)} of it"
         )
