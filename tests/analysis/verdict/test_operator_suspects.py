@@ -8,15 +8,15 @@ import pytest
 from tests.analysis.verdict.test_profiled_steps import looked, window
 from tests.rules.traces import MS
 
-from holter.analysis.host.operator_load import OperatorLine, OperatorLoad, OperatorShare
+from holter.analysis.host.operator_load import OperatorGroup, OperatorLine, OperatorLoad
 from holter.analysis.machine.load import Load
 from holter.analysis.steps.own_code import OwnCode
 from holter.analysis.verdict.job_facts import VerdictFacts
 from holter.analysis.verdict.job_verdict import verdict
 
 LINE = OperatorLine("tiny (a.py:4)", 80.0)
-MM = OperatorShare(name="aten::mm", pct=70.0, shapes="[64, 8] x [8, 8]", line=LINE)
-SORT = OperatorShare(name="aten::sort", pct=70.0, shapes="[4000]", line=LINE)
+MM = OperatorGroup(name="aten::mm", pct=70.0, shapes="[64, 8] x [8, 8]", line=LINE)
+SORT = OperatorGroup(name="aten::sort", pct=70.0, shapes="[4000]", line=LINE)
 LOAD = OperatorLoad(
     per_step=40, small_per_step=20, large_ms=9.0, line=LINE, top=MM, double=None,
     items_per_step=0, item_line=None, print_line=None,
@@ -89,7 +89,7 @@ def test_operators_are_what_the_loops_own_code_does_unless_it_waits(waits_in):
 
 
 def test_float64_and_one_slow_operator_are_compute():
-    double = judged(double=OperatorShare(name="aten::mm", pct=80.0, shapes="[64, 8]", line=LINE))
+    double = judged(double=OperatorGroup(name="aten::mm", pct=80.0, shapes="[64, 8]", line=LINE))
     assert double.sentence == (
         "Computation in float64 takes 80 % of each step, most of it aten::mm with inputs [64, 8], "
         "issued by tiny (a.py:4)."

@@ -44,7 +44,7 @@ class OperatorLine:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OperatorShare:
+class OperatorGroup:
     """Operators that take a share of the time."""
 
     name: str
@@ -65,8 +65,8 @@ class OperatorLoad:
     """Time of a step in operators that are not small."""
     line: OperatorLine | None
     """The line outside the backward pass that issues most operators."""
-    top: OperatorShare | None
-    double: OperatorShare | None
+    top: OperatorGroup | None
+    double: OperatorGroup | None
     """Operators on 64-bit floating-point tensors: their sum, and the longest of them."""
     items_per_step: float
     """Values that the script reads from tensors."""
@@ -196,7 +196,7 @@ def _share(
     whole: float,
     detail: NDArray[np.object_],
     samples: _Samples,
-) -> OperatorShare:
+) -> OperatorGroup:
     """Return the share of some operators, and name the longest of them."""
     by_kind: Counter[tuple[str, str]] = Counter()
     for name, text, took in zip(tree.words(np.flatnonzero(which)), detail[which], own[which], strict=True):
@@ -204,7 +204,7 @@ def _share(
     (name, text), _ = by_kind.most_common(1)[0]
     ran = samples.within(tree.begin[which], tree.end[which])
     forward = samples.line(ran & samples.forward)
-    return OperatorShare(
+    return OperatorGroup(
         name=name,
         pct=min(100.0 * float(own[which].sum()) / max(whole, 1.0), 100.0),
         shapes=_shapes(text),
