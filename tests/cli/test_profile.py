@@ -69,6 +69,15 @@ def test_what_cannot_be_is_refused(holter, words, code, says):
     assert folder.control() == {}
 
 
+def test_the_look_is_chosen_on_the_command_line_and_in_a_file(tmp_path, holter):
+    (tmp_path / "holter.toml").write_text('look = "never"\n')
+    words = ["--config", "holter.toml", "--", "true"]
+    assert plan(words).variables[windows.ENV_LOOK] == "never"
+    assert plan(["--look", "always", *words]).variables[windows.ENV_LOOK] == "always"
+    assert windows.ENV_LOOK not in plan(["--", "true"]).variables, "the environment decides"
+    holter("run", "--look", "alway", "--", "true").refused(64, "did you mean 'always'", "never, auto, always")
+
+
 def test_steps_to_profile_from_the_command_line_and_from_a_file(tmp_path):
     (tmp_path / "holter.toml").write_text('profile-steps = ["1000:1500", "20:22:shapes,rank=0"]\n')
     words = ["--config", "holter.toml", "--profile-steps", "7:8:cprofile,timer=cpu_time", "--", "true"]

@@ -58,8 +58,8 @@ class Trace:
     def sync(self, at: float, length: float, *, rank: int = 0, name: str = "cudaStreamSynchronize") -> None:
         self._add("syncs", at, length, rank, kind="stream", name=name)
 
-    def operator(self, name: str, at: float, length: float, *, rank: int = 0) -> None:
-        self._add("operators", at, length, rank, name=name, kind="operator", thread=0)
+    def operator(self, name: str, at: float, length: float, *, rank: int = 0, detail: str = "") -> None:
+        self._add("operators", at, length, rank, name=name, kind="operator", thread=0, detail=detail)
 
     def span(self, phase: str, at: float, length: float, *, rank: int = 0) -> None:
         self._add("spans", at, length, rank, phase=phase, worker=-1, thread=0)

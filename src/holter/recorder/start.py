@@ -18,7 +18,7 @@ from holter.recorder.tensors.requests import requests, to_environment
 from holter.schema.companions import own_command
 from holter.schema.record import ENV_DISABLE, ENV_SPOOL
 from holter.schema.tensor_spool import ENV_SAVE
-from holter.schema.windows import ENV_PROFILE
+from holter.schema.windows import ENV_LOOK, ENV_PROFILE, LOOKS
 from holter.schema.windows import to_environment as windows_to_environment
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def start(
         job: Name of the job; by default the agent makes one from the script's name and the time.
         store: URL of the store; by default `HOLTER_STORE`, else `./holter-jobs`.
         config: Path of a TOML file with the options of `holter run`, or `{"interval_ms": …, "save": […]}`,
-            where `save` is a list of what `--save` takes, and so is `profile-steps`.
+            where `save` is a list of what `--save` takes, and so is `profile-steps`; `look` is as `--look`.
 
     Raises:
         RuntimeError: The agent did not start, or cannot in this Python; the text says why, and nothing is
@@ -64,6 +64,7 @@ def start(
     asked = {
         ENV_SAVE: to_environment(requests(_listed(config, "save"))),
         ENV_PROFILE: windows_to_environment(_listed(config, "profile-steps")),
+        ENV_LOOK: _look(_listed(config, "look")),
     }
     spool = tempfile.mkdtemp(prefix="holter-")
     try:
@@ -100,7 +101,7 @@ def stop() -> None:
     imports.uninstall()
     if _session.current is not None:
         _session.current.close()
-    for name in (ENV_SPOOL, ENV_SAVE, ENV_PROFILE):
+    for name in (ENV_SPOOL, ENV_SAVE, ENV_PROFILE, ENV_LOOK):
         os.environ.pop(name, None)
     _remove_bootstrap()
     agent.terminate()  # everything is in the spool; its next poll may take a second
@@ -132,10 +133,10 @@ def _arguments(
         options += ["--config", config]
     else:
         for key, value in (config or {}).items():
-            if key in ("save", "profile-steps"):
+            if key in ("save", "profile-steps", "look"):
                 continue
             if key != "interval_ms":
-                known = "interval_ms, save, profile-steps"
+                known = "interval_ms, save, profile-steps, look"
                 raise ValueError(f"config key {key!r} is not known here; known are {known}")
             options += ["--interval", str(value)]
     return options
@@ -152,6 +153,14 @@ def _listed(config: Mapping[str, object] | str | None, key: str) -> list[str]:
     else:
         found = (config or {}).get(key, [])
     return [found] if isinstance(found, str) else list(found)
+
+
+def _look(given: list[str]) -> str:
+    """Return the value of `look`; empty without one. Raises `ValueError`."""
+    for one in given:
+        if one not in LOOKS:
+            raise ValueError(f"look {one!r} is not known; valid: {', '.join(LOOKS)}")
+    return given[-1] if given else ""
 
 
 def _launch(options: list[str], spool: str) -> subprocess.Popen[bytes]:

@@ -18,6 +18,7 @@ from holter.schema.dividing import FREE, divided
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holter.recorder.look import Look
     from holter.recorder.profilers import Found
 
 
@@ -51,6 +52,9 @@ class Windows:
         self._count = 0
         self.ended: tuple[str, int] | None = None
         """The profiler of the last window that is over, and the step that began then."""
+        self.automatic: Look | None = None
+        """Asks for windows that nobody requested."""
+        self._asked = False
 
     def open(self) -> None:
         """Create the page, and take the requests of the environment. Raises `OSError`."""
@@ -86,10 +90,11 @@ class Windows:
             self._read(step, now)
             for run in list(self._runs()):
                 run.bounds.append(now)
-                if run.window.over(step, now):
+                if run.window.over(step, now) or self._costs_too_much(run):
                     self._stop(run)
                 elif (at_step := getattr(run.profiler, "at_step", None)) is not None:
                     at_step(step)
+            self._look_closer(step, now)
             self._begin_due(step, now)
             self._sleep(step)
         except Exception as error:
@@ -136,8 +141,27 @@ class Windows:
         if order.replace:
             self._waiting.clear()
             self._stop_all(now)
+        self._asked = self._asked or bool(order.requests)
         for request in divided(order.requests):
             self._waiting.extend(resolved(request, order.id, step, now))
+
+    def _look_closer(self, step: int, now: int) -> None:
+        """Let the look begin its windows: on one rank, and never where somebody has asked for windows."""
+        look = self.automatic
+        if look is None:
+            return
+        if self._asked or self._rank():
+            look.give_up()
+        elif not self._waiting and not self._runs():
+            request = look.next_window(step, now)
+            self._waiting += [] if request is None else resolved(request, page.LOOK, step, now)
+
+    def _costs_too_much(self, run: _Run) -> bool:
+        return (
+            run.order == page.LOOK
+            and self.automatic is not None
+            and self.automatic.costs_too_much(run.bounds)
+        )
 
     def _rank(self) -> int:
         """Return the rank of this process; 0 if unknown."""
@@ -174,8 +198,9 @@ class Windows:
         """Set the next check: each step while a window runs or waits for a time, else the next start."""
         by_time = any(one.first_step is None for one in self._waiting)
         starts = [one.first_step for one in self._waiting if one.first_step is not None]
+        looks = self.automatic is not None and self.automatic.waits
         self.session.wake[page.WAKE] = (
-            step + 1 if by_time or self._runs() else min(starts, default=page.NEVER)
+            step + 1 if by_time or looks or self._runs() else min(starts, default=page.NEVER)
         )
 
     # -- those that run
@@ -191,6 +216,7 @@ class Windows:
     def _start(self, window: ProfilingWindow, order: str) -> bool:
         """Begin a window; return False to try again at the next step."""
         fact = {"profiler": window.profiler, "number": window.number, "order": order}
+        entered = time.perf_counter_ns()
         try:
             profiler = make(self.session, window)
             profiler.start()
@@ -203,6 +229,8 @@ class Windows:
         else:
             # The start of the profiler is not part of the step.
             self.session.since = begun = time.perf_counter_ns()
+            if order == page.LOOK and self.automatic is not None:
+                self.automatic.started(begun - entered)
             run = _Run(window, profiler, order, [begun])
             if window.profiler in FREE:
                 self._beside.append(run)
@@ -236,6 +264,8 @@ class Windows:
             found = self._failed(window, error)
         self.session.since = ended = time.perf_counter_ns()
         fact["stop_ns"] = ended - bounds[-1]
+        if order == page.LOOK and self.automatic is not None:
+            fact["cost_ns"] = self.automatic.ended(bounds, ended)
         if callable(found):
             later = threading.Thread(
                 target=self._finish, args=(window, profiler, found, fact), name="holter-window", daemon=True

@@ -46,7 +46,8 @@ class Phase(IntEnum):
     """An instant: an optimizer step that a gradient scaler skipped."""
     LOOP_STACK = 19
     """A stack sample of the training thread outside of all other spans. `duration` = time it stands for;
-    `name` = frames, the loop's first."""
+    `name` = frames, the loop's first. During a look it is taken inside of them, too: `value` = the outermost
+    phase that was open, 0 without one."""
     COMPUTE = 30
     """Work of a step that the framework does in one piece, such as growing trees; `name` = what it does."""
 

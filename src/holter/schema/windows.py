@@ -19,6 +19,11 @@ MAX_SECONDS = 600.0
 MAX_ID = 200
 ENV_PROFILE = "HOLTER_PROFILE"
 """Windows that are requested at the start: the text of `to_text`."""
+ENV_LOOK = "HOLTER_LOOK"
+"""One of `LOOKS`: whether the recorder profiles a few steps without a request; unset means `auto`."""
+LOOKS = ("never", "auto", "always")
+LOOK = "look"
+"""Id of the order of such windows."""
 
 # The page `P.orders` of a process that trains: native signed 32-bit words, then text.
 PAGE_SIZE = 4096

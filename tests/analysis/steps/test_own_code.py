@@ -36,6 +36,7 @@ def spans(rows):
             "rank": np.zeros(len(rows), np.int32),
             "time": np.array(begin) * MS,
             "duration": np.array(took) * MS,
+            "value": np.full(len(rows), np.nan),
         }
     )
 

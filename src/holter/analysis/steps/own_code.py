@@ -119,7 +119,8 @@ def own_code(spans: Table, steps: Table, other_pct: float) -> list[OwnCode]:
     """
     if not steps.rows or other_pct <= 0:
         return []
-    stacks = spans.where(spans["phase"] == "loop_stack")
+    # Samples of a look have a value: the part that was open.
+    stacks = spans.where((spans["phase"] == "loop_stack") & np.isnan(spans["value"]))
     stacks = stacks.where(np.isin(_keys(stacks), _keys(steps)))
     stacks = stacks.where(~_inside(stacks, spans.where(np.isin(spans["phase"], ("loss", "h2d")))))
     if stacks.rows < MIN_SAMPLES:
@@ -175,6 +176,13 @@ def divided(split: Mapping[str, float], own: list[OwnCode]) -> dict[str, float]:
         return dict(split)
     moved = split["other"] * iterated / total
     return {**split, "data_loading": split["data_loading"] + moved, "other": split["other"] - moved}
+
+
+def sampled_line(name: str) -> tuple[str, str]:
+    """Return the innermost line of the training in a sample, as `name (file:line)`, and what it calls."""
+    found = _parse(name)
+    function, file, _ = found.key
+    return f"{function} ({file}:{found.line})", found.calls
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from holter.analysis.loading.dataloading import COMPUTE
-from holter.analysis.verdict import device_advice, device_suspects, job_advice, ledger
+from holter.analysis.verdict import device_advice, device_suspects, job_advice, ledger, operator_suspects
 from holter.analysis.verdict.device_facts import LEAST_KERNELS
 from holter.analysis.verdict.evidence import counted, pct, sentence
 from holter.analysis.verdict.job_suspects import DATA_INNOCENT, DATA_SHARE, TESTS
@@ -50,7 +50,11 @@ def verdict(facts: VerdictFacts) -> Verdict:
     shorter.
     """
     found = _verdict(facts)
-    return replace(found, evidence=[*found.evidence, *facts.profiled.evidence()]) if facts.profiled else found
+    if facts.profiled is None:
+        return found
+    more = [*operator_suspects.evidence(facts), *facts.profiled.evidence()]
+    known = {item.metric for item in found.evidence}
+    return replace(found, evidence=[*found.evidence, *(item for item in more if item.metric not in known)])
 
 
 def _verdict(facts: VerdictFacts) -> Verdict:
@@ -59,7 +63,8 @@ def _verdict(facts: VerdictFacts) -> Verdict:
         return _too_short(facts, lacking)
     tested = {name: test(facts) for name, test in TESTS.items()}
     by_kernels = _tested_by_kernels(facts, [name for name, found in tested.items() if not found.guilty])
-    tested |= by_kernels
+    by_operators = operator_suspects.tested(facts)
+    tested |= by_kernels | by_operators
     guilty = {name: c for name, c in tested.items() if c.guilty}
     straggler = facts.stragglers[0] if facts.stragglers else None
     also: list[str] = []
@@ -72,6 +77,8 @@ def _verdict(facts: VerdictFacts) -> Verdict:
         guilty = {"contention": tested["contention"]}
     # Contention makes every other part longer: with another suspect it is evidence only.
     shared = guilty.pop("contention") if len(guilty) > 1 and "contention" in guilty else None
+    if operator_suspects.explains_own_code(guilty, by_operators, facts):
+        guilty.pop("own_code")
     excluded = ruled_out(tested)
     if not guilty:
         return _innocent(facts, excluded, lacking)
@@ -87,7 +94,7 @@ def _verdict(facts: VerdictFacts) -> Verdict:
         ],
         ruled_out=excluded,
         advice=[
-            *ordered([one for name in names for one in _advice(name, facts, by_kernels)]),
+            *ordered([one for name in names for one in _advice(name, facts, by_kernels, by_operators)]),
             *(job_advice.contention(facts) if shared and any(one.crowded for one in facts.loads) else []),
         ],
         missing=lacking,
@@ -128,7 +135,14 @@ def _tested_by_kernels(facts: VerdictFacts, innocent: list[str]) -> dict[str, Su
     return found
 
 
-def _advice(name: str, facts: VerdictFacts, by_kernels: dict[str, SuspectResult]) -> list[Advice]:
+def _advice(
+    name: str,
+    facts: VerdictFacts,
+    by_kernels: dict[str, SuspectResult],
+    by_operators: dict[str, SuspectResult],
+) -> list[Advice]:
+    if name in by_operators:
+        return operator_suspects.advice(name, facts)
     if name in by_kernels and facts.profiled is not None and facts.profiled.device is not None:
         return device_advice.ADVICE[name](facts.profiled.device)
     return job_advice.ADVICE[name](facts)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.analysis.device.kernel_statistics import kernel_table
+from holter.analysis.host.operator_load import OperatorLoad, operator_load
 from holter.analysis.host.operator_tree import operator_table
 from holter.analysis.verdict.device_facts import LEAST_KERNELS, PARTS, DeviceFacts, device_facts
 from holter.analysis.verdict.evidence import Evidence, pct, short_name
@@ -52,6 +53,8 @@ class ProfiledSteps:
     """name, pct (own time as percent of the profiled steps), total_ms (own), count; the longest first."""
     gpu: Table
     """The same for kernels and copies, pct of their summed time; empty without an accelerator."""
+    load: OperatorLoad | None = None
+    """The operators and the lines that issue them; None with an accelerator."""
     device: DeviceFacts | None
     """Facts of the accelerators, corrected for the profiler's cost; None without kernels."""
 
@@ -139,6 +142,7 @@ def profiled_steps(tables: Mapping[str, Table], step_ms: float | None) -> Profil
                 "count": kernels["launches"],
             }
         ),
+        load=None if device else operator_load(tables),
         device=undisturbed(device, step_ms) if device else None,
     )
 

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from holter.cli import options, output
 from holter.cli.naming import check_node
-from holter.cli.options import SHARED, Refusal, Refusing
+from holter.cli.options import SHARED, Refusal, Refusing, nearest
 from holter.cli.run.pushing import check_endpoint
 from holter.schema.metrics import DEFAULT_INTERVAL_MS
+from holter.schema.windows import LOOKS
 
 if TYPE_CHECKING:
     from argparse import ArgumentParser
@@ -65,6 +66,12 @@ def _job_name(given: str) -> str:
 
     with Refusing(ValueError):
         check_name(given)
+    return given
+
+
+def _look(given: str) -> str:
+    if given not in LOOKS:
+        raise Refusal(f"--look {given}{nearest(given, LOOKS)}; valid: {', '.join(LOOKS)}")
     return given
 
 
@@ -133,6 +140,12 @@ class RunOptions:
         "FIRST:LAST[:WHAT,...]",
         "profile these steps: operators by default; shapes, stacks, cprofile, pyinstrument, dataloader, "
         "timer=NAME (of cprofile), rank=N; may be repeated",
+    )
+    look: str | None = _text(
+        "WHEN",
+        "profile a few steps without a request, for at most 300 ms or a thousandth of the loop: never, "
+        "auto (default), on a CPU where the parts of a step do not explain its time, or always",
+        _look,
     )
     python_hz: str | None = _text(
         "N",

@@ -93,6 +93,7 @@ def plan(words: Sequence[str]) -> RunPlan:
         variables={
             ENV_SAVE: saving.variable(saving.completed([*configured.tensors, *chosen.save], rules)),
             windows.ENV_PROFILE: profiling_variable(chosen.profile_steps, configured.windows),
+            **({} if chosen.look is None else {windows.ENV_LOOK: chosen.look}),
             **({} if chosen.python_hz is None else {ENV_PYTHON_HZ: chosen.python_hz}),
         },
         launch=launched,

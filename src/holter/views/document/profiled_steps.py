@@ -19,13 +19,18 @@ if TYPE_CHECKING:
     from holter.views.document.types.profiled import ProfiledWindow, WindowExtras
     from holter.views.document.types.training import OperatorShare, OperatorTables
 
+OPERATOR_COLUMNS = ("time", "duration", "rank", "thread", "step", "name", "kind")
 TABLES = {
     "kernels": None,
     "launches": None,
     "memory_operations": None,
     "syncs": None,
-    "operators": ("time", "duration", "rank", "thread", "step", "name", "kind"),
+    "operators": OPERATOR_COLUMNS,
 }
+MOST_DETAILS = 100_000
+"""Up to so many operators their shapes are read."""
+_AROUND_NS = 3_000_000_000
+"""A look samples stacks so long before and after its steps, at most."""
 MOST_ROWS = 400_000
 """Limit on the rows of operators and kernels, newest steps first; at least one step is read."""
 
@@ -49,7 +54,18 @@ def read(trial: Trial) -> dict[str, Table] | None:
         if number != first - 1 or left < 0:
             break
         first = number
-    return _read(trial, _condition(first, numbers[0]))
+    where = _condition(first, numbers[0])
+    found = _read(trial, where)
+    if not found["spans"].rows:
+        return found
+    if found["operators"].rows <= MOST_DETAILS:
+        columns = (*OPERATOR_COLUMNS, "detail")
+        found["operators"] = trial.table("operators", columns=columns, where=where)
+    steps = found["spans"]
+    begin, end = int(steps["time"].min()), int((steps["time"] + steps["duration"]).max())
+    sampled = "phase = 'loop_stack' AND NOT isnan(value)"
+    first, last = begin - _AROUND_NS, end + _AROUND_NS
+    return {**found, "stacks": trial.table("spans", where=sampled, start_ns=first, end_ns=last)}
 
 
 def _condition(first: int, last: int) -> str:

@@ -26,6 +26,8 @@ from holter.recorder.frameworks.pytorch.stepping.loop_samples import LoopSampler
 from holter.recorder.frameworks.pytorch.stepping.roots import Roots
 from holter.recorder.frameworks.pytorch.stepping.steps import StepClock
 from holter.recorder.frameworks.pytorch.tensors import TensorRecorder
+from holter.recorder.look import Look
+from holter.schema.windows import ENV_LOOK, LOOKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,6 +88,15 @@ def attach(session: Session) -> Callable[[], None]:
     except Exception as error:
         session.fault("pytorch.data_loading", error)
     sampler = LoopSampler(session, lambda: clock.thread, os.path.join(*torch.__path__, ""))
+    mode = os.environ.get(ENV_LOOK, "")
+    look = Look(session, mode if mode in LOOKS else "auto", lambda: adapter.compiles, sampler.sample_any)
+    sampler.on_wake = look.woke
+    session.windows.automatic = look
+    try:
+        yields = session.breaker("pytorch.look")
+        training.before(torch.profiler._KinetoProfile, "__init__", lambda *_, **__: look.give_up(), yields)
+    except Exception as error:
+        session.fault("pytorch.look", error)
 
     def sample() -> None:
         adapter.boundary_calls.discard(sample)
@@ -107,6 +118,8 @@ def attach(session: Session) -> Callable[[], None]:
         session.watch_phases = None
         adapter.boundary_calls.discard(sample)
         sampler.stop()
+        look.give_up()
+        session.windows.automatic = None
         loading.undo()
         detach_training()
 

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from holter.recorder.failure import PASSED_OVER
 from holter.recorder.frameworks.pytorch.data.paths import frame_text, is_library
 from holter.recorder.frameworks.pytorch.stepping.producers import Seen, is_queue, producer, waits
+from holter.recorder.spool.thread_spool import NAN
 from holter.recorder.switch_interval import SwitchInterval
 from holter.schema.phases import Phase
 
@@ -48,6 +49,8 @@ _MAX_DEPTH = 256
 _FOR_ITER = opmap["FOR_ITER"]
 _DELEGATES = {opmap[name] for name in ("SEND", "YIELD_FROM") if name in opmap}
 _CALL = re.compile(r"[A-Za-z_][\w.]*")
+_METHOD = re.compile(r"[\])](\.[A-Za-z_]\w*)\([^()]*\)$")
+"""A method of what an expression returns, as in `x[0].item()`."""
 _LOOP_STACK, _ANNOTATION = int(Phase.LOOP_STACK), int(Phase.ANNOTATION)
 _OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))) + os.sep
 
@@ -68,6 +71,8 @@ class LoopSampler:
         """Name ids of stacks."""
         self._kept: list[CodeType] = []
         """The code in the keys of `_known`; kept alive, so that no other code gets its id."""
+        self.on_wake: Callable[[int], None] = lambda phase: None
+        """Called with the part that is open, 0 in the loop's own code, each time the sampler wakes."""
 
     def learn(self) -> None:
         """Remember the loop: the code that ends a step, with its callers. The first call starts the sampler.
@@ -102,10 +107,11 @@ class LoopSampler:
             try:
                 began, now, known = thread_time_ns(), perf_counter_ns(), len(self._known)
                 thread = self._thread()
-                explained = self._explained(thread)
-                if explained is None:
+                part = self._part(thread)
+                if part is None:
                     continue
-                if explained:
+                self.on_wake(part)
+                if part:
                     interval = min(interval * 1.25, max(MAX_INTERVAL_S, least))
                     if interval > 3 * least:
                         switch.restore()
@@ -124,16 +130,25 @@ class LoopSampler:
                 breaker.fault(error)
         switch.restore()
 
-    def _explained(self, thread: int) -> bool | None:
-        """Return whether a span of a known part is open on a thread; None when the thread has no spool."""
+    def sample_any(self, duration: int) -> None:
+        """Write a sample that stands for `duration` ns, whatever part is open."""
+        thread, now = self._thread(), perf_counter_ns()
+        part = self._part(thread)
+        if part is not None:
+            name = self._name(sys._current_frames(), thread, lambda several: several[0])
+            self._write(name, now, duration, float(part))
+
+    def _part(self, thread: int) -> int | None:
+        """Return the outermost known part that is open on a thread, or 0; None when it has no spool."""
         for spool in self._session.threads.all:
             if spool.thread == thread:
-                return any(code & 255 != _ANNOTATION for _, code in spool.open_spans())
+                parts = (code & 255 for _, code in spool.open_spans())
+                return next((part for part in parts if part != _ANNOTATION), 0)
         return None
 
-    def _write(self, name: int, now: int, duration: int) -> None:
+    def _write(self, name: int, now: int, duration: int, part: float = NAN) -> None:
         if name:
-            self._session.thread_spool().add(_LOOP_STACK, name, now - duration, duration)
+            self._session.thread_spool().add(_LOOP_STACK, name, now - duration, duration, part)
 
     def _name(
         self, stacks: dict[int, FrameType], thread: int, chosen: Callable[[list[Producer]], Producer]
@@ -248,6 +263,9 @@ def _called(frame: Seen) -> str:
     source = linecache.getline(frame.f_code.co_filename.removesuffix(PASSED_OVER), line, frame.f_globals)
     text = source.encode()[first : last if line == end else None].decode(errors="replace")
     match = _CALL.match(text)
+    method = _METHOD.search(text)
+    if method is not None and (match is None or not text[match.end() :].startswith("(")):
+        return method[1]
     # Operators and subscripts run in the code of the frame itself.
     return match[0] if match and text[match.end() :].startswith("(") else ""
 

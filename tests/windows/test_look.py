@@ -1,0 +1,136 @@
+"""Which steps are profiled without a request, what that may cost, and when nothing is profiled."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from holter.recorder.look import BUDGET_NS, LEAST_STEPS, PLAIN_STEPS, Look
+from holter.schema.phases import Phase
+
+BACKWARD, WAITS = int(Phase.BACKWARD), int(Phase.DATA_LOADING)
+ASKED = '{"requests": [{"profiler": "operators", "start_step": 500, "steps": 1}]}'
+
+
+def looking(training, mode="always", *, compiles=False, part=BACKWARD, device="cpu"):
+    """Return the look of a training that has run long enough, after the sampler woke in a part."""
+    session = training.session
+    look = session.windows.automatic = Look(session, mode, lambda: compiles, lambda _: None)
+    session.sticky["framework"] = {"device": device}
+    session.go_to(LEAST_STEPS)
+    for _ in range(30):
+        look.woke(part)
+    return look
+
+
+def trained(training, steps=20, seconds=0.0, hours=None):
+    """Train with an operator in each step, each of which takes a time in the steps that are profiled."""
+    for _ in range(steps):
+        torch.ones(3) + 1
+        if hours is not None and training.session.windows._running is not None:
+            hours.spend(seconds)
+        training.steps(1)
+
+
+def looks(training):
+    return [one for one in training.told() if one["order"] == "look"]
+
+
+def test_one_step_shows_the_cost_and_more_are_profiled_with_shapes(train):
+    training = train()
+    look = looking(training)
+    trained(training, 60)
+    first, second = looks(training)
+    assert first["first_step"] == LEAST_STEPS + PLAIN_STEPS + 1, "after the steps that are timed"
+    assert first["last_step"] - first["first_step"] == 1
+    assert (first["parameters"], second["parameters"]) == ({}, {"shapes": True})
+    assert second["last_step"] - second["first_step"] >= 3
+    assert 0 < first["cost_ns"] + second["cost_ns"] < BUDGET_NS
+    look.woke(BACKWARD)
+    trained(training, 30)
+    assert len(looks(training)) == 2, "a job is looked at once"
+
+
+def test_a_window_that_costs_too_much_ends(train, hours):
+    training = train()
+    looking(training)
+    trained(training, seconds=BUDGET_NS / 1e9 * 0.6, hours=hours)
+    first, second = looks(training)
+    assert first["last_step"] - first["first_step"] == 1
+    assert second["last_step"] - second["first_step"] == 1, "not three: the budget is used up"
+
+
+def test_a_first_window_that_costs_too_much_is_the_only_one(train, hours, monkeypatch):
+    training = train()
+    looking(training)
+    stop = training.session.windows._stop
+    monkeypatch.setattr(training.session.windows, "_stop", lambda run: (hours.spend(0.2), stop(run)))
+    trained(training)
+    assert len(looks(training)) == 1
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"mode": "never"},
+        {"mode": "auto", "device": "cuda"},
+        {"mode": "auto", "compiles": True},
+        {"mode": "auto", "part": WAITS},
+    ],
+)
+def test_nothing_is_profiled(train, hours, given):
+    training = train()
+    look = looking(training, **given)
+    hours.spend(6)
+    look.woke(given.get("part", BACKWARD))
+    trained(training)
+    assert looks(training) == []
+
+
+def test_a_loop_is_looked_at_after_five_seconds(train, hours):
+    training = train()
+    look = looking(training, "auto")
+    trained(training)
+    assert looks(training) == []
+    hours.spend(6)
+    look.woke(BACKWARD)
+    trained(training, 60)
+    assert len(looks(training)) == 2
+
+
+def test_windows_of_the_user_come_first(train):
+    training = train(profile=ASKED)
+    looking(training)
+    trained(training)
+    assert looks(training) == []
+
+
+def test_one_rank_is_profiled(train, monkeypatch):
+    training = train()
+    monkeypatch.setenv("RANK", "1")
+    looking(training)
+    trained(training)
+    assert looks(training) == []
+
+
+def test_a_script_with_a_profiler_of_its_own_is_not_looked_at(train, monkeypatch):
+    monkeypatch.setenv("HOLTER_LOOK", "always")
+    training = train()
+    session = training.session
+    session.attach("pytorch")
+    look = session.windows.automatic
+    assert look is not None
+    torch.profiler.profile()
+    session.go_to(LEAST_STEPS)
+    look.woke(BACKWARD)
+    trained(training)
+    assert looks(training) == []
+
+
+def test_the_budget_grows_with_the_loop(train, hours):
+    training = train()
+    look = looking(training, "auto")
+    hours.spend(1000)
+    look.woke(BACKWARD)
+    trained(training, PLAIN_STEPS + 1)
+    assert look._left == pytest.approx(1e9, rel=0.01), "0.1 % of 1,000 s"
