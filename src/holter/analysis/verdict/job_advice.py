@@ -136,10 +136,9 @@ def _prepared(pipeline: _Pipeline, items: list[SampledCallable]) -> Advice:
 
 def own_code(facts: VerdictFacts) -> list[Advice]:
     """Advise on the functions of the training that take the time."""
-    step = facts.mean_step_ms
     found = []
     for one in [one for one in facts.own_code if not one.iterates][:2]:
-        expected = None if step is None else step * (1 - one.pct / 100)
+        expected = facts.without(one.pct)
         text = f"Shorten {one.place}, or call it less often."
         if one.waits_in == "garbage collection":
             text = f"Do not collect garbage in every step: {one.place}."
@@ -153,8 +152,8 @@ def own_code(facts: VerdictFacts) -> list[Advice]:
 
 def evaluation(facts: VerdictFacts) -> list[Advice]:
     """Advise on evaluations that take a large part of the loop."""
-    share = facts.breakdown.get("eval", 0.0)
-    return [Advice(FEWER_EVALUATIONS, None, f"evaluation takes {pct(share)} of the loop's time")]
+    why = f"evaluation takes {pct(facts.share('eval'))} of the loop's time; the expected step has none"
+    return [Advice(FEWER_EVALUATIONS, facts.mean_step_ms, why)]
 
 
 def contention(facts: VerdictFacts) -> list[Advice]:
@@ -250,15 +249,14 @@ def communication(facts: VerdictFacts) -> list[Advice]:
 
 def checkpointing(facts: VerdictFacts) -> list[Advice]:
     """Advise on checkpoints that delay the training."""
-    mean, around = facts.mean_step_ms, facts.around_checkpoints
+    around = facts.around_checkpoints
     share = facts.share("checkpoint") + sum(one.pct for one in around)
-    expected = mean * (1 - share / 100) if mean else None
+    expected = facts.without(share)
     why = f"they take {pct(share)} of the loop's time; the expected step time is a mean"
     advice = [Advice("Write checkpoints in the background, or less often.", expected, why)]
     for one in around[:1]:
-        least = mean * (1 - one.pct / 100) if mean else None
         text = f"Shorten {one.place}, which runs with each checkpoint."
-        advice.append(Advice(text, least, f"it takes {pct(one.pct)} of the loop's time"))
+        advice.append(Advice(text, facts.without(one.pct), f"it takes {pct(one.pct)} of the loop's time"))
     return advice
 
 

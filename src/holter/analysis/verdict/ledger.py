@@ -11,7 +11,7 @@ from holter.analysis.steps.breakdown import breakdown
 from holter.analysis.steps.warmup import steady
 from holter.analysis.verdict.evidence import Evidence, counted, ms, part_name, pct, sentence
 from holter.analysis.verdict.job_advice import FEWER_EVALUATIONS
-from holter.analysis.verdict.result import UNEXPLAINED, Advice, Verdict
+from holter.analysis.verdict.result import SECOND, SMALLER, UNEXPLAINED, Advice, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -35,6 +35,8 @@ LONG_S = 60.0
 """The start-up is a suspect in jobs that take at least this long."""
 SUSPECTS = {"compile": "compilation", "eval": "evaluation", "startup": "startup"}
 """Items that can outweigh the steps, and what the verdict calls them."""
+_OUTSIDE = {name: NAMES[name] for name in ("startup", "compile", "warmup", "finalization")}
+"""Items that no suspect of the steps is about."""
 _OWN_ITEMS = ("eval", "checkpoint")
 """Parts of steps that the ledger lists on their own."""
 _ADVICE = {
@@ -139,7 +141,41 @@ def _parts(split: Mapping[str, float], seconds: float, total: float) -> list[Led
     ]
 
 
-def with_ledger(verdict: Verdict, items: Sequence[LedgerItem]) -> Verdict:
+def with_ledger(verdict: Verdict, items: Sequence[LedgerItem], after_s: float = 0.0) -> Verdict:
+    """Return the verdict with what it leaves out of the job's time.
+
+    Compilation, evaluation or start-up lead it where these outweigh the steps. Whatever else of the job it is
+    not about is named from 15 % on. It says how much of the job the loop is, if that is less than half.
+
+    Args:
+        verdict: The verdict on the steps.
+        items: The ledger; without one the verdict stays.
+        after_s: Evaluation after the last step, which is no part of the loop.
+    """
+    led = _led(verdict, items)
+    covered = _covered(items, after_s, led)
+    if not covered:
+        return led
+    text, small = covered
+    return replace(led, sentence=f"{text} {led.sentence}" if small else f"{led.sentence} {text}")
+
+
+def _covered(items: Sequence[LedgerItem], after_s: float, led: Verdict) -> tuple[str, bool] | None:
+    """Say how much of the job the loop is, and what else takes its time; also return whether that is little."""
+    total = sum(one.seconds for one in items)
+    outside = {one.item: one.seconds for one in items if one.item in _OUTSIDE} | {"eval": after_s}
+    loop = total - sum(outside.values())
+    named = {item for item, suspect in SUSPECTS.items() if suspect in (led.suspect, *led.also)}
+    large = [item for item in outside if 100 * outside[item] >= SECOND * total and item not in named]
+    if not items or (not large and 2 * loop >= total):
+        return None
+    text = f"The training loop is {pct(100 * loop / total)} of this job ({ms(1e3 * loop)} of {ms(1e3 * total)})"
+    texts = [f"{_OUTSIDE.get(one, 'evaluation after it')} takes {ms(1e3 * outside[one])}" for one in large]
+    text += f": {', and '.join(texts)}." if texts else "."
+    return text, 100 * loop < SMALLER * total
+
+
+def _led(verdict: Verdict, items: Sequence[LedgerItem]) -> Verdict:
     """Return the verdict, led by compilation, evaluation or start-up where these outweigh the steps."""
     total = sum(one.seconds for one in items)
     found = [

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holter.analysis.verdict.evidence import Evidence, counted, ms, pct, sentence
-from holter.analysis.verdict.result import UNEXPLAINED, SuspectResult
+from holter.analysis.verdict.result import BOTTLENECK, SECOND, SMALLER, UNEXPLAINED, SuspectResult
 
 if TYPE_CHECKING:
     from holter.analysis.steps.own_code import OwnCode
     from holter.analysis.verdict.job_facts import VerdictFacts
 
 CHECKPOINT_SHARE = 10.0
-EVALUATION_SHARE = 30.0
+EVALUATION_SHARE = BOTTLENECK
 WAITS_FOR_CORE = 25.0
 OTHER_PROGRAM = 10.0
 """Other programs are named from this percentage of a core on."""
@@ -39,7 +39,12 @@ def own_code(facts: VerdictFacts) -> SuspectResult:
     mine = [one for one in facts.own_code if not one.iterates and not one.checkpoints]
     named = [one for one in mine if one.pct >= NAMED]
     left = facts.share("other") - sum(one.pct for one in facts.around_checkpoints)
-    if left < UNEXPLAINED or not named or facts.not_seen:
+    if facts.not_seen or left < (SMALLER if named else SECOND):
+        return SuspectResult()
+    if left < UNEXPLAINED:
+        places = f": {named[0].text} {pct(named[0].pct)}" if named else ""
+        return facts.smaller(f"the loop's own code takes {pct(left)} {facts.of_time('other')}{places}", left)
+    if not named:
         return SuspectResult()
     first, evidence = named[0], [sampled(facts, one) for one in named]
     if first.step_share >= ONE_STEP and facts.steady_steps >= _MANY_STEPS and first.pct >= UNEXPLAINED:
@@ -71,10 +76,12 @@ def checkpointing(facts: VerdictFacts) -> SuspectResult:
 
 def evaluation(facts: VerdictFacts) -> SuspectResult:
     """Evaluations take 30 % of the loop or more."""
-    share = facts.breakdown.get("eval", 0.0)
-    if share < EVALUATION_SHARE:
-        return SuspectResult()
+    share = facts.share("eval")
     text = f"evaluation takes {pct(share)} of the loop's time"
+    if share < SMALLER:
+        return SuspectResult(because=text if share else "")
+    if share < EVALUATION_SHARE:
+        return facts.smaller(text, share)
     return _guilty(facts, text, "eval", share, EVALUATION_SHARE)
 
 
@@ -83,8 +90,10 @@ def contention(facts: VerdictFacts) -> SuspectResult:
     load = next((one for one in facts.loads if (one.trainer_delay or 0.0) >= WAITS_FOR_CORE), None)
     if load is None or load.trainer_delay is None:
         known = [one.trainer_delay for one in facts.loads if one.trainer_delay is not None]
-        because = f"the training waits for a core {pct(max(known))} of the time" if known else ""
-        return SuspectResult(because=because)
+        waits = f"the training waits for a core {pct(max(known, default=0.0))} of the time"
+        if max(known, default=0.0) >= SMALLER:
+            return facts.smaller(waits, max(known))
+        return SuspectResult(because=waits if known else "")
     text = f"the training waits for a core {pct(load.trainer_delay)} of the time"
     evidence = [facts.seen(text, "proc.cpu.delay", load.trainer_delay, WAITS_FOR_CORE, load.node)]
     others = [(name, used) for name, used in load.others.items() if used >= OTHER_PROGRAM][:3]

@@ -47,7 +47,7 @@ class CheckpointStall(Rule):
 
     info: float | None = parameter(2.0, low=0, high=100, unit="%", aliases=("threshold",))
     """Share of the time from which the rule reports a note."""
-    warning: float | None = parameter(5.0, low=0, high=100, unit="%")
+    warning: float | None = parameter(10.0, low=0, high=100, unit="%")
     """Share of the time that is a warning."""
     critical: float | None = parameter(15.0, low=0, high=100, unit="%")
     """Share of the time that is critical."""

@@ -44,7 +44,7 @@ class DataloaderBottleneck(Rule):
 
     info: float | None = parameter(10.0, classic=None, low=0, high=100, unit="%", aliases=("threshold",))
     """Share of the step time above which the rule reports a note."""
-    warning: float | None = parameter(20.0, classic=None, low=0, high=100, unit="%")
+    warning: float | None = parameter(30.0, classic=None, low=0, high=100, unit="%")
     """Share of the step time above which it is a warning."""
     critical: float | None = parameter(40.0, classic=None, low=0, high=100, unit="%")
     """Share of the step time above which it is critical."""

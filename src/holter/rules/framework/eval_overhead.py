@@ -24,7 +24,7 @@ class EvalOverhead(Rule):
 
     info: float | None = parameter(10.0, low=0, high=100, unit="%", aliases=("threshold",))
     """Share of the time from which the rule reports a note."""
-    warning: float | None = parameter(25.0, low=0, high=100, unit="%")
+    warning: float | None = parameter(30.0, low=0, high=100, unit="%")
     """Share of the time that is a warning."""
     critical: float | None = parameter(50.0, low=0, high=100, unit="%")
     """Share of the time that is critical."""

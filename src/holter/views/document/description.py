@@ -151,7 +151,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         "utilization": cast("list[MetricStatistics]", utilization_of(trial, samples, stretches)),
         "operators": profiled_steps.operators(facts.profiled) if facts.profiled else None,
         "window": profiled_steps.window(facts.profiled, profiled) if facts.profiled and profiled else None,
-        "verdict": _verdict(facts, trial, steps, items),
+        "verdict": _verdict(facts, trial, steps, items, lengths),
         "rules": list(trial.folder.evaluations().get("rules") or []),
         "cost": cost(trial, events, steps, samples),
         "bill": None,
@@ -221,9 +221,12 @@ def _job(manifest: Document, events: Table, now: int) -> JobSummary:
     }
 
 
-def _verdict(facts: VerdictFacts, trial: Trial, steps: Table, items: list[LedgerItem]) -> JobVerdict:
+def _verdict(
+    facts: VerdictFacts, trial: Trial, steps: Table, items: list[LedgerItem], lengths: PhaseLengths | None
+) -> JobVerdict:
     """Return the verdict. If damaged files lack the steps, the advice is to restore them, not to record."""
-    told = cast("JobVerdict", with_ledger(verdict(facts), items).to_json())
+    after = (lengths["evaluation_s"] if lengths else None) or 0.0
+    told = cast("JobVerdict", with_ledger(verdict(facts), items, after).to_json())
     if trial.skipped and not steps.rows:
         text = "Some files of this job cannot be read, its steps may be in them: restore them from a copy."
         told["advice"] = [{"text": text, "expected_step_ms": None, "why": ""}]
