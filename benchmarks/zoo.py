@@ -2,10 +2,11 @@
 
     python benchmarks/zoo.py [--only PATTERN] [--twins] [--busy PROCESSES] [--into FOLDER]
 
-Each training of `tests/zoo/timed` runs under `holter run`. The first table compares suspect, sentence and share
-with the truth; the second does so for healthy trainings, which get no suspect and no warning. With `--twins`
-each training also runs without its cause: this twin must not be accused of it, and the third table compares its
-step with the step that the advice promised. `--busy` keeps so many processes computing beside them.
+Each training of `tests/zoo/timed` runs under `holter run`. The first table compares suspect, sentence and
+share with the truth; the second is about healthy trainings, which get no suspect and no warning. With
+`--twins` each training also runs without its cause: this twin must not be accused of it, and the third table
+compares its step with the step that the advice promised. `--busy` keeps so many processes computing beside
+them.
 """
 
 from __future__ import annotations
@@ -110,7 +111,9 @@ def twins(cases: list[Case], judged: dict[str, Judged], folder: Path) -> None:
 
 def main() -> None:
     """Run the trainings and print the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--only", default="")
     parser.add_argument("--twins", action="store_true")
     parser.add_argument("--busy", type=int, default=0)
@@ -118,9 +121,7 @@ def main() -> None:
     asked = parser.parse_args()
     folder = (asked.into or Path(tempfile.mkdtemp(prefix="holter-zoo-"))).resolve()
     cases = [case for case in SICK if re.search(asked.only, case.training)]
-    others = [
-        subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(asked.busy)
-    ]
+    others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(asked.busy)]
     try:
         judged = sick(cases, folder, bool(others)) if cases else {}
         if sound_ones := [one for one in HEALTHY if re.search(asked.only, one)]:

@@ -213,7 +213,17 @@ def test_a_busy_device_excuses_waiting_for_data():
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_verdict_is_json_with_the_keys_of_the_contract(name):
     document = json.loads(json.dumps(verdict(facts_of(name)).to_json(), allow_nan=False))
-    keys = {"suspect", "also", "share_pct", "sentence", "evidence", "smaller", "ruled_out", "advice", "missing"}
+    keys = {
+        "suspect",
+        "also",
+        "share_pct",
+        "sentence",
+        "evidence",
+        "smaller",
+        "ruled_out",
+        "advice",
+        "missing",
+    }
     assert set(document) == keys
     assert document["suspect"] in SUSPECTS
     for item in document["evidence"]:

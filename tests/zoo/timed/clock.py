@@ -23,6 +23,8 @@ spent: Counter[str] = Counter()
 """Kind of work → seconds so far: loading, own, evaluation, checkpoint."""
 ends: list[tuple[float, dict[str, float]]] = []
 """The time at the end of each step, and `spent` by then."""
+at: dict[str, float] = {}
+"""When the first epoch begins and the last step ends, seconds since 1970."""
 
 
 @contextmanager
@@ -36,6 +38,7 @@ def spending(kind: str) -> Iterator[None]:
 def stepped() -> None:
     """Note the end of a step."""
     ends.append((time.perf_counter(), dict(spent)))
+    at["last"] = time.time()
 
 
 def batch(rows: int = 256) -> Batch:
@@ -45,7 +48,9 @@ def batch(rows: int = 256) -> Batch:
 
 def net(width: int = 512) -> nn.Module:
     """Make a model whose step takes some milliseconds."""
-    return nn.Sequential(nn.Linear(256, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 4))
+    return nn.Sequential(
+        nn.Linear(256, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 4)
+    )
 
 
 def busy(seconds: float) -> None:
@@ -66,6 +71,7 @@ def train(
     """Train for one epoch; `after` runs after each step and is work of `kind`."""
     model = net() if model is None else model
     optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=0.01)
+    at.setdefault("first", time.time())
     left = time.perf_counter()
     for inputs, targets in batches:
         spent["loading"] += time.perf_counter() - left
@@ -83,7 +89,7 @@ def train(
 
 def finish(began: float) -> None:
     """Write what was measured."""
-    measured = {"ends": ends, "spent": dict(spent), "took": time.perf_counter() - began}
+    measured = {"ends": ends, **at, "spent": dict(spent), "took": time.perf_counter() - began}
     Path("measured.json").write_text(json.dumps(measured))
 
 

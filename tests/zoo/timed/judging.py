@@ -46,9 +46,15 @@ class Judged:
         return [issue["summary"] for issue in found if issue["severity"] != "info"]
 
     def truth(self, kind: str, *, of_job: bool) -> float:
-        """Return the measured share of a kind of work: of the steps that the verdict is about, or of the job."""
+        """Return the measured share of a kind of work: of the steps of the verdict, or of the job."""
         if of_job:
-            return 100 * float(self.measured["spent"].get(kind, 0.0)) / float(self.told["job"]["duration_s"])
+            job = self.told["job"]
+            outside = {
+                "startup": self.measured["first"] - job["start"] / 1e9,
+                "end": job["end"] / 1e9 - self.measured["last"],
+            }
+            seconds = outside.get(kind, self.measured["spent"].get(kind, 0.0))
+            return 100 * float(seconds) / float(job["duration_s"])
         windows = [one["window"] for one in self.verdict["evidence"] if one["window"]]
         ends = self.measured["ends"]
         (begin, before), (end, after) = ends[windows[0]["step_start"] - 1], ends[windows[0]["step_end"]]
@@ -77,7 +83,9 @@ class Judged:
 def _holds(file: Path, qualified: str, line: int) -> bool:
     name = qualified.removesuffix(".<genexpr>").rpartition(".")[2]
     return name == "<module>" or any(
-        isinstance(node, ast.FunctionDef) and node.name == name and node.lineno <= line <= (node.end_lineno or 0)
+        isinstance(node, ast.FunctionDef)
+        and node.name == name
+        and node.lineno <= line <= (node.end_lineno or 0)
         for node in ast.walk(ast.parse(file.read_text()))
     )
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from tests.zoo.timed.clock import SICK, Batch, batch, busy, main, net, spent, spending, stepped, train
+from tests.zoo.timed.clock import SICK, Batch, batch, busy, main, net, spending, spent, stepped, train
 from torch import nn
 
 if TYPE_CHECKING:

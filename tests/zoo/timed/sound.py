@@ -215,7 +215,11 @@ def recomputes_activations() -> None:
 
 def frozen_backbone() -> None:
     body, head = net(1024).requires_grad_(False), nn.Linear(4, 4)
-    train([batch()] * 100, model=nn.Sequential(body, head), optimizer=torch.optim.SGD(head.parameters(), lr=0.01))
+    train(
+        [batch()] * 100,
+        model=nn.Sequential(body, head),
+        optimizer=torch.optim.SGD(head.parameters(), lr=0.01),
+    )
 
 
 def convolutions() -> None:

@@ -34,6 +34,7 @@ _WAITS = (
     ("lock", re.compile(r"\(threading\.py:|(^|\.)(acquire|join)$|\(concurrent/futures/")),
     ("network", re.compile(r"\((socket|ssl|http/client|urllib/request|selectors)\.py:|(^|\.)recv$")),
     ("file", re.compile(r"^(open|os\.(read|write|stat|listdir|scandir))$|\.(read|readline|write|flush)$")),
+    ("file", re.compile(r"\.(read|write)_(text|bytes)$")),
     ("input", re.compile(r"^input$")),
 )  # fmt: skip
 

@@ -147,6 +147,11 @@ def own_code(facts: VerdictFacts) -> list[Advice]:
         elif one.waits_in:
             text = f"Move the {one.waits_in} access of {one.place} out of the loop, or into a thread."
         found.append(Advice(text, expected, f"it takes {pct(one.pct)} of the loop's time"))
+    if not found and facts.python is not None:
+        for name, share in facts.python.functions[:2]:
+            expected = facts.without(facts.share("other") * share / 100)
+            why = f"it takes {pct(share)} of the loop's own code in {facts.python.steps}"
+            found.append(Advice(f"Shorten {name}, or call it less often.", expected, why))
     return found
 
 
@@ -173,6 +178,12 @@ def contention(facts: VerdictFacts) -> list[Advice]:
 def unnamed_code(facts: VerdictFacts) -> list[Advice]:
     """Advise on time that no samples explain: profile this job, or the next one if this one has ended."""
     text = "See which functions take the time: `holter profile JOB --python cprofile` while the job runs."
+    if facts.python is not None:
+        # A second profile of the same steps shows nothing new.
+        steps = facts.python.largest_steps
+        listed = " ".join(f"--profile-steps {step}:{step + 1}:cprofile" for step in steps)
+        why = f"{facts.python.steps} have a profile, but little of that time"
+        return [Advice(f"Profile the steps that take the time: run it again with `{listed}`.", None, why)]
     if not facts.running:
         first = facts.window["step_start"] if facts.window else 10
         text = (

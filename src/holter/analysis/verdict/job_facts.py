@@ -16,6 +16,7 @@ from holter.analysis.steps.durations import step_statistics
 from holter.analysis.steps.own_code import OwnCode, divided, own_code
 from holter.analysis.steps.warmup import steady
 from holter.analysis.verdict.evidence import Evidence, ms, pct
+from holter.analysis.verdict.profiled_python import profiled_python
 from holter.analysis.verdict.profiled_steps import profiled_steps
 from holter.analysis.verdict.result import SuspectResult
 from holter.schema.phases import BREAKDOWN
@@ -23,6 +24,7 @@ from holter.schema.phases import BREAKDOWN
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from holter.analysis.verdict.profiled_python import ProfiledPython
     from holter.analysis.verdict.profiled_steps import KernelTimes, ProfiledSteps
     from holter.schema.table import Table
 
@@ -74,6 +76,8 @@ class VerdictFacts:
     kernels: KernelTimes | None = None
     profiled: ProfiledSteps | None = None
     """The newest profiled steps."""
+    python: ProfiledPython | None = None
+    """The steps in which a Python profiler ran."""
     running: bool = False
     """Whether the job still runs and accepts orders."""
     not_seen: tuple[str, ...] = ()
@@ -180,6 +184,7 @@ def gather(
     events: Table | None = None,
     nodes: Mapping[str, Mapping[str, object]] | None = None,
     profiled: Mapping[str, Table] | None = None,
+    python: tuple[Table, Table] | None = None,
     running: bool = False,
     not_counted: tuple[str, ...] = (),
 ) -> VerdictFacts:
@@ -193,6 +198,7 @@ def gather(
         events: Table `events`: descriptions of the loaders and of the framework.
         nodes: Node → its facts; `cpus` is used.
         profiled: The tables that `profiled_steps` reads, for the steps of a profiling window.
+        python: Tables `python_functions` and `python_stacks`.
         running: Whether the job still runs and accepts orders.
         not_counted: Work of other threads than the loop's.
     """
@@ -248,6 +254,7 @@ def gather(
             else [],
             "stragglers": stragglers(used),
             "loads": machines,
+            "python": profiled_python(*python, used) if python is not None else None,
         }
     elif samples is not None:
         found["loads"] = loads(samples, nodes or {}, None, None)

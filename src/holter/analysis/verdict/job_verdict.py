@@ -193,7 +193,7 @@ def _innocent(
             sentence=sentence(text),
             evidence=[facts.seen(text, "other", other, UNEXPLAINED), *evidence],
             advice=job_advice.unnamed_code(facts),
-            missing=["profile of the Python code", *lacking],
+            missing=[*([] if facts.python else ["profile of the Python code"]), *lacking],
         )
     stall = facts.of_time_with_stall(*COMPUTE)
     also = f", and {pct(loading)} is data loading"

@@ -9,7 +9,7 @@ import numpy as np
 
 from holter.analysis.steps.breakdown import breakdown
 from holter.analysis.steps.warmup import steady
-from holter.analysis.verdict.evidence import Evidence, counted, ms, part_name, pct, sentence
+from holter.analysis.verdict.evidence import Evidence, counted, ms, part_name, pct, sentence, took
 from holter.analysis.verdict.job_advice import FEWER_EVALUATIONS
 from holter.analysis.verdict.result import SECOND, SMALLER, UNEXPLAINED, Advice, Verdict
 
@@ -161,7 +161,7 @@ def with_ledger(verdict: Verdict, items: Sequence[LedgerItem], after_s: float = 
 
 
 def _covered(items: Sequence[LedgerItem], after_s: float, led: Verdict) -> tuple[str, bool] | None:
-    """Say how much of the job the loop is, and what else takes its time; also return whether that is little."""
+    """Return what the loop is of the job and what else takes its time, and whether the loop is small."""
     total = sum(one.seconds for one in items)
     outside = {one.item: one.seconds for one in items if one.item in _OUTSIDE} | {"eval": after_s}
     loop = total - sum(outside.values())
@@ -169,10 +169,12 @@ def _covered(items: Sequence[LedgerItem], after_s: float, led: Verdict) -> tuple
     large = [item for item in outside if 100 * outside[item] >= SECOND * total and item not in named]
     if not items or (not large and 2 * loop >= total):
         return None
-    text = f"The training loop is {pct(100 * loop / total)} of this job ({ms(1e3 * loop)} of {ms(1e3 * total)})"
-    texts = [f"{_OUTSIDE.get(one, 'evaluation after it')} takes {ms(1e3 * outside[one])}" for one in large]
-    text += f": {', and '.join(texts)}." if texts else "."
-    return text, 100 * loop < SMALLER * total
+    share = 100 * loop / total
+    text = f"The training loop is {pct(share)} of this job ({took(loop)} of {took(total)})"
+    texts = [f"{_OUTSIDE.get(one, 'evaluation after it')} takes {took(outside[one])}" for one in large]
+    last = f"{', '.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else "".join(texts)
+    text += f": {last}." if texts else "."
+    return text, share < SMALLER
 
 
 def _led(verdict: Verdict, items: Sequence[LedgerItem]) -> Verdict:
@@ -192,7 +194,7 @@ def _led(verdict: Verdict, items: Sequence[LedgerItem]) -> Verdict:
     accused = verdict.suspect not in ("healthy", "inconclusive")
     if accused and first.pct < (verdict.share_pct or 0.0) * _loop_share(items) / 100:
         return replace(verdict, also=[*verdict.also, suspect])
-    text = f"{NAMES[first.item]} takes {ms(1000 * first.seconds)} of {ms(1000 * total)}"
+    text = f"{NAMES[first.item]} takes {took(first.seconds)} of {took(total)}"
     evidence = Evidence(f"{text}, {pct(first.pct)} of the job", first.item, first.pct, UNEXPLAINED)
     return replace(
         verdict,

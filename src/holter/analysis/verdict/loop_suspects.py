@@ -45,7 +45,7 @@ def own_code(facts: VerdictFacts) -> SuspectResult:
         places = f": {named[0].text} {pct(named[0].pct)}" if named else ""
         return facts.smaller(f"the loop's own code takes {pct(left)} {facts.of_time('other')}{places}", left)
     if not named:
-        return SuspectResult()
+        return _profiled(facts, left)
     first, evidence = named[0], [sampled(facts, one) for one in named]
     if first.step_share >= ONE_STEP and facts.steady_steps >= _MANY_STEPS and first.pct >= UNEXPLAINED:
         took = ms(first.step_share * first.pct / 100 * facts.steady_steps * (facts.mean_step_ms or 0.0))
@@ -57,6 +57,21 @@ def own_code(facts: VerdictFacts) -> SuspectResult:
         places = ", ".join(f"{one.text} {pct(one.pct)}" for one in named[:2])
         of = facts.of_time_with_stall("other")
         said = f"The loop's own code takes {pct(left)} {of}: {places}."
+    return SuspectResult(guilty=True, sentence=said, share=left, evidence=evidence)
+
+
+def _profiled(facts: VerdictFacts, left: float) -> SuspectResult:
+    """Name the functions of a recorded profile, where samples name none."""
+    python = facts.python
+    if python is None or not python.typical or not python.functions:
+        return SuspectResult()
+    names = ", ".join(f"{name} {pct(share)}" for name, share in python.functions[:2])
+    of = facts.of_time_with_stall("other")
+    said = f"The loop's own code takes {pct(left)} {of}: in {python.steps}, {names}."
+    evidence = [
+        facts.seen(f"{name} takes {pct(share)} of that time in {python.steps}", "python", share, None, name)
+        for name, share in python.functions
+    ]
     return SuspectResult(guilty=True, sentence=said, share=left, evidence=evidence)
 
 

@@ -106,6 +106,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         events=events,
         nodes=nodes,
         profiled=profiled,
+        python=(trial.table("python_functions"), trial.table("python_stacks")),
         running=why_not_running(trial.folder) is None,
         not_counted=not_counted(trial.sql(COUNTED).to_rows()),
     )

@@ -6,6 +6,7 @@ the time. The training thread does nothing for it.
 
 from __future__ import annotations
 
+import ast
 import dis
 import linecache
 import os
@@ -221,9 +222,27 @@ def _called(frame: FrameType) -> str:
         return ""
     source = linecache.getline(frame.f_code.co_filename.removesuffix(PASSED_OVER), line, frame.f_globals)
     text = source.encode()[first : last if line == end else None].decode(errors="replace")
-    match = _CALL.match(text)
+    try:
+        called: ast.expr | None = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError):  # a call of several lines: its beginning
+        match = _CALL.match(text)
+        return match[0] if match and text[match.end() :].startswith("(") else ""
     # Operators and subscripts run in the code of the frame itself.
-    return match[0] if match and text[match.end() :].startswith("(") else ""
+    return _name_of(called.func) if isinstance(called, ast.Call) else ""
+
+
+def _name_of(called: ast.expr) -> str:
+    """Return the name of what is called, without arguments: `pool.submit().result`, `peers[].recv`."""
+    match called:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=owner, attr=name):
+            return f"{_name_of(owner) or '()'}.{name}"
+        case ast.Call(func=function):
+            return f"{_name_of(function)}()"
+        case ast.Subscript(value=owner):
+            return f"{_name_of(owner)}[]"
+    return ""
 
 
 def _frame(frame: FrameType) -> str:
