@@ -21,15 +21,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.zoo.timed import sound  # noqa: E402
-from tests.zoo.timed.cases import JOBS, SICK, Case  # noqa: E402
+from tests.zoo.timed.cases import HEALTHY, JOBS, SICK, Case  # noqa: E402
 from tests.zoo.timed.judging import Judged, mistakes, promised, run  # noqa: E402
 
-HEALTHY = [
-    f"sound.{name}"
-    for name, made in vars(sound).items()
-    if getattr(made, "__module__", "") == sound.__name__ and name.islower() and name != "update"
-]
 FINE = ("healthy", "contention")
 WITHIN = 0.25
 """The twin's step differs from the promised one by at most this ratio."""

@@ -94,3 +94,12 @@ JOBS = [
 ]
 """Shares of the whole job: the verdict on the steps stays, and its sentence names what it leaves out."""
 SICK = [*LOADING, *OWN, *WHOLE, *JOBS]
+HEALTHY = [
+    f"sound.{name}"
+    for name in (
+        "transformer_with_warm_up", "second_order", "mixed_precision", "warm_cache", "short_epochs",
+        "policy_gradient", "replayed_games", "word_model", "adversaries", "iterable_dataset",
+        "gradient_accumulation", "evaluates_a_little", "saves_seldom", "logs_a_line",
+        "recomputes_activations", "frozen_backbone", "convolutions", "worker_keeps_up",
+    )
+]  # fmt: skip

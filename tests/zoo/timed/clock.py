@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 SICK = 0 if "--well" in sys.argv else 1
 """Factor of all that is planted: the healthy twin runs the same code without it."""
+SCHEDULER = Path("/proc/thread-self/schedstat")
 Batch = tuple[torch.Tensor, torch.Tensor]
 spent: Counter[str] = Counter()
-"""Kind of work → seconds so far: loading, own, evaluation, checkpoint."""
+"""Kind of work → seconds so far: loading, own, evaluation, checkpoint, delay."""
 ends: list[tuple[float, dict[str, float]]] = []
 """The time at the end of each step, and `spent` by then."""
 at: dict[str, float] = {}
@@ -36,7 +37,9 @@ def spending(kind: str) -> Iterator[None]:
 
 
 def stepped() -> None:
-    """Note the end of a step."""
+    """Note the end of a step, and how long this thread was ready to run without a core."""
+    if SCHEDULER.exists():
+        spent["delay"] = int(SCHEDULER.read_text().split()[1]) / 1e9
     ends.append((time.perf_counter(), dict(spent)))
     at["last"] = time.time()
 

@@ -68,8 +68,9 @@ def data_pipeline(facts: VerdictFacts) -> SuspectResult:
         named = _named(facts, loading)
         evidence += [item for _, item in named] + _workers(facts, loading)
         blamed = ", ".join(text for text, item in named[:2] if item.value >= 1)
-        if not blamed and loading.stages:
-            largest = max(loading.stages, key=lambda stage: loading.stages[stage])
+        largest = max(loading.stages, key=lambda stage: loading.stages[stage], default="")
+        collates = largest == "collate" and loading.stages[largest] > sum(item.value for _, item in named)
+        if largest and (collates or not blamed):
             anew = loading.epoch_start_ms > facts.mean_ms("data_loading") / 2
             blamed = f"mostly {'restarting workers' if anew else _STAGES.get(largest, largest)}"
         said += f": {blamed}" if blamed else ""
