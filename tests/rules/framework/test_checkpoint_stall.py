@@ -14,7 +14,7 @@ from holter.schema.table import Table
 
 
 @pytest.mark.parametrize(
-    ("blocked", "severity"), [(0.1, None), (3, "info"), (6, "info"), (12, "warning"), (20, "critical")]
+    ("blocked", "severity"), [(0.1, None), (3, "info"), (6, "info"), (13, "warning"), (20, "critical")]
 )
 def test_checkpoints_by_their_share_of_the_time(blocked, severity):
     issues = found(CheckpointStall(), job=WARM, steps=every(100, 1000, 1.0, blocked, "checkpoint"))

@@ -29,7 +29,13 @@ RECORD_STEPS = (
     "steps with `with holter.step():`"
 )
 """How to record steps, for a job without steps."""
+TREES = ("xgboost", "lightgbm")
+"""Frameworks that grow trees."""
 FEWER_EVALUATIONS = "Evaluate less often, on fewer batches, or with larger batches."
+_FEWER_TREE_EVALUATIONS = (
+    "Evaluate less: leave the training data out of the evaluation sets, use a sample of the validation data, "
+    "or compute fewer metrics."
+)
 
 
 def data_pipeline(facts: VerdictFacts) -> list[Advice]:
@@ -157,8 +163,9 @@ def own_code(facts: VerdictFacts) -> list[Advice]:
 
 def evaluation(facts: VerdictFacts) -> list[Advice]:
     """Advise on evaluations that take a large part of the loop."""
+    text = _FEWER_TREE_EVALUATIONS if facts.framework in TREES else FEWER_EVALUATIONS
     why = f"evaluation takes {pct(facts.share('eval'))} of the loop's time; the expected step has none"
-    return [Advice(FEWER_EVALUATIONS, facts.mean_step_ms, why)]
+    return [Advice(text, facts.mean_step_ms, why)]
 
 
 def contention(facts: VerdictFacts) -> list[Advice]:

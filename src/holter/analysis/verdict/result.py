@@ -55,7 +55,7 @@ def ordered(advice: list[Advice]) -> list[Advice]:
 
 @dataclass(frozen=True, slots=True)
 class SmallerShare:
-    """A part of the time that is worth a change, but no bottleneck."""
+    """A part of the time that is worth a change and too small for a bottleneck."""
 
     suspect: str
     share_pct: float

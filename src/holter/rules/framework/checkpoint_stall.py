@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from holter.analysis.verdict.loop_suspects import CHECKPOINT_SHARE
 from holter.rules import Issues, Lookback, Rule, Window, parameter, rule_class
 from holter.rules.engine import last_hour as _hour
 from holter.rules.engine.levels import severity_of, worth
@@ -47,8 +48,8 @@ class CheckpointStall(Rule):
 
     info: float | None = parameter(2.0, low=0, high=100, unit="%", aliases=("threshold",))
     """Share of the time from which the rule reports a note."""
-    warning: float | None = parameter(10.0, low=0, high=100, unit="%")
-    """Share of the time that is a warning."""
+    warning: float | None = parameter(CHECKPOINT_SHARE, low=0, high=100, unit="%")
+    """Share of the time that is a warning; the verdict names checkpoints from it on."""
     critical: float | None = parameter(15.0, low=0, high=100, unit="%")
     """Share of the time that is critical."""
     single_s: float = parameter(60.0, above=0, unit="s")

@@ -7,13 +7,14 @@ import json
 import numpy as np
 
 from holter.analysis.loading import dataloading
+from holter.analysis.verdict.job_suspects import DATA_SHARE
 from holter.rules import Issues, Lookback, Rule, Severity, State, Table, Window, parameter, rule_class
 from holter.rules.engine.job_facts import steps_span
 
 _SPANS_S = 120.0
 """How far back the rule reads the spans of the data loader, which are many."""
 _EXPLAIN_EVERY_NS = 60_000_000_000
-_COMPUTE = ("forward", "backward", "optimizer")
+_COMPUTE = ("forward", "backward", "optimizer", "compute")
 
 
 @rule_class
@@ -44,8 +45,8 @@ class DataloaderBottleneck(Rule):
 
     info: float | None = parameter(10.0, classic=None, low=0, high=100, unit="%", aliases=("threshold",))
     """Share of the step time above which the rule reports a note."""
-    warning: float | None = parameter(30.0, classic=None, low=0, high=100, unit="%")
-    """Share of the step time above which it is a warning."""
+    warning: float | None = parameter(DATA_SHARE, classic=None, low=0, high=100, unit="%")
+    """Share of the step time above which it is a warning; the verdict names data loading from it on."""
     critical: float | None = parameter(40.0, classic=None, low=0, high=100, unit="%")
     """Share of the step time above which it is critical."""
     compute_ratio: float | None = parameter(None, classic=1.0, above=0)

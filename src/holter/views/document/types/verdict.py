@@ -29,7 +29,7 @@ class RuledOut(TypedDict):
 
 
 class SmallerPart(TypedDict):
-    """A part of the time that is no bottleneck and is not ruled out, with what it is worth."""
+    """A part of the time that is too small for a bottleneck and too large to be ruled out."""
 
     suspect: _Suspect
     share_pct: Percent
