@@ -65,7 +65,7 @@ OWN = [
     Case("own.reads_its_config", "own_code", r"read_config AT", "own", _BUSY),
     Case("own.waits_for_a_queue", "own_code", r"ready\.get, called by take AT", "own"),
     Case("own.rolls_out", "own_code", r"busy|Environment\.play AT", "own", _BUSY),
-    Case("own.does_two_things", "own_code", r"time\.sleep, called by wait AT", "own", _BUSY),
+    Case("own.does_two_things", "own_code", r"called by wait AT|busy", "own", _BUSY),
     Case("own.in_the_script_itself", "own_code", r"time\.sleep, called by in_the_script_itself AT", "own"),
     Case("own.calls_for_batches", "own_code", r"time\.sleep, called by get_batch AT", "own"),
 ]

@@ -66,6 +66,10 @@ class Judged:
             item = {"evaluation": "eval", "end": "finalization"}.get(case.kind, case.kind)
             found = [one["pct"] for one in self.told["ledger"] if one["item"] == item]
             return sum(found) if found else None
+        if case.suspect == "own_code":
+            # The rest of the loop's own code is no part of what was planted.
+            planted = [one["pct"] for one in self.told["own_code"] if _root(one["function"]) in case.says]
+            return sum(planted) if planted else self.verdict["share_pct"]
         if self.verdict["suspect"] == case.suspect:
             return float(self.verdict["share_pct"])
         part = {"data_pipeline": "data_loading", "evaluation": "eval", "own_code": "other"}
@@ -78,6 +82,11 @@ class Judged:
             for found in _PLACE.finditer(self.verdict["sentence"])
             if (HERE / found[2]).exists() and not _holds(HERE / found[2], found[1], int(found[3]))
         ]
+
+
+def _root(qualified: str) -> str:
+    """Return a function's name without what is nested in it."""
+    return qualified.partition(".<")[0].rpartition(".")[2]
 
 
 def _holds(file: Path, qualified: str, line: int) -> bool:
