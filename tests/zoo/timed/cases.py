@@ -18,7 +18,7 @@ class Case(NamedTuple):
     points: float = 5.0
     """How many points holter's share may differ from the truth."""
     promises: bool = True
-    """Whether the advice promises the step time of the twin."""
+    """Whether the best advice is what the twin does, so that it promises the twin's step time."""
 
     @property
     def name(self) -> str:
@@ -37,7 +37,7 @@ LOADING = [
     Case("loading.slow_getitem", "data_pipeline", r"Photos\.decode|busy", "loading"),
     Case("loading.one_worker_is_too_slow", "data_pipeline", r"Photos\.decode|busy", "loading"),
     Case("loading.slow_parse", "data_pipeline", r"Lines\.parse", "loading"),
-    Case("loading.slow_collate", "data_pipeline", r"collat", "loading"),
+    Case("loading.slow_collate", "data_pipeline", r"collat", "loading", promises=False),
     Case("loading.compressed_files", "data_pipeline", r"Files\.unpack", "loading"),
     Case(
         "loading.workers_start_each_epoch",
@@ -65,7 +65,7 @@ OWN = [
     Case("own.reads_its_config", "own_code", r"read_config AT", "own", _BUSY),
     Case("own.waits_for_a_queue", "own_code", r"ready\.get, called by take AT", "own"),
     Case("own.rolls_out", "own_code", r"busy|Environment\.play AT", "own", _BUSY),
-    Case("own.does_two_things", "own_code", r"called by wait AT|busy", "own", _BUSY),
+    Case("own.does_two_things", "own_code", r"called by wait AT|busy", "own", _BUSY, promises=False),
     Case("own.in_the_script_itself", "own_code", r"time\.sleep, called by in_the_script_itself AT", "own"),
     Case("own.calls_for_batches", "own_code", r"time\.sleep, called by get_batch AT", "own"),
 ]

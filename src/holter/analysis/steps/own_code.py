@@ -24,6 +24,7 @@ MIN_SAMPLES = 5
 """Fewer samples name nothing."""
 _ITERATOR = " [iterator]"
 _LINE = re.compile(r":\d+\)$")
+_COMPREHENSION = re.compile(r"(\.<(genexpr|listcomp|setcomp|dictcomp)>)+$")
 # What a call, or the innermost frame of a library, waits for. The first match decides.
 _WAITS = (
     ("sleep", re.compile(r"(^|\.)sleep$")),
@@ -163,7 +164,9 @@ def _parse(name: str) -> _Sample:
     if iterator is not None and iterator < len(stack) - 1 and not calls:
         calls = stack[iterator + 1].function
     waits = next((kind for kind, form in _WAITS for text in below if form.search(text)), None)
-    return _Sample((chosen.qualname, chosen.file, iterator is not None), line, calls, waits)
+    # A comprehension is work of the function around it.
+    function = _COMPREHENSION.sub("", chosen.qualname)
+    return _Sample((function, chosen.file, iterator is not None), line, calls, waits)
 
 
 def _keys(table: Table) -> NDArray[np.int64]:
