@@ -99,8 +99,8 @@ def _holds(file: Path, qualified: str, line: int) -> bool:
     )
 
 
-def run(training: str, folder: Path, *, well: bool = False) -> Judged:
-    """Run a training, or its healthy twin, as a job of its own."""
+def run(training: str, folder: Path, *, well: bool = False, again: bool = False) -> Judged:
+    """Run a training, or its healthy twin, as a job of its own; `again` judges the job that is there."""
     module, _, function = training.partition(".")
     folder.mkdir(parents=True, exist_ok=True)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLTER_")}
@@ -116,7 +116,8 @@ def run(training: str, folder: Path, *, well: bool = False) -> Judged:
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
         return done.stdout
 
-    holter("run", "--store", "store", "--job", "it", "--", *script)
+    if not again:
+        holter("run", "--store", "store", "--job", "it", "--", *script)
     told = json.loads(holter("describe", "it", "--store", "store", "--json"))
     return Judged(told, json.loads((folder / "measured.json").read_text()))
 
