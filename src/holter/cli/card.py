@@ -148,7 +148,7 @@ def _blocks(description: AnyDescription, width: int) -> Iterator[Block]:
         yield ("", trainings, "", 1)
     healthy = verdict["suspect"] == "healthy"
     style = "bold green" if healthy and not failure else "bold" if not failure else ""
-    yield ("", sentence, style, 3)
+    yield ("", sentence, style, 5)
     breakdown = description["breakdown"]
     if breakdown:
         yield ("", "", "", 1)

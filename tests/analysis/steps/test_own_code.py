@@ -163,3 +163,10 @@ def test_shares_add_up(names):
 def test_any_name_is_read(first, second):
     found = own_code(stacks([first] * 5 + [f"{first};{second}"] * 5), steps(20), 10.0)
     assert sum(one.pct for one in found) == pytest.approx(10.0)
+
+
+def test_a_comprehension_is_work_of_its_function():
+    names = ["m (a.py:9);count (a.py:4)", "m (a.py:9);count (a.py:4);count.<genexpr> (a.py:4)"] * 4
+    names += ["m (a.py:9);make.<locals>.inner (a.py:7)"] * 2
+    found = own_code(stacks(names), steps(10), 50.0)
+    assert [(one.function, round(one.pct)) for one in found] == [("count", 40), ("make.<locals>.inner", 10)]

@@ -137,6 +137,20 @@ def test_its_suspects_and_items_are_published():
 
 
 def test_the_start_up_of_a_short_job_is_not_accused():
-    assert with_ledger(HEALTHY, job([0.1] * 20, start_s=20)) == HEALTHY
+    short = with_ledger(HEALTHY, job([0.1] * 20, start_s=20))
+    assert short.suspect == "healthy"
+    assert short.sentence == (
+        "The training loop is 9 % of this job (2 s of 23 s): start-up takes 20 s. No bottleneck found."
+    )
     assert with_ledger(HEALTHY, job([0.1] * 20, start_s=200)).suspect == "startup"
     assert with_ledger(HEALTHY, []) == HEALTHY
+
+
+def test_what_the_verdict_leaves_out_is_named_from_15_percent_on():
+    assert with_ledger(HEALTHY, job([0.1] * 100, start_s=1, rest_s=0)).sentence == HEALTHY.sentence
+    found = with_ledger(HEALTHY, job([0.1] * 100, start_s=4, rest_s=1))
+    assert found.sentence == (
+        "No bottleneck found. The training loop is 67 % of this job (10 s of 15 s): start-up takes 4 s."
+    )
+    items = job([0.1] * 100, start_s=1, rest_s=0, evaluation_s=4)
+    assert "evaluation after it takes 4 s" in with_ledger(HEALTHY, items, 4).sentence

@@ -26,6 +26,7 @@ _ITERATORS = (" [generator]", " [iterator]")
 _GET = re.compile(r"(^|\.)get($| \()")
 _WAITED_FOR = re.compile(r" ([<&]) ")
 _LINE = re.compile(r":\d+\)$")
+_COMPREHENSION = re.compile(r"(\.<(genexpr|listcomp|setcomp|dictcomp)>)+$")
 # What a call, or the innermost frame of a library, waits for. The first match decides.
 _WAITS = (
     ("sleep", re.compile(r"(^|\.)sleep$")),
@@ -36,6 +37,7 @@ _WAITS = (
     ("lock", re.compile(r"\(threading\.py:|(^|\.)(acquire|join)$|\(concurrent/futures/")),
     ("network", re.compile(r"\((socket|ssl|http/client|urllib/request|selectors)\.py:|(^|\.)recv$")),
     ("file", re.compile(r"^(open|os\.(read|write|stat|listdir|scandir))$|\.(read|readline|write|flush)$")),
+    ("file", re.compile(r"\.(read|write)_(text|bytes)$")),
     ("input", re.compile(r"^input$")),
 )  # fmt: skip
 
@@ -217,7 +219,9 @@ def _parse(name: str) -> _Sample:
         waits = "queue"  # a queue without Python frames
     takes = waits == "queue" and any(_GET.search(text) for text in below)
     iterates = iterator is not None or takes
-    return _Sample((chosen.qualname, chosen.file, iterates), line, calls, waits, generator, inner, producer)
+    # A comprehension is work of the function around it.
+    function = _COMPREHENSION.sub("", chosen.qualname)
+    return _Sample((function, chosen.file, iterates), line, calls, waits, generator, inner, producer)
 
 
 def _heaviest(

@@ -43,6 +43,11 @@ def ms(value: float) -> str:
     return f"{value:.0f} ms" if value >= 100 else f"{value:.3g} ms"
 
 
+def took(seconds: float) -> str:
+    """Write a time given in seconds for people: `600 ms`, `2.14 s`, `125 s`."""
+    return ms(1e3 * seconds) if seconds < 1 else f"{seconds:.3g} s" if seconds < 100 else f"{seconds:.0f} s"
+
+
 def counted(count: float, noun: str, plural: str = "") -> str:
     """Write a number with its noun: `1 step`, `2,000 steps`. `plural` is for irregular nouns."""
     number = f"{count:,g}" if isinstance(count, float) else f"{count:,}"

@@ -150,10 +150,9 @@ def _prepared(pipeline: _Pipeline, items: list[SampledCallable]) -> Advice:
 
 def own_code(facts: VerdictFacts) -> list[Advice]:
     """Advise on the functions of the training that take the time."""
-    step = facts.mean_step_ms
     found = []
     for one in [one for one in facts.own_code if not one.iterates][:2]:
-        expected = None if step is None else step * (1 - one.pct / 100)
+        expected = facts.without(one.pct)
         text = f"Shorten {one.place}, or call it less often."
         if one.waits_in == "garbage collection":
             text = f"Do not collect garbage in every step: {one.place}."
@@ -162,14 +161,19 @@ def own_code(facts: VerdictFacts) -> list[Advice]:
         elif one.waits_in:
             text = f"Move the {one.waits_in} access of {one.place} out of the loop, or into a thread."
         found.append(Advice(text, expected, f"it takes {pct(one.pct)} of the loop's time"))
+    if not found and facts.python is not None:
+        for name, share in facts.python.functions[:2]:
+            expected = facts.without(facts.share("other") * share / 100)
+            why = f"it takes {pct(share)} of the loop's own code in {facts.python.steps}"
+            found.append(Advice(f"Shorten {name}, or call it less often.", expected, why))
     return found
 
 
 def evaluation(facts: VerdictFacts) -> list[Advice]:
     """Advise on evaluations that take a large part of the loop."""
-    share = facts.breakdown.get("eval", 0.0)
     text = _FEWER_TREE_EVALUATIONS if facts.framework in TREES else FEWER_EVALUATIONS
-    return [Advice(text, None, f"evaluation takes {pct(share)} of the loop's time")]
+    why = f"evaluation takes {pct(facts.share('eval'))} of the loop's time; the expected step has none"
+    return [Advice(text, facts.mean_step_ms, why)]
 
 
 def contention(facts: VerdictFacts) -> list[Advice]:
@@ -219,6 +223,12 @@ def _fewer(facts: VerdictFacts, load: Load) -> list[Advice]:
 def unnamed_code(facts: VerdictFacts) -> list[Advice]:
     """Advise on time that no samples explain: profile this job, or the next one if this one has ended."""
     text = "See which functions take the time: `holter profile JOB --python cprofile` while the job runs."
+    if facts.python is not None:
+        # A second profile of the same steps shows nothing new.
+        steps = facts.python.largest_steps
+        listed = " ".join(f"--profile-steps {step}:{step + 1}:cprofile" for step in steps)
+        why = f"{facts.python.steps} have a profile, but little of that time"
+        return [Advice(f"Profile the steps that take the time: run it again with `{listed}`.", None, why)]
     if not facts.running:
         first = facts.window["step_start"] if facts.window else 10
         text = (
@@ -309,15 +319,14 @@ def communication(facts: VerdictFacts) -> list[Advice]:
 
 def checkpointing(facts: VerdictFacts) -> list[Advice]:
     """Advise on checkpoints that delay the training."""
-    mean, around = facts.mean_step_ms, facts.around_checkpoints
+    around = facts.around_checkpoints
     share = facts.share("checkpoint") + sum(one.pct for one in around)
-    expected = mean * (1 - share / 100) if mean else None
+    expected = facts.without(share)
     why = f"they take {pct(share)} of the loop's time; the expected step time is a mean"
     advice = [Advice("Write checkpoints in the background, or less often.", expected, why)]
     for one in around[:1]:
-        least = mean * (1 - one.pct / 100) if mean else None
         text = f"Shorten {one.place}, which runs with each checkpoint."
-        advice.append(Advice(text, least, f"it takes {pct(one.pct)} of the loop's time"))
+        advice.append(Advice(text, facts.without(one.pct), f"it takes {pct(one.pct)} of the loop's time"))
     return advice
 
 

@@ -18,13 +18,16 @@ from holter.analysis.steps.durations import step_statistics
 from holter.analysis.steps.own_code import OwnCode, divided, own_code
 from holter.analysis.steps.warmup import steady
 from holter.analysis.verdict.evidence import Evidence, ms, pct
+from holter.analysis.verdict.profiled_python import profiled_python
 from holter.analysis.verdict.profiled_steps import profiled_steps
+from holter.analysis.verdict.result import SuspectResult
 from holter.schema.phases import BREAKDOWN
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holter.analysis.jobs.what_if import WhatIf
+    from holter.analysis.verdict.profiled_python import ProfiledPython
     from holter.analysis.verdict.profiled_steps import KernelTimes, ProfiledSteps
     from holter.schema.table import Table
 
@@ -56,7 +59,7 @@ class VerdictFacts:
     step_ms: float | None = None
     """Median duration of a step without evaluation and checkpoint."""
     mean_step_ms: float | None = None
-    """Mean duration of all steady steps, without evaluation. `share` is a share of it."""
+    """Mean duration of all steady steps, without evaluation."""
     parts_ms: dict[str, float] = field(default_factory=dict)
     """Median of each part in those steps."""
     rest_ms: float | None = None
@@ -84,6 +87,8 @@ class VerdictFacts:
     kernels: KernelTimes | None = None
     profiled: ProfiledSteps | None = None
     """The newest profiled steps."""
+    python: ProfiledPython | None = None
+    """The steps in which a Python profiler ran."""
     running: bool = False
     """Whether the job still runs and accepts orders."""
     not_seen: tuple[str, ...] = ()
@@ -113,7 +118,8 @@ class VerdictFacts:
     def of_time(self, *parts: str) -> str:
         """Return `of each step` if typical steps have this share of the parts, or `of the loop's time`."""
         step, usual = self.step_ms or 0.0, sum(self.parts_ms.get(part, 0.0) for part in parts)
-        typical = not step or 100 * usual / step >= _TYPICAL * self.share(*parts)
+        share = self.share(*parts)
+        typical = not step or _TYPICAL * share <= 100 * usual / step <= max(share / _TYPICAL, 1.0)
         return "of each step" if typical else "of the loop's time"
 
     def of_time_with_stall(self, *parts: str) -> str:
@@ -137,18 +143,38 @@ class VerdictFacts:
         """The node with the least busy GPUs; without GPUs the one with the busiest CPU."""
         return self.loads[0] if self.loads else None
 
+    @property
+    def whole_step_ms(self) -> float:
+        """Mean duration of all steady steps with evaluation; shares of the loop are shares of it."""
+        training = 1 - self.breakdown.get("eval", 0.0) / 100
+        return (self.mean_step_ms or 0.0) / training if training > 0 else 0.0
+
+    @property
+    def evaluation_ms(self) -> float:
+        """Mean time of evaluation per step, ms."""
+        return self.whole_step_ms - (self.mean_step_ms or 0.0)
+
     def mean_ms(self, part: str) -> float:
         """Mean time of a part per step, ms."""
-        return self.share(part) / 100 * (self.mean_step_ms or 0.0)
+        return self.share(part) / 100 * self.whole_step_ms
+
+    def without(self, share_pct: float) -> float | None:
+        """Return the mean step without evaluation and without a share of the loop, ms."""
+        step = self.mean_step_ms
+        return None if step is None else max(step - share_pct / 100 * self.whole_step_ms, 0.0)
 
     def share(self, *parts: str) -> float:
-        """Percent of the time outside evaluation that the parts take together; 0 without steps."""
-        training = 100.0 - self.breakdown.get("eval", 0.0)
-        return 100.0 * sum(self.breakdown.get(p, 0.0) for p in parts) / training if training > 0 else 0.0
+        """Percent of the loop that the parts take together; 0 without steps."""
+        return sum(self.breakdown.get(part, 0.0) for part in parts)
+
+    def smaller(self, text: str, share: float) -> SuspectResult:
+        """Return the result of a suspect that is too small for a bottleneck and too large to be ruled out."""
+        gain = f"worth up to {ms(share / 100 * self.whole_step_ms)} of {ms(self.whole_step_ms)}"
+        return SuspectResult(share=share, smaller=f"{text}, {gain}")
 
     @property
     def compute_share(self) -> float:
-        """Percent of the time outside evaluation that is the model's own work."""
+        """Percent of the loop that is the model's own work."""
         return self.share(*COMPUTE)
 
     @property
@@ -175,6 +201,7 @@ def gather(
     events: Table | None = None,
     nodes: Mapping[str, Mapping[str, object]] | None = None,
     profiled: Mapping[str, Table] | None = None,
+    python: tuple[Table, Table] | None = None,
     running: bool = False,
     not_counted: tuple[str, ...] = (),
 ) -> VerdictFacts:
@@ -188,6 +215,7 @@ def gather(
         events: Table `events`: descriptions of the loaders and of the framework.
         nodes: Node → its facts; `cpus` is used.
         profiled: The tables that `profiled_steps` reads, for the steps of a profiling window.
+        python: Tables `python_functions` and `python_stacks`.
         running: Whether the job still runs and accepts orders.
         not_counted: Work of other threads than the loop's.
     """
@@ -247,6 +275,7 @@ def gather(
             "what_if": what_if_of_steps(used, [one.rank for one in slow]),
             "loads": machines,
             "threads": thread_shares(samples, begin, end) if samples is not None else [],
+            "python": profiled_python(*python, used) if python is not None else None,
         }
     elif samples is not None:
         found["loads"] = loads(samples, nodes or {}, None, None)

@@ -16,7 +16,7 @@ from holter.analysis.verdict.loop_suspects import (
     own_code,
     sampled,
 )
-from holter.analysis.verdict.result import GPU_BUSY, GPU_SATURATED, SuspectResult
+from holter.analysis.verdict.result import BOTTLENECK, GPU_BUSY, GPU_SATURATED, SMALLER, SuspectResult
 from holter.analysis.verdict.what_if_verdict import faster
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from holter.analysis.machine.load import Load
     from holter.analysis.verdict.job_facts import VerdictFacts
 
-DATA_SHARE = 30.0
+DATA_SHARE = BOTTLENECK
 DATA_INNOCENT = 20.0
 """Below this share, data loading does not explain idle GPUs."""
 CPU_BUSY = 70.0
@@ -59,13 +59,15 @@ def data_pipeline(facts: VerdictFacts) -> SuspectResult:
     load, loading = facts.load, facts.loading
     gpu = load.gpu_p50 if load else None
     of = facts.of_time("data_loading")
-    if share < DATA_SHARE:
-        return SuspectResult(because=f"data loading takes {pct(share)} {of}, less than {pct(DATA_SHARE)}")
+    if share < SMALLER:
+        return SuspectResult(because=f"data loading takes {pct(share)} {of}")
     if gpu is not None and gpu >= GPU_BUSY:
         return SuspectResult(
             because=f"the GPUs are busy {pct(gpu)} (median) while the training waits for batches"
         )
-    wait, step = facts.mean_ms("data_loading"), facts.mean_step_ms or 0.0
+    if share < DATA_SHARE:
+        return facts.smaller(f"data loading takes {pct(share)} {of}", share)
+    wait, step = facts.mean_ms("data_loading"), facts.whole_step_ms
     text = f"data loading takes {pct(share)} {of}: {ms(wait)} of {ms(step)} on average"
     evidence = [facts.seen(text, "data_loading", share, DATA_SHARE)]
     said = f"Data loading takes {pct(share)} {facts.of_time_with_stall('data_loading')}"
@@ -73,8 +75,9 @@ def data_pipeline(facts: VerdictFacts) -> SuspectResult:
         named = _named(facts, loading)
         evidence += [item for _, item in named] + _workers(facts, loading)
         blamed = ", ".join(text for text, item in named[:2] if item.value >= 1)
-        if not blamed and loading.stages:
-            largest = max(loading.stages, key=lambda stage: loading.stages[stage])
+        largest = max(loading.stages, key=lambda stage: loading.stages[stage], default="")
+        collates = largest == "collate" and loading.stages[largest] > sum(item.value for _, item in named)
+        if largest and (collates or not blamed):
             anew = loading.epoch_start_ms > facts.mean_ms("data_loading") / 2
             blamed = f"mostly {'restarting workers' if anew else _STAGES.get(largest, largest)}"
         said += f": {blamed}" if blamed else ""
@@ -167,13 +170,13 @@ def communication(facts: VerdictFacts) -> SuspectResult:
     share, load, of = facts.share("communication"), facts.load, facts.of_time("communication")
     if len(facts.ranks) < 2 and share == 0:
         return SuspectResult(because="the job has only one rank")
+    if share < SMALLER:
+        return SuspectResult(because=f"exposed communication takes {pct(share)} {of}")
     if share < COMMUNICATION_SHARE:
-        return SuspectResult(
-            because=f"exposed communication takes {pct(share)} {of}, less than {pct(COMMUNICATION_SHARE)}"
-        )
+        return facts.smaller(f"exposed communication takes {pct(share)} {of}", share)
     if load is not None and load.iowait_p95 is not None and load.iowait_p95 > WAITS_FOR_IO:
         return SuspectResult(because=f"cores wait for I/O {pct(load.iowait_p95)} of the time (p95)")
-    exposed, step = facts.mean_ms("communication"), facts.mean_step_ms or 0.0
+    exposed, step = facts.mean_ms("communication"), facts.whole_step_ms
     text = f"exposed communication takes {pct(share)} {of}: {ms(exposed)} of {ms(step)} on average"
     evidence = [facts.seen(text, "communication", share, COMMUNICATION_SHARE)]
     if load is not None and load.gpu_p50 is not None:

@@ -14,18 +14,20 @@ from holter.analysis.verdict.job_suspects import DATA_INNOCENT, DATA_SHARE, TEST
 from holter.analysis.verdict.loop_suspects import STOPPED
 from holter.analysis.verdict.result import (
     GPU_BUSY,
+    SECOND,
     UNEXPLAINED,
     Advice,
     Verdict,
     most_guilty,
     ordered,
     ruled_out,
+    smaller_shares,
     summed_share,
 )
 
 if TYPE_CHECKING:
     from holter.analysis.verdict.job_facts import VerdictFacts
-    from holter.analysis.verdict.result import SuspectResult
+    from holter.analysis.verdict.result import SmallerShare, SuspectResult
 
 SUSPECTS = tuple(dict.fromkeys((*TESTS, *ledger.SUSPECTS.values(), "mixed", "healthy", "inconclusive")))
 """All verdicts."""
@@ -36,6 +38,7 @@ MIN_STEPS = 5
 _BY_KERNELS = ("communication", "framework_overhead", "memory_pressure")
 """Suspects that kernels show better than the host's time."""
 _WORTH_SPLITTING = 15.0
+_MOST_SMALLER = 2
 
 
 def verdict(facts: VerdictFacts) -> Verdict:
@@ -79,19 +82,21 @@ def _verdict(facts: VerdictFacts) -> Verdict:
     shared = guilty.pop("contention") if len(guilty) > 1 and "contention" in guilty else None
     if operator_suspects.explains_own_code(guilty, by_operators, facts):
         guilty.pop("own_code")
-    excluded = ruled_out(tested)
+    excluded, smaller = ruled_out(tested), smaller_shares(tested)
     if not guilty:
-        return _innocent(facts, excluded, lacking)
+        return replace(_innocent(facts, excluded, lacking, smaller), smaller=smaller)
     names = most_guilty(guilty)
+    second = [one for one in smaller if one.share_pct >= SECOND]
     return Verdict(
         suspect=names[0] if len(names) == 1 else "mixed",
-        sentence=" ".join(guilty[name].sentence for name in names),
+        sentence=" ".join([*(guilty[name].sentence for name in names), *_said(second)]),
         share_pct=summed_share(guilty.values()),
         also=[*(also if len(names) == 1 else names), *(["contention"] if shared else [])],
         evidence=[
             *(item for name in names for item in guilty[name].evidence),
             *(shared.evidence if shared else []),
         ],
+        smaller=smaller,
         ruled_out=excluded,
         advice=[
             *ordered([one for name in names for one in _advice(name, facts, by_kernels, by_operators)]),
@@ -99,6 +104,14 @@ def _verdict(facts: VerdictFacts) -> Verdict:
         ],
         missing=lacking,
     )
+
+
+def _said(smaller: list[SmallerShare]) -> list[str]:
+    """Name the largest smaller shares in a sentence."""
+    if not smaller:
+        return []
+    texts = "; ".join(one.text for one in smaller[:_MOST_SMALLER])
+    return [f"{'A smaller share' if len(smaller) == 1 else 'Smaller shares'}: {texts}."]
 
 
 def missing_data(facts: VerdictFacts) -> list[str]:
@@ -145,7 +158,16 @@ def _advice(
         return operator_suspects.advice(name, facts)
     if name in by_kernels and facts.profiled is not None and facts.profiled.device is not None:
         return device_advice.ADVICE[name](facts.profiled.device)
-    return job_advice.ADVICE[name](facts)
+    advice = job_advice.ADVICE[name](facts)
+    if name == "evaluation":
+        return advice
+    # Evaluations stay, and the loop's mean step contains them.
+    return [
+        replace(one, expected_step_ms=one.expected_step_ms + facts.evaluation_ms)
+        if one.expected_step_ms is not None
+        else one
+        for one in advice
+    ]
 
 
 def _too_short(facts: VerdictFacts, lacking: list[str]) -> Verdict:
@@ -158,7 +180,9 @@ def _too_short(facts: VerdictFacts, lacking: list[str]) -> Verdict:
     return Verdict(suspect="inconclusive", sentence=said, advice=[Advice(how, None, "")], missing=missing)
 
 
-def _innocent(facts: VerdictFacts, excluded: list[dict[str, str]], lacking: list[str]) -> Verdict:
+def _innocent(
+    facts: VerdictFacts, excluded: list[dict[str, str]], lacking: list[str], smaller: list[SmallerShare]
+) -> Verdict:
     load = facts.load
     gpu = load.gpu_p50 if load else None
     if gpu is None and facts.kernels is not None:
@@ -190,16 +214,18 @@ def _innocent(facts: VerdictFacts, excluded: list[dict[str, str]], lacking: list
             sentence=sentence(text),
             evidence=[facts.seen(text, "other", other, UNEXPLAINED), *evidence],
             advice=job_advice.unnamed_code(facts),
-            missing=["profile of the Python code", *lacking],
+            missing=[*([] if facts.python else ["profile of the Python code"]), *lacking],
         )
     stall = facts.of_time_with_stall(*COMPUTE)
-    clear = loading < DATA_INNOCENT
-    limit = "" if clear else f", which becomes a suspect at {pct(DATA_SHARE)}"
-    busy = f" The GPUs are busy {pct(gpu)}." if gpu is not None else ""
+    also = f", and {pct(loading)} is data loading"
+    if any(one.suspect == "data_pipeline" for one in smaller):
+        also = ""
+    said = f"No bottleneck found: {pct(compute)} {stall} is compute{also}."
+    if gpu is not None:
+        said += f" The GPUs are busy {pct(gpu)}."
     return Verdict(
         suspect="healthy",
-        sentence=f"{'No bottleneck found' if clear else 'No clear bottleneck found'}: {pct(compute)} "
-        f"{stall} is compute, and {pct(loading)} is data loading{limit}.{busy}",
+        sentence=" ".join([said, *_said(smaller)]),
         evidence=evidence,
         ruled_out=excluded,
         missing=lacking,

@@ -9,9 +9,9 @@ import numpy as np
 
 from holter.analysis.steps.breakdown import breakdown
 from holter.analysis.steps.warmup import steady
-from holter.analysis.verdict.evidence import Evidence, counted, ms, part_name, pct, sentence
+from holter.analysis.verdict.evidence import Evidence, counted, ms, part_name, pct, sentence, took
 from holter.analysis.verdict.job_advice import FEWER_EVALUATIONS
-from holter.analysis.verdict.result import UNEXPLAINED, Advice, Verdict
+from holter.analysis.verdict.result import SECOND, SMALLER, UNEXPLAINED, Advice, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,6 +38,8 @@ SUSPECTS = {"compile": "compilation", "eval": "evaluation", "startup": "startup"
 """Items that can outweigh the steps, and what the verdict calls them."""
 _WORTH_NAMING = 0.2
 """A step that writes a checkpoint is slow for another reason if so much of its extra time is unexplained."""
+_OUTSIDE = {name: NAMES[name] for name in ("startup", "compile", "warmup", "finalization")}
+"""Items that no suspect of the steps is about."""
 _OWN_ITEMS = ("eval", "checkpoint")
 """Parts of steps that the ledger lists on their own."""
 _ADVICE = {
@@ -196,7 +198,43 @@ def _shared(items: Sequence[LedgerItem], seconds: float, total: float) -> list[L
     ]
 
 
-def with_ledger(verdict: Verdict, items: Sequence[LedgerItem]) -> Verdict:
+def with_ledger(verdict: Verdict, items: Sequence[LedgerItem], after_s: float = 0.0) -> Verdict:
+    """Return the verdict with what it leaves out of the job's time.
+
+    Compilation, evaluation or start-up lead it where these outweigh the steps. Whatever else of the job it is
+    not about is named from 15 % on. It says how much of the job the loop is, if that is less than half.
+
+    Args:
+        verdict: The verdict on the steps.
+        items: The ledger; without one the verdict stays.
+        after_s: Evaluation after the last step, which is no part of the loop.
+    """
+    led = _led(verdict, items)
+    covered = _covered(items, after_s, led)
+    if not covered:
+        return led
+    text, small = covered
+    return replace(led, sentence=f"{text} {led.sentence}" if small else f"{led.sentence} {text}")
+
+
+def _covered(items: Sequence[LedgerItem], after_s: float, led: Verdict) -> tuple[str, bool] | None:
+    """Return what the loop is of the job and what else takes its time, and whether the loop is small."""
+    total = sum(one.seconds for one in items)
+    outside = {one.item: one.seconds for one in items if one.item in _OUTSIDE} | {"eval": after_s}
+    loop = total - sum(outside.values())
+    named = {item for item, suspect in SUSPECTS.items() if suspect in (led.suspect, *led.also)}
+    large = [item for item in outside if 100 * outside[item] >= SECOND * total and item not in named]
+    if not items or (not large and 2 * loop >= total):
+        return None
+    share = 100 * loop / total
+    text = f"The training loop is {pct(share)} of this job ({took(loop)} of {took(total)})"
+    texts = [f"{_OUTSIDE.get(one, 'evaluation after it')} takes {took(outside[one])}" for one in large]
+    last = f"{', '.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else "".join(texts)
+    text += f": {last}." if texts else "."
+    return text, share < SMALLER
+
+
+def _led(verdict: Verdict, items: Sequence[LedgerItem]) -> Verdict:
     """Return the verdict, led by compilation, evaluation or start-up where these outweigh the steps."""
     total = sum(one.seconds for one in items)
     found = [
@@ -213,7 +251,7 @@ def with_ledger(verdict: Verdict, items: Sequence[LedgerItem]) -> Verdict:
     accused = verdict.suspect not in ("healthy", "inconclusive")
     if accused and first.pct < (verdict.share_pct or 0.0) * _loop_share(items) / 100:
         return replace(verdict, also=[*verdict.also, suspect])
-    text = f"{NAMES[first.item]} takes {ms(1000 * first.seconds)} of {ms(1000 * total)}"
+    text = f"{NAMES[first.item]} takes {took(first.seconds)} of {took(total)}"
     evidence = Evidence(f"{text}, {pct(first.pct)} of the job", first.item, first.pct, UNEXPLAINED)
     return replace(
         verdict,

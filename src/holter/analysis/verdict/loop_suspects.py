@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holter.analysis.verdict.evidence import Evidence, counted, ms, pct, sentence
-from holter.analysis.verdict.result import UNEXPLAINED, SuspectResult
+from holter.analysis.verdict.result import BOTTLENECK, SECOND, SMALLER, UNEXPLAINED, SuspectResult
 
 if TYPE_CHECKING:
     from holter.analysis.machine.load import Load
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from holter.analysis.verdict.job_facts import VerdictFacts
 
 CHECKPOINT_SHARE = 10.0
-EVALUATION_SHARE = 30.0
+EVALUATION_SHARE = BOTTLENECK
 WAITS_FOR_CORE = 25.0
 STOPPED = 10.0
 QUOTA = 10.0
@@ -43,8 +43,13 @@ def own_code(facts: VerdictFacts) -> SuspectResult:
     mine = [one for one in facts.own_code if not one.iterates and not one.checkpoints]
     named = [one for one in mine if one.pct >= NAMED]
     left = facts.share("other") - sum(one.pct for one in facts.around_checkpoints)
-    if left < UNEXPLAINED or not named or facts.not_seen:
+    if facts.not_seen or left < (SMALLER if named else SECOND):
         return SuspectResult()
+    if left < UNEXPLAINED:
+        places = f": {named[0].text} {pct(named[0].pct)}" if named else ""
+        return facts.smaller(f"the loop's own code takes {pct(left)} {facts.of_time('other')}{places}", left)
+    if not named:
+        return _profiled(facts, left)
     first, evidence = named[0], [sampled(facts, one) for one in named]
     if first.step_share >= ONE_STEP and facts.steady_steps >= _MANY_STEPS and first.pct >= UNEXPLAINED:
         took = ms(first.step_share * first.pct / 100 * facts.steady_steps * (facts.mean_step_ms or 0.0))
@@ -56,6 +61,21 @@ def own_code(facts: VerdictFacts) -> SuspectResult:
         places = ", ".join(f"{one.text} {pct(one.pct)}" for one in named[:2])
         of = facts.of_time_with_stall("other")
         said = f"The loop's own code takes {pct(left)} {of}: {places}."
+    return SuspectResult(guilty=True, sentence=said, share=left, evidence=evidence)
+
+
+def _profiled(facts: VerdictFacts, left: float) -> SuspectResult:
+    """Name the functions of a recorded profile, where samples name none."""
+    python = facts.python
+    if python is None or not python.typical or not python.functions:
+        return SuspectResult()
+    names = ", ".join(f"{name} {pct(share)}" for name, share in python.functions[:2])
+    of = facts.of_time_with_stall("other")
+    said = f"The loop's own code takes {pct(left)} {of}: in {python.steps}, {names}."
+    evidence = [
+        facts.seen(f"{name} takes {pct(share)} of that time in {python.steps}", "python", share, None, name)
+        for name, share in python.functions
+    ]
     return SuspectResult(guilty=True, sentence=said, share=left, evidence=evidence)
 
 
@@ -75,10 +95,12 @@ def checkpointing(facts: VerdictFacts) -> SuspectResult:
 
 def evaluation(facts: VerdictFacts) -> SuspectResult:
     """Evaluations take 30 % of the loop or more."""
-    share = facts.breakdown.get("eval", 0.0)
-    if share < EVALUATION_SHARE:
-        return SuspectResult()
+    share = facts.share("eval")
     text = f"evaluation takes {pct(share)} of the loop's time"
+    if share < SMALLER:
+        return SuspectResult(because=text if share else "")
+    if share < EVALUATION_SHARE:
+        return facts.smaller(text, share)
     return _guilty(facts, text, "eval", share, EVALUATION_SHARE)
 
 
@@ -94,8 +116,10 @@ def contention(facts: VerdictFacts) -> SuspectResult:
     load = next((one for one in facts.loads if (one.trainer_delay or 0.0) >= WAITS_FOR_CORE), None)
     if load is None or load.trainer_delay is None:
         known = [one.trainer_delay for one in facts.loads if one.trainer_delay is not None]
-        because = f"the training waits for a core {pct(max(known))} of the time" if known else ""
-        return SuspectResult(because=because)
+        waits = f"the training waits for a core {pct(max(known, default=0.0))} of the time"
+        if max(known, default=0.0) >= SMALLER:
+            return facts.smaller(waits, max(known))
+        return SuspectResult(because=waits if known else "")
     text = f"the training waits for a core {pct(load.trainer_delay)} of the time"
     evidence = [facts.seen(text, "proc.cpu.delay", load.trainer_delay, WAITS_FOR_CORE, load.node)]
     others = [(name, used) for name, used in load.others.items() if used >= OTHER_PROGRAM][:3]

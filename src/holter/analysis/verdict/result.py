@@ -14,8 +14,14 @@ GPU_BUSY = 70.0
 """GPUs that are busy for at least this percentage of the time are well used."""
 GPU_SATURATED = 95.0
 """From this percentage on, only less work makes the step shorter."""
-UNEXPLAINED = 30.0
+BOTTLENECK = 30.0
+"""A part that takes at least this percentage of the time is a bottleneck."""
+UNEXPLAINED = BOTTLENECK
 """A larger percentage of the time outside all known parts leaves the verdict open."""
+SMALLER = 10.0
+"""From this percentage up to a suspect's limit, a share is named with its gain; below it is ruled out."""
+SECOND = 15.0
+"""From this percentage on, a smaller share is named beside a bottleneck, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +34,9 @@ class SuspectResult:
     """Percent of the loop that the suspect takes."""
     evidence: list[Evidence] = field(default_factory=list)
     because: str = ""
-    """Why the suspect is not guilty; empty when the data do not say."""
+    """Why the suspect is ruled out; empty when the data do not say."""
+    smaller: str = ""
+    """The share and its gain, of a suspect that is neither a bottleneck nor ruled out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,16 @@ def ordered(advice: list[Advice]) -> list[Advice]:
     return sorted(advice, key=lambda a: (a.expected_step_ms is None, a.expected_step_ms or 0.0))
 
 
+@dataclass(frozen=True, slots=True)
+class SmallerShare:
+    """A part of the time that is worth a change and too small for a bottleneck."""
+
+    suspect: str
+    share_pct: float
+    text: str
+    """The share, and what the change is worth at most."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
     """Why a training is slow, or that it is healthy."""
@@ -57,6 +75,8 @@ class Verdict:
     """Percent of the loop that the suspect takes."""
     sentence: str
     evidence: list[Evidence] = field(default_factory=list)
+    smaller: list[SmallerShare] = field(default_factory=list)
+    """Parts that are too small for a bottleneck and too large to be ruled out, the largest first."""
     ruled_out: list[dict[str, str]] = field(default_factory=list)
     advice: list[Advice] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
@@ -77,6 +97,16 @@ def summed_share(guilty: Iterable[SuspectResult]) -> float | None:
     """Return the share that suspects take together, percent; None when none has a share."""
     shares = [result.share for result in guilty if result.share is not None]
     return min(sum(shares), 100.0) if shares else None
+
+
+def smaller_shares(tested: Mapping[str, SuspectResult]) -> list[SmallerShare]:
+    """Return the suspects that are neither guilty nor ruled out, the largest share first."""
+    found = [
+        SmallerShare(name, result.share or 0.0, result.smaller)
+        for name, result in tested.items()
+        if not result.guilty and result.smaller
+    ]
+    return sorted(found, key=lambda one: -one.share_pct)
 
 
 def ruled_out(tested: Mapping[str, SuspectResult]) -> list[dict[str, str]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from holter.analysis.verdict.loop_suspects import EVALUATION_SHARE
 from holter.rules import Issues, Rule, Window, parameter, rule_class
 from holter.rules.engine.levels import severity_of, worth
 
@@ -24,8 +25,8 @@ class EvalOverhead(Rule):
 
     info: float | None = parameter(10.0, low=0, high=100, unit="%", aliases=("threshold",))
     """Share of the time from which the rule reports a note."""
-    warning: float | None = parameter(25.0, low=0, high=100, unit="%")
-    """Share of the time that is a warning."""
+    warning: float | None = parameter(EVALUATION_SHARE, low=0, high=100, unit="%")
+    """Share of the time that is a warning; the verdict names evaluation from it on."""
     critical: float | None = parameter(50.0, low=0, high=100, unit="%")
     """Share of the time that is critical."""
     min_lost_s: float = parameter(10.0, low=0, unit="s")

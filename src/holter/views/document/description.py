@@ -109,6 +109,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         events=events,
         nodes=nodes,
         profiled=profiled,
+        python=(trial.table("python_functions"), trial.table("python_stacks")),
         running=why_not_running(trial.folder) is None,
         not_counted=not_counted(trial.sql(COUNTED).to_rows()),
     )
@@ -168,7 +169,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         "operators": profiled_steps.operators(facts.profiled) if facts.profiled else None,
         "window": profiled_steps.window(facts.profiled, profiled) if facts.profiled and profiled else None,
         "what_if": cast("Replay", facts.what_if.to_json()) if facts.what_if else None,
-        "verdict": _verdict(facts, trial, steps, items),
+        "verdict": _verdict(facts, trial, steps, items, lengths),
         "rules": list(trial.folder.evaluations().get("rules") or []),
         "cost": cost(trial, events, steps, samples),
         "bill": None,
@@ -240,9 +241,12 @@ def _job(manifest: Document, events: Table, now: int) -> JobSummary:
     }
 
 
-def _verdict(facts: VerdictFacts, trial: Trial, steps: Table, items: list[LedgerItem]) -> JobVerdict:
+def _verdict(
+    facts: VerdictFacts, trial: Trial, steps: Table, items: list[LedgerItem], lengths: PhaseLengths | None
+) -> JobVerdict:
     """Return the verdict. If damaged files lack the steps, the advice is to restore them, not to record."""
-    told = cast("JobVerdict", with_ledger(verdict(facts), items).to_json())
+    after = (lengths["evaluation_s"] if lengths else None) or 0.0
+    told = cast("JobVerdict", with_ledger(verdict(facts), items, after).to_json())
     if trial.skipped and not steps.rows:
         text = "Some files of this job cannot be read, its steps may be in them: restore them from a copy."
         told["advice"] = [{"text": text, "expected_step_ms": None, "why": ""}]

@@ -28,6 +28,14 @@ class RuledOut(TypedDict):
     because: str
 
 
+class SmallerPart(TypedDict):
+    """A part of the time that is too small for a bottleneck and too large to be ruled out."""
+
+    suspect: _Suspect
+    share_pct: Percent
+    text: str
+
+
 class VerdictAdvice(TypedDict):
     """A change to the training, with the step time that it promises."""
 
@@ -44,6 +52,7 @@ class JobVerdict(TypedDict):
     share_pct: Percent | None
     sentence: Annotated[str, Meta(min_length=1)]
     evidence: list[VerdictEvidence]
+    smaller: list[SmallerPart]
     ruled_out: list[RuledOut]
     advice: list[VerdictAdvice]
     missing: list[str]

@@ -6,6 +6,7 @@ the time. The training thread does nothing for it.
 
 from __future__ import annotations
 
+import ast
 import dis
 import linecache
 import os
@@ -49,8 +50,6 @@ _MAX_DEPTH = 256
 _FOR_ITER = opmap["FOR_ITER"]
 _DELEGATES = {opmap[name] for name in ("SEND", "YIELD_FROM") if name in opmap}
 _CALL = re.compile(r"[A-Za-z_][\w.]*")
-_METHOD = re.compile(r"[\])](\.[A-Za-z_]\w*)\([^()]*\)$")
-"""A method of what an expression returns, as in `x[0].item()`."""
 _LOOP_STACK, _ANNOTATION = int(Phase.LOOP_STACK), int(Phase.ANNOTATION)
 _OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))) + os.sep
 
@@ -262,12 +261,27 @@ def _called(frame: Seen) -> str:
         return ""
     source = linecache.getline(frame.f_code.co_filename.removesuffix(PASSED_OVER), line, frame.f_globals)
     text = source.encode()[first : last if line == end else None].decode(errors="replace")
-    match = _CALL.match(text)
-    method = _METHOD.search(text)
-    if method is not None and (match is None or not text[match.end() :].startswith("(")):
-        return method[1]
+    try:
+        called: ast.expr | None = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError):  # a call of several lines: its beginning
+        match = _CALL.match(text)
+        return match[0] if match and text[match.end() :].startswith("(") else ""
     # Operators and subscripts run in the code of the frame itself.
-    return match[0] if match and text[match.end() :].startswith("(") else ""
+    return _name_of(called.func) if isinstance(called, ast.Call) else ""
+
+
+def _name_of(called: ast.expr) -> str:
+    """Return the name of what is called, without arguments: `pool.submit().result`, `peers[].recv`."""
+    match called:
+        case ast.Name(id=name):
+            return name
+        case ast.Attribute(value=owner, attr=name):
+            return f"{_name_of(owner) or '()'}.{name}"
+        case ast.Call(func=function):
+            return f"{_name_of(function)}()"
+        case ast.Subscript(value=owner):
+            return f"{_name_of(owner)}[]"
+    return ""
 
 
 def _frame(frame: Seen) -> str:
