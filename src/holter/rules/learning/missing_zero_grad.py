@@ -1,0 +1,46 @@
+"""MissingZeroGrad: gradients are never cleared, so each step uses the sum of all gradients before it."""
+
+from __future__ import annotations
+
+from holter.rules import Issues, Rule, Window, parameter, rule_class
+from holter.rules.patterns.sentinel import facts
+
+
+@rule_class
+class MissingZeroGrad(Rule):
+    """Backward passes always begin with the gradients that the optimizer has already used."""
+
+    reads = ("events/sentinel",)
+    severity = "critical"
+    formula = (
+        "no backward pass between two steps of an optimizer begins with absent or zero gradients, at "
+        "`steps` watched steps; of several optimizers only where every step is watched"
+    )
+    advice = "Call optimizer.zero_grad() once for each optimizer.step(), before the first backward()."
+    packs = ("default", "essentials", "convergence")
+
+    steps: int = parameter(2, low=1, unit="watched steps")
+    """Number of watched steps at which the gradients of the step before are left."""
+
+    def evaluate(self, window: Window) -> Issues:
+        """Count the watched steps that begin with gradients, for each optimizer."""
+        seen = window.state.setdefault("optimizers", {})
+        for at in facts(window):
+            for rank, detail in at.ranks.items():
+                for one in detail["optimizers"]:
+                    key = f"{rank}/{one['number']}"
+                    known = seen.setdefault(key, {"last": None, "left": [], "cleared": False})
+                    consecutive = known["last"] == at.step - 1
+                    known["last"] = at.step
+                    known["cleared"] = known["cleared"] or (one["cleared"] is True and at.step > 0)
+                    if one["cleared"] is False and (len(detail["optimizers"]) == 1 or consecutive):
+                        known["left"].append(at.step)
+                    if len(known["left"]) == self.steps and not known["cleared"] and one["cleared"] is False:
+                        yield self.issue(
+                            f"gradients are never cleared: at step {at.step} the backward pass adds to the "
+                            f"gradients that {one['class']} has already used",
+                            rank=rank if len(at.ranks) > 1 else None,
+                            step_start=known["left"][0],
+                            step_end=at.step,
+                            evidence={"optimizer": one["class"], "steps": known["left"]},
+                        )
