@@ -26,21 +26,19 @@ class MissingZeroGrad(Rule):
         """Count the watched steps that begin with gradients, for each optimizer."""
         seen = window.state.setdefault("optimizers", {})
         for at in facts(window):
-            for rank, detail in at.ranks.items():
-                for one in detail["optimizers"]:
-                    key = f"{rank}/{one['number']}"
-                    known = seen.setdefault(key, {"last": None, "left": [], "cleared": False})
-                    consecutive = known["last"] == at.step - 1
-                    known["last"] = at.step
-                    known["cleared"] = known["cleared"] or (one["cleared"] is True and at.step > 0)
-                    if one["cleared"] is False and (len(detail["optimizers"]) == 1 or consecutive):
-                        known["left"].append(at.step)
-                    if len(known["left"]) == self.steps and not known["cleared"] and one["cleared"] is False:
-                        yield self.issue(
-                            f"gradients are never cleared: at step {at.step} the backward pass adds to the "
-                            f"gradients that {one['class']} has already used",
-                            rank=rank if len(at.ranks) > 1 else None,
-                            step_start=known["left"][0],
-                            step_end=at.step,
-                            evidence={"optimizer": one["class"], "steps": known["left"]},
-                        )
+            for one in at.first["optimizers"]:
+                known = seen.setdefault(str(one["number"]), {"last": None, "left": [], "cleared": False})
+                # Between two watched steps, another step may have cleared the gradients of this optimizer.
+                sure = len(at.first["optimizers"]) == 1 or known["last"] == at.step - 1
+                known["last"] = at.step
+                known["cleared"] = known["cleared"] or one["cleared"] is True
+                if one["cleared"] is False and sure:
+                    known["left"].append(at.step)
+                if len(known["left"]) == self.steps and known["left"][-1] == at.step and not known["cleared"]:
+                    yield self.issue(
+                        f"gradients are never cleared: at step {at.step} the backward pass adds to the "
+                        f"gradients that {one['class']} has already used",
+                        step_start=known["left"][0],
+                        step_end=at.step,
+                        evidence={"optimizer": one["class"], "steps": known["left"]},
+                    )
