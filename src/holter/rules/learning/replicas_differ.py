@@ -60,9 +60,8 @@ class ReplicasDiffer(Rule):
             ((most, count), *others) = Counter(values[i] for values in by_rank.values()).most_common()
             if not others or count > others[0][1]:
                 odd.update(rank for rank, values in by_rank.items() if values[i] != most)
-        who = (
-            f"rank {', '.join(map(str, sorted(odd)))} differs from the others" if odd else "all ranks differ"
-        )
+        minority = ", ".join(map(str, sorted(odd)))
+        who = f"rank {minority} differs from the others" if odd else "no two ranks agree"
         cause = ""
         if at.first["unwrapped"]:
             cause = "; the training calls the model inside DDP, so gradients are not exchanged"
