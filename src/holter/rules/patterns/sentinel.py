@@ -21,7 +21,7 @@ class StepFacts(NamedTuple):
 
     step: int
     ranks: dict[int, dict[str, Any]]
-    """The facts by rank, as docs/reference/silent-errors.md lists them."""
+    """The facts by rank, as docs/explanation/silent-errors.md describes them."""
 
     @property
     def first(self) -> dict[str, Any]:
