@@ -15,11 +15,14 @@ for x, y in DataLoader(TensorDataset(torch.randn(880, 8), torch.randint(0, 2, (8
 """
 
 TRAININGS = """
-import copy, hashlib, random
+import hashlib, random, sys
 from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 digest = hashlib.sha256()
+sentinel = sys.modules.get("holter.recorder.frameworks.pytorch.sentinel")
+if sentinel is not None:
+    sentinel.Sentinel.next = lambda self, step: step  # every step is watched
 
 def close(*models):
     for model in models:
@@ -60,7 +63,8 @@ model = Net()
 model.body.requires_grad_(False)
 train(model)
 model = Net()
-train(model, torch.optim.SGD([{"params": model.body.parameters()}, {"params": model.head.parameters()}], lr=0.1))
+groups = [{"params": model.body.parameters()}, {"params": model.head.parameters()}]
+train(model, torch.optim.SGD(groups, lr=0.1))
 first, second = Net(), Net()
 optimizers = [torch.optim.Adam(one.parameters(), lr=1e-2) for one in (first, second)]
 for _ in range(12):
@@ -128,7 +132,7 @@ def test_weights_are_identical_to_the_last_bit_in_twelve_trainings(record):
     recording = record(TRAININGS)
     found = recording.stdout.split()
     assert len(found) == 12
-    assert len(facts(recording)) > 20
+    assert len(facts(recording)) > 100
     assert found == record.again().split()
 
 
