@@ -7,7 +7,7 @@ import math
 import random
 
 import torch
-from tests.zoo.material import batches, classifier, learn, points
+from tests.zoo.material import batches, classifier, learn, points, scheduled
 from tests.zoo.sick_silent import Regular
 from torch import nn
 from torch.nn import functional
@@ -69,25 +69,14 @@ def critic_and_generator() -> None:
             of_generator.step()
 
 
-def _scheduled(factor: object) -> None:
-    model = classifier(16, 64)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, factor)  # type: ignore[arg-type]
-    for x, y in batches(points, 60):
-        optimizer.zero_grad()
-        functional.cross_entropy(model(x), y).backward()
-        optimizer.step()
-        schedule.step()
-
-
 def warms_up_from_zero() -> None:
     """The learning rate begins with 0."""
-    _scheduled(lambda step: min(step / 20, 1.0))
+    scheduled(lambda step: min(step / 20, 1.0))
 
 
 def decays_to_zero() -> None:
     """The learning rate follows a cosine to 0."""
-    _scheduled(lambda step: 0.5 * (1 + math.cos(math.pi * step / 60)))
+    scheduled(lambda step: 0.5 * (1 + math.cos(math.pi * step / 60)))
 
 
 def distills_its_average() -> None:
