@@ -61,11 +61,11 @@ def critic_and_generator() -> None:
     for i, (x, _) in enumerate(DataLoader(TensorDataset(*points(1600)), 16)):
         of_critic.zero_grad()
         fake = generator(torch.randn(16, 8)).detach()
-        (critic(fake).mean() - critic(x).mean()).backward()
+        (functional.softplus(critic(fake)).mean() + functional.softplus(-critic(x)).mean()).backward()
         of_critic.step()
         if i % 5 == 4:
             of_generator.zero_grad()
-            (-critic(generator(torch.randn(16, 8))).mean()).backward()
+            functional.softplus(-critic(generator(torch.randn(16, 8)))).mean().backward()
             of_generator.step()
 
 

@@ -164,7 +164,7 @@ class Sentinel:
 
     def finish(self, step: int, began: int) -> None:
         """Write the facts of a step; `began`: when the boundary began, ns."""
-        facts = self._facts
+        facts, self._facts = self._facts, _Facts()  # another thread may still train
         if facts.stepped:
             self._note_received(facts)  # again, because an optimizer may call a closure
             for one, (key, held) in zip(facts.stepped, facts.held.items(), strict=False):
@@ -236,8 +236,7 @@ class Sentinel:
         if names != self._names:  # long, and mostly the same
             self._names = names
             facts.document["names"] = list(names)
-        facts.document = {**facts.document, **samples.packed(facts.document)}
-        self.adapter.session.journal("sentinel", facts.document)
+        self.adapter.session.journal("sentinel", facts.document | samples.packed(facts.document))
 
     def _adapt(self, step: int, now: int) -> None:
         """Double the interval while the cost is above the share of steps."""
