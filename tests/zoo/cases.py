@@ -75,6 +75,16 @@ CASES = [
     Case("DeadExperts:steps=50", "lonely_expert", "lonely_expert_well"),
     Case("NonFiniteGradient", "nan_in_one_module", "transformer", "gelu"),
     Case("StalledTrainingRule:threshold=3", "hangs", "dawdles"),
+    Case("MissingZeroGrad", "keeps_gradients", "accumulates_irregularly", "at step 2"),
+    Case("WeightsNotTrained", "freezes_all_but_norms", "adapts", "only normalization layers"),
+    Case("WeightsNotTrained", "steps_without_change", "warms_up_from_zero", "no parameter has changed"),
+    Case("WrongParameters", "optimizes_another_model", "critic_and_generator", "none of its 4"),
+    Case("UnusedParameters", "cuts_its_graph", "distills_its_average", "first.weight"),
+    Case("ModelInEvalMode", "stays_in_eval_mode", "returns_to_training", "since step 4"),
+    Case("ModelInEvalMode", "stays_in_eval_mode", "tunes_the_head"),
+    Case("DropoutInEvaluation", "drops_in_evaluation", "returns_to_training", "Regular.forward"),
+    Case("RepeatedBatches", "workers_share_a_stream", "workers_have_own_streams", "of loader 0"),
+    Case("LossOnProbabilities", "loss_of_probabilities", "distills_its_average", "softmax"),
 ]
 
 _GPU = "needs a GPU"
@@ -119,6 +129,7 @@ NOT_HERE = {
     "ReplicaDivergence": _RANKS,
     "ResourceGrowth": "needs a minute of readings: tests/jobs/test_changes.py",
     "StepTimeIncrease": "needs a change that lasts: tests/jobs/test_changes.py",
+    "ReplicasDiffer": _RANKS,
     "StorageBottleneck": "needs storage under pressure",
     "StragglerRank": _RANKS,
     "ThermalThrottling": _GPU,

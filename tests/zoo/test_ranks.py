@@ -11,7 +11,7 @@ from tests.jobs.starting import Jobs
 from tests.zoo.conftest import HERE
 
 LAUNCH = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-RULES = ("StragglerRank", "RankDataImbalance", "ReplicaDivergence")
+RULES = ("StragglerRank", "RankDataImbalance", "ReplicaDivergence", "ReplicasDiffer")
 COMPARED = [rule.partition(":")[0] for rule in RULES]
 
 
@@ -30,7 +30,8 @@ def test_the_odd_rank_is_named(tmp_path: Path) -> None:
     for name in COMPARED:
         assert told[name]["status"] == "IssuesFound", told[name]["status_details"]
     assert [issue["rank"] for issue in told["StragglerRank"]["issues"]] == [1]
-    assert "0.weight" in str(told["ReplicaDivergence"]["issues"][0]["evidence"])
+    for name in ("ReplicaDivergence", "ReplicasDiffer"):
+        assert "0.weight" in str(told[name]["issues"][0]["evidence"])
 
 
 @pytest.mark.slow

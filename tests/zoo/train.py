@@ -6,7 +6,16 @@ import sys
 import time
 
 import torch
-from tests.zoo import healthy, healthy_shapes, healthy_special, sick, sick_numbers, sick_tensors
+from tests.zoo import (
+    healthy,
+    healthy_shapes,
+    healthy_silent,
+    healthy_special,
+    sick,
+    sick_numbers,
+    sick_silent,
+    sick_tensors,
+)
 
 import holter
 
@@ -21,7 +30,16 @@ SAVE = [
     "role=logits@10:values",
 ]
 """What every training saves, so that the rules about tensors have something to judge."""
-SHELVES = (healthy, healthy_shapes, healthy_special, sick, sick_numbers, sick_tensors)
+SHELVES = (
+    healthy,
+    healthy_shapes,
+    healthy_silent,
+    healthy_special,
+    sick,
+    sick_numbers,
+    sick_silent,
+    sick_tensors,
+)
 
 
 def find(name: str):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from holter.rules import Rule
 
 _WIDTH = 80
-_ORDER = ("training", "tensors", "data", "framework", "system", "reliability", "own")
+_ORDER = ("training", "learning", "tensors", "data", "framework", "system", "reliability", "own")
 
 
 class LastFired(TypedDict):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 PACKAGE = __name__.rpartition(".")[0]
-CATEGORIES = ("system", "framework", "training", "tensors", "data", "reliability")
+CATEGORIES = ("system", "framework", "training", "learning", "tensors", "data", "reliability")
 """The folders that hold rules, in the order in which they are listed."""
 
 

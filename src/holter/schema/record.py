@@ -90,6 +90,8 @@ ENV_SPOOL = "HOLTER_SPOOL"
 """Directory of the spool; when it is absent nothing is recorded."""
 ENV_DISABLE = "HOLTER_DISABLE"
 """Set to 1: holter does nothing at all."""
+ENV_SENTINEL = "HOLTER_SENTINEL"
+"""Set to 0: silent errors of the training are not watched for."""
 ENV_COMPILE = "HOLTER_COMPILE"
 """Set to 0: nothing that was compiled is loaded; Python, and torch, do the same."""
 

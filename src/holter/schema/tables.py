@@ -67,7 +67,7 @@ EVENTS = TableSchema(
             "kind",
             "VARCHAR",
             "process, framework, rank, loader, exception, end, exit, oom, hang, lost, stacks, fault, dropped, "
-            "clock, signal, control, nonfinite.",
+            "clock, signal, control, nonfinite, sentinel.",
         ),
         Column("name", "VARCHAR", "Which one; a short text."),
         Column("detail", "VARCHAR", "A JSON object with everything else."),

@@ -108,6 +108,7 @@ class RunOptions:
         "'when:loss > 100'; may be repeated (see `holter rules list`)",
     )
     no_rules: bool = _switch("switch the default rules off; only those of --rule run")
+    no_sentinel: bool = _switch("do not watch for silent errors of the training, such as a missing zero_grad")
     action: tuple[str, ...] = _list(
         "NAME[:k=v,...]",
         "act when a rule finds an issue: stop_training, email, sms, webhook, run_command, ...; "

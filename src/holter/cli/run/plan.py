@@ -17,6 +17,7 @@ from holter.cli.run import saving
 from holter.cli.run.configuration import Configuration, from_environment, read_file
 from holter.schema import windows
 from holter.schema.dividing import notices
+from holter.schema.record import ENV_SENTINEL
 from holter.schema.tensor_spool import ENV_SAVE
 
 if TYPE_CHECKING:
@@ -94,6 +95,7 @@ def plan(words: Sequence[str]) -> RunPlan:
             ENV_SAVE: saving.variable(saving.completed([*configured.tensors, *chosen.save], rules)),
             windows.ENV_PROFILE: profiling_variable(chosen.profile_steps, configured.windows),
             **({} if chosen.look is None else {windows.ENV_LOOK: chosen.look}),
+            **({ENV_SENTINEL: "0"} if chosen.no_sentinel else {}),
             **({} if chosen.python_hz is None else {ENV_PYTHON_HZ: chosen.python_hz}),
         },
         launch=launched,

@@ -64,6 +64,9 @@ def attach(session: Session) -> Callable[[], None]:
     loaders.next_batch = clock.next_batch
     loaders.end_unseen_step = roots.end_unseen_step
 
+    def attach_sentinel(patches: Patches) -> None:
+        tensors.sentinel.attach(patches, roots, distributed)
+
     parts = {
         "steps": clock.attach,
         "forward": lambda patches: roots.attach(),
@@ -75,6 +78,7 @@ def attach(session: Session) -> Callable[[], None]:
         "communication": distributed.attach,
         "compile": compilers.attach,
         "tensors": tensors.attach,
+        "sentinel": attach_sentinel,
     }
     for name, part in parts.items():
         try:

@@ -42,6 +42,7 @@ COLLECTIVES = (
 )
 WATCHED_PARAMETERS = 4
 """Parameters of a DDP module whose gradients are timed: the first ones, whose gradients are ready last."""
+_REDUCTIONS = ("all_reduce", "all_reduce_coalesced", "reduce_scatter", "reduce_scatter_tensor")
 COMMUNICATION = int(Phase.COMMUNICATION)
 NAN = float("nan")
 
@@ -56,6 +57,8 @@ class Distributed:
         self._ddp: weakref.ref[Any] | None = None
         self._wait_name = adapter.session.name("DDP gradients")
         self._gradient_bytes = NAN
+        self.reductions = 0
+        """Reductions that the script or a library has called; those of DDP are not among them."""
         self._codes: dict[tuple[str, str], int] = {}
         """Codes of spans of collectives within a process group, by collective and group."""
 
@@ -101,12 +104,14 @@ class Distributed:
         places = {name: place for place, name in enumerate(inspect.signature(original).parameters)}
         name = original.__name__
         default = self.adapter.code(Phase.COMMUNICATION, name)
+        reduces = name in _REDUCTIONS
 
         def argument(what: str, args: tuple[Any, ...], kwargs: Mapping[str, object]) -> Any:
             place = places.get(what, len(args))
             return args[place] if len(args) > place else kwargs.get(what)
 
         def is_asynchronous(args: tuple[Any, ...], kwargs: Mapping[str, object]) -> Any:
+            self.reductions += reduces
             return argument("async_op", args, kwargs)
 
         def size(args: tuple[Any, ...], kwargs: Mapping[str, object]) -> float:
@@ -135,6 +140,11 @@ class Distributed:
 
     # -- DDP
 
+    @property
+    def ddp(self) -> Any:
+        """The newest DDP module that still exists, or None."""
+        return self._ddp() if self._ddp is not None else None
+
     def _watch_gradients(self, result: None, ddp: Any, *_: Any, **__: Any) -> None:
         """Note the time at which the last local gradients are ready.
 
@@ -154,7 +164,7 @@ class Distributed:
     def _end_backward(self, began: int) -> None:
         """Write how long the backward pass continued after the last local gradient."""
         last, self._last_gradient = self._last_gradient, 0
-        ddp = self._ddp() if self._ddp is not None else None
+        ddp = self.ddp
         if ddp is None or last < began or not ddp.require_backward_grad_sync:
             return
         state = self.adapter.states.current

@@ -130,7 +130,10 @@ class Loaders:
             begun = False
             try:
                 begun = breaker.on and begins()
-                return original(self)
+                batch = original(self)
+                if adapter.on_batch is not None:
+                    adapter.on_batch(self, batch)
+                return batch
             except StopIteration:
                 states.current.seen = True  # the next span belongs to no batch of this loader
                 raise

@@ -64,6 +64,8 @@ class AdapterState(FastStepHooks):
         self.model_codes = {}
         self.on_eval_loss: Callable[[Any], None] | None = None
         """Called with each loss that a function computes during an evaluation."""
+        self.on_batch: Callable[[Any, Any], None] | None = None
+        """Called with an iterator of a loader and a batch of it; raises nothing."""
         self._device = ""
         self._rate: float | None = None
         self._pause_begin = 0

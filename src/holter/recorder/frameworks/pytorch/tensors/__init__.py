@@ -17,6 +17,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.patches import hide
+from holter.recorder.frameworks.pytorch.sentinel import Sentinel
 from holter.recorder.frameworks.pytorch.tensors.activations import Activations
 from holter.recorder.frameworks.pytorch.tensors.arrivals import Arrivals
 from holter.recorder.frameworks.pytorch.tensors.default_statistics import DefaultStatistics
@@ -66,8 +67,9 @@ class TensorRecorder:
         self._nonfinite = Nonfinite(adapter, self._models, self._sink)
         self._explicit = TorchExplicitSaver(adapter, clock, self._models, self._sink, self._time_budget)
         self._default_statistics = DefaultStatistics(adapter, self._arrivals, self._nonfinite.on_gradients)
+        self.sentinel = Sentinel(adapter, self._models, self._arrivals)
         self._due: Sequence[Collection] = ()
-        self._takes_defaults = False
+        self._takes_defaults = self._takes_facts = False
         self._armed = -1
         """The step for which hooks are installed; -1 without hooks."""
         torch = adapter.torch
@@ -127,17 +129,21 @@ class TensorRecorder:
     def _prepare(self, step: int) -> None:
         """Install the hooks if `step` is due; set the step of the next check."""
         schedules = [one.schedules["train"] for one in self.collections if "train" in one.schedules]
-        due = min(next_due(schedules, step), self._default_statistics.next(step))
+        facts, defaults = self.sentinel.next(step), self._default_statistics.next(step)
+        due = min(next_due(schedules, step), defaults, facts)
         if due > step:
             self.adapter.wake_at = due - 1
             return
         self.adapter.wake_at = self._armed = step
         self._due = [one for one in self.collections if one.due("train", step)]
-        self._takes_defaults = self._default_statistics.next(step) == step
+        self._takes_defaults, self._takes_facts = defaults == step, facts == step
         self.adapter.on_forward = self.adapter.on_forward or self._models.add
         self._updates.begin()
         self._default_statistics.begin()
-        if self._takes_defaults or any(one.sources & _AT_UPDATE for one in self._due):
+        if self._takes_facts:
+            self.sentinel.begin()
+            self.adapter.look = self._on_loss
+        if self._takes_facts or self._takes_defaults or any(one.sources & _AT_UPDATE for one in self._due):
             self.adapter.before_step = self._before_step
             self.adapter.after_step = self._default_statistics.after if self._takes_defaults else None
             self._clock.on_skipped = partial(self._before_step, skipped=True)
@@ -147,6 +153,9 @@ class TensorRecorder:
     def _disarm(self) -> None:
         self._armed = -1
         self._due, self._takes_defaults, self._clipping = (), False, False
+        self._takes_facts = False
+        if self._nonfinite.places.learned and not self._activations.collections:
+            self.adapter.look = None
         if self.adapter.look is None:
             self.adapter.on_forward = None
         self.adapter.before_step = self.adapter.after_step = None
@@ -173,11 +182,13 @@ class TensorRecorder:
         self._time_budget.held(began, session.step)
 
     def _end_step(self, step: int, began: int) -> None:
-        takes_defaults, due = self._takes_defaults, self._due
+        takes_defaults, takes_facts, due = self._takes_defaults, self._takes_facts, self._due
         self._disarm()
         if self._observed():
             return
         with self._shield():
+            if takes_facts:
+                self.sentinel.finish(step, began)
             if takes_defaults:
                 self._default_statistics.finish(step, began)
             self._default_statistics.write_memory(step)
@@ -207,6 +218,8 @@ class TensorRecorder:
     def _read_update(self, optimizer: Any, step: int, *, skipped: bool) -> None:
         if self._takes_defaults:
             self._default_statistics.before(optimizer, skipped=skipped)
+        if self._takes_facts:
+            self.sentinel.before(optimizer, skipped=skipped)
         self._updates.update(optimizer, self._due, step, skipped=skipped)
 
     def _reading(self, read: Callable[[int], None]) -> None:
@@ -241,7 +254,9 @@ class TensorRecorder:
             self._models.learn()
             places.learn_parameters(graph, {id(one): what.name for one, what in self._models.named()})
         self._activations.on_loss(loss, graph)
-        if places.learned and not self._activations.collections:
+        if self._takes_facts:
+            self._reading(lambda _: self.sentinel.on_loss(graph))
+        elif places.learned and not self._activations.collections:
             self.adapter.look = None
             self.adapter.on_forward = None  # steps that are due set it again, to find new models
 

@@ -1,0 +1,263 @@
+"""Watches for silent errors: records cheap facts about a training at steps 0, 1, 2, 4, 8, … and every 100.
+
+Each such step is one event `sentinel`; the rules of folder `learning` read them. Read `samples` (fingerprints
+of parameters), `losses` (the graph of a loss), `evaluating` (evaluations) and `batches` (fingerprints of
+batches) too. Nothing here waits for a device, draws a random number, changes a tensor or keeps one alive.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+from holter.recorder.frameworks.pytorch.sentinel import samples
+from holter.recorder.frameworks.pytorch.sentinel.batches import BatchPrints
+from holter.recorder.frameworks.pytorch.sentinel.evaluating import EvaluationWatch
+from holter.recorder.frameworks.pytorch.sentinel.losses import operations
+from holter.recorder.frameworks.pytorch.tensors.names import inner
+from holter.recorder.tensors.schedule import NEVER
+from holter.schema.record import ENV_SENTINEL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from holter.recorder.frameworks.pytorch.distributed import Distributed
+    from holter.recorder.frameworks.pytorch.patches import Patches
+    from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
+    from holter.recorder.frameworks.pytorch.stepping.roots import Roots
+    from holter.recorder.frameworks.pytorch.tensors.arrivals import Arrivals
+    from holter.recorder.frameworks.pytorch.tensors.names import Models
+
+DENSE = 64
+"""Up to this step, powers of two are due."""
+EVERY = 100
+MOST_EVERY = 100_000
+SHARE = 0.001
+"""Largest share of the time of steps; the interval grows until the cost is below it."""
+_LISTED = 20
+"""Names in one list of an event."""
+_CHECKED = 4
+"""Parameters of an optimizer whose gradients show whether they were cleared."""
+
+
+@dataclass(slots=True)
+class _Facts:
+    """What one step shows; written once nothing is on its way from a device."""
+
+    document: dict[str, Any] = field(default_factory=dict)
+    received: set[int] = field(default_factory=set)
+    """Ids of parameters that had a gradient at an optimizer's step."""
+    held: dict[int, set[int]] = field(default_factory=dict)
+    """Ids of the parameters of each optimizer that stepped, by its id."""
+    cleared: set[int] = field(default_factory=set)
+    """Ids of optimizers whose gradients were absent or zero when a backward pass began."""
+    kept: set[int] = field(default_factory=set)
+    """Ids of optimizers of which a backward pass found the gradients of the step before."""
+    stepped: list[dict[str, Any]] = field(default_factory=list)
+    waiting: int = 1
+
+
+class Sentinel:
+    """Takes the facts at steps that are due; the recorder of tensors calls it."""
+
+    def __init__(self, adapter: AdapterState, models: Models, arrivals: Arrivals) -> None:
+        self.adapter = adapter
+        self.on = os.environ.get(ENV_SENTINEL) != "0"
+        self.breaker = adapter.breaker("sentinel")
+        self.interval = EVERY
+        self._models, self._arrivals = models, arrivals
+        self._facts = _Facts()
+        self._optimizers: dict[int, tuple[int, list[Any]]] = {}
+        """Number and some parameters (weak references) of each optimizer that has stepped, by id."""
+        self._names: tuple[str, ...] = ()
+        self._held: set[int] = set()
+        self._distributed: Distributed | None = None
+        self._batches = BatchPrints(adapter)
+        self._spent = 0
+        self._last = 0, 0
+
+    def attach(self, patches: Patches, roots: Roots, distributed: Distributed) -> None:
+        """Watch batches and evaluations."""
+        if self.on:
+            self._distributed = distributed
+            self._batches.attach(patches)
+            EvaluationWatch(self.adapter, roots).attach(patches)
+
+    def next(self, step: int) -> int:
+        """Return the first step from `step` on that is due."""
+        if not (self.on and self.breaker.on):
+            return NEVER
+        if step <= 2:
+            return step
+        if step <= DENSE:
+            return 1 << (step - 1).bit_length()
+        return step + -step % self.interval
+
+    def begin(self) -> None:
+        """Prepare for a step that is due."""
+        self._facts = _Facts()
+
+    def on_loss(self, graph: Any) -> None:
+        """Look at the begin of a backward pass: the operations of the loss, and gradients that are left."""
+        facts, began = self._facts, perf_counter_ns()
+        if "loss" not in facts.document:
+            facts.document["loss"] = operations(graph)
+        for key, (_, parameters) in self._optimizers.items():
+            if key not in facts.cleared:
+                left = samples.gradients_left([one() for one in parameters])
+                if left is not None:
+                    (facts.kept if left else facts.cleared).add(key)
+        self._spent += perf_counter_ns() - began
+
+    def before(self, optimizer: Any, *, skipped: bool = False) -> None:
+        """Take the facts of an optimizer before its step, or when a scaler skips the step."""
+        facts, began, key = self._facts, perf_counter_ns(), id(optimizer)
+        step = self.adapter.session.step
+        parameters = [one for group in optimizer.param_groups for one in group["params"]]
+        self._models.learn(step, parameters)
+        got = [one for one in parameters if one.grad is not None]
+        known = self._optimizers.get(key)
+        rates = [group.get("lr") for group in optimizer.param_groups]
+        facts.stepped.append(
+            {
+                "number": len(self._optimizers) if known is None else known[0],
+                "class": type(optimizer).__qualname__,
+                "lr": max((one for one in rates if isinstance(one, (int, float))), default=None),
+                "parameters": len(parameters),
+                "skipped": skipped,
+            }
+        )
+        facts.held[key] = set(map(id, parameters))
+        self._held |= facts.held[key]
+        self._note_received(facts, parameters)
+        if len(self._optimizers) > _LISTED:
+            self._optimizers.clear()
+        self._optimizers[key] = facts.stepped[-1]["number"], samples.weakly(got[-_CHECKED:])
+        self._sample(facts, parameters)
+        self._spent += perf_counter_ns() - began
+
+    def _note_received(self, facts: _Facts, parameters: Iterable[Any] = ()) -> None:
+        facts.received.update(id(one) for one in parameters if one.grad is not None)
+        facts.received.update(id(one) for one, _ in self._models.named() if one.grad is not None)
+
+    def _sample(self, facts: _Facts, parameters: list[Any]) -> None:
+        """Take fingerprints of the parameters of one optimizer and of their gradients."""
+        chosen = samples.chosen(self.adapter.torch, parameters)
+        if chosen is None:
+            return
+        named = [self._models.parameter(one, 0, at).name for at, one in chosen.owners]
+        document = facts.document
+        document["sharded"] = document.get("sharded", False) or chosen.sharded
+        facts.waiting += 1
+        sizes = chosen.sizes  # and nothing else of it: a parameter must not live longer
+
+        def arrived(host: Any) -> None:
+            taken = samples.prints(host, sizes)
+            document.setdefault("names", []).extend(named)
+            for key, values in taken.items():
+                document.setdefault(key, []).extend(values)
+            self._write(facts)
+
+        self._arrivals.pass_on(chosen.vector, arrived)
+
+    def finish(self, step: int, began: int) -> None:
+        """Write the facts of a step; `began`: when the boundary began, ns."""
+        facts, self._facts = self._facts, _Facts()  # another thread may still train
+        if facts.stepped:
+            self._note_received(facts)  # again, because an optimizer may call a closure
+            for one, (key, held) in zip(facts.stepped, facts.held.items(), strict=False):
+                one["received"] = len(held & facts.received)
+                one["cleared"] = True if key in facts.cleared else False if key in facts.kept else None
+            facts.document |= {
+                "time": began,
+                "step": step,
+                "optimizers": facts.stepped,
+                **self._of_model(facts),
+            }
+            facts.document |= self._of_ranks()
+            self._write(facts)
+        now = perf_counter_ns()
+        self._spent += now - began
+        self._adapt(step, now)
+        self._batches.begin()
+
+    def _of_model(self, facts: _Facts) -> dict[str, Any]:
+        trained: dict[str, int] = {}
+        unused: list[str] = []
+        unheld: list[str] = []
+        total = unused_elements = 0
+        roots = [root for root in self._models.alive() if _trains(root, facts.received)]
+        judged = {id(one) for root in roots for one in root.parameters()}.union(*facts.held.values())
+        for parameter, tensor in self._models.named():
+            size, received = parameter.numel(), id(parameter) in facts.received
+            total += size
+            if parameter.requires_grad:
+                trained[tensor.role] = trained.get(tensor.role, 0) + size
+                if not received and id(parameter) in judged:
+                    unused.append(tensor.name)
+                    unused_elements += size
+                elif received and id(parameter) not in self._held:
+                    unheld.append(tensor.name)
+        return {
+            "elements": total,
+            "trained": trained,
+            "unused": unused[:_LISTED],
+            "unused_count": len(unused),
+            "unused_elements": unused_elements,
+            "unheld": unheld[:_LISTED],
+            "unheld_count": len(unheld),
+            "models": [_modes(root) for root in roots],
+            "batches": self._batches.take(),
+        }
+
+    def _of_ranks(self) -> dict[str, Any]:
+        of_torch = getattr(self.adapter.torch, "distributed", None)
+        if self._distributed is None or of_torch is None or not of_torch.is_available():
+            return {"world": 1}
+        if not of_torch.is_initialized() or (world := of_torch.get_world_size()) == 1:
+            return {"world": 1}
+        ddp = self._distributed.ddp
+        called = self._models.last() if self._models.last is not None else None
+        return {
+            "world": world,
+            "reductions": self._distributed.reductions,
+            "ddp": ddp is not None,
+            "ddp_hook": bool(getattr(ddp, "_comm_hooks", ())),
+            "unwrapped": ddp is not None and called is not None and called is inner(ddp),
+        }
+
+    def _write(self, facts: _Facts) -> None:
+        facts.waiting -= 1
+        if facts.waiting:
+            return
+        names = tuple(facts.document.pop("names", ()))
+        if names != self._names:  # long, and mostly the same
+            self._names = names
+            facts.document["names"] = list(names)
+        self.adapter.session.journal("sentinel", facts.document | samples.packed(facts.document))
+
+    def _adapt(self, step: int, now: int) -> None:
+        """Double the interval while the cost is above the share of steps."""
+        spent, self._spent = self._spent, 0
+        (last, then), self._last = self._last, (step, now)
+        if step > DENSE and then and spent > SHARE * (now - then) * self.interval / (step - last):
+            self.interval = min(2 * self.interval, MOST_EVERY)
+
+
+def _modes(root: Any) -> dict[str, Any]:
+    modules = list(root.modules())
+    kinds = [type(one).__name__ for one in modules]
+    return {
+        "model": type(root).__qualname__,
+        "training": root.training,
+        "modules": len(modules),
+        "eval": sum(not one.training for one in modules),
+        "dropout": sum("Dropout" in kind for kind in kinds),
+        "batch_norm": sum("BatchNorm" in kind for kind in kinds),
+    }
+
+
+def _trains(root: Any, received: set[int]) -> bool:
+    return any(id(one) in received for one in root.parameters())

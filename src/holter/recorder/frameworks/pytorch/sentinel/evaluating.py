@@ -1,0 +1,109 @@
+"""Watches the first calls of models that evaluate: dropout that is active."""
+
+from __future__ import annotations
+
+import os
+import sys
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+from holter import recorder
+from holter.recorder.frameworks.pytorch.patches import Patches, preceded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+    from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
+    from holter.recorder.frameworks.pytorch.stepping.roots import Roots
+
+WATCHED = 200
+"""Calls of models that are watched."""
+_DROPOUTS = ("dropout", "dropout_", "feature_dropout", "alpha_dropout", "feature_alpha_dropout")
+_PLACES = 10
+
+
+class EvaluationWatch:
+    """Wraps torch's dropout while a model evaluates."""
+
+    def __init__(self, adapter: AdapterState, roots: Roots) -> None:
+        self.adapter, self._roots = adapter, roots
+        self.breaker = adapter.breaker("sentinel_evaluation")
+        self._patches = Patches()
+        self._wrapped = False
+        self._left = WATCHED
+        self._places: set[str] = set()
+        self._passed = (os.path.join(*adapter.torch.__path__, ""), os.path.dirname(recorder.__file__))
+        """Folders whose functions are not the user's."""
+
+    def attach(self, patches: Patches) -> None:
+        """Hear of evaluations."""
+        self._before: Callable[[bool], object] = self._roots.on_evaluation
+        self._roots.on_evaluation = self._turn
+        patches.later(self._patches.undo)
+
+    def _turn(self, evaluates: bool) -> None:
+        self._before(evaluates)
+        if not self.breaker.on:
+            return
+        try:
+            self._watch(evaluates)
+        except Exception as error:
+            self.breaker.fault(error)
+
+    def _watch(self, evaluates: bool) -> None:
+        if self._wrapped and (not evaluates or self._left <= 0):
+            self._patches.undo()
+            self._wrapped = False
+        if not evaluates or self._left <= 0 or self._roots.compiled:
+            return
+        self._left -= 1
+        if not self._wrapped:
+            self._wrapped = True
+            torch = self.adapter.torch
+            for name in _DROPOUTS:
+                self._patches.wrap(torch._VF, name, self._wrap)
+            self._patches.wrap(torch.nn.functional, "scaled_dot_product_attention", self._wrap_attention)
+
+    def _wrap(self, original: Any) -> Callable[..., Any]:
+        def look(_: Any, probability: float = 0.5, train: bool = True) -> None:
+            if train and probability:
+                self._note(probability)
+
+        return preceded(original, look, self.breaker)
+
+    def _wrap_attention(self, original: Any) -> Callable[..., Any]:
+        def look(*args: Any, **kwargs: Any) -> None:
+            probability = args[4] if len(args) > 4 else kwargs.get("dropout_p", 0.0)
+            if probability:
+                self._note(probability)
+
+        return preceded(original, look, self.breaker)
+
+    def _note(self, probability: float) -> None:
+        """Journal the place that calls dropout, and whether the module that calls it is in training mode."""
+        if self.adapter.is_compiling() or len(self._places) >= _PLACES:
+            return
+        frame: FrameType | None = sys._getframe(2)
+        trains = None
+        while frame is not None:
+            if trains is None:
+                trains = getattr(frame.f_locals.get("self"), "training", None)
+            if not frame.f_code.co_filename.startswith(self._passed):
+                break
+            frame = frame.f_back
+        if frame is None:
+            return
+        place = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+        if place in self._places:
+            return
+        self._places.add(place)
+        name = getattr(frame.f_code, "co_qualname", frame.f_code.co_name)
+        fact: dict[str, Any] = {
+            "place": place,
+            "function": name,
+            "p": float(probability),
+            "training": bool(trains),
+        }
+        fact["step"] = self.adapter.session.step
+        self.adapter.session.journal("sentinel", {"time": perf_counter_ns(), "dropout": fact})
