@@ -20,6 +20,7 @@ _COLORS = {
     "loss": "bright_green",
     "backward": "blue",
     "optimizer": "cyan",
+    "compute": "green",
     "communication": "yellow",
     "checkpoint": "bright_magenta",
     "eval": "bright_blue",

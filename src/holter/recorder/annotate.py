@@ -114,7 +114,7 @@ class step:  # noqa: N801  read as a word: `with holter.step():`
     def __enter__(self) -> step:
         session = _session.current
         if session is not None:
-            session.manual_steps = True
+            session.claim_steps(_session.SCRIPT)
             session.first_activity()
         return self
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 TRIGGERS = {
     "torch": "pytorch",
+    "xgboost": "xgboost",
+    "lightgbm": "lightgbm",
     "transformers.trainer": "transformers",
     "lightning.pytorch.loops.fit_loop": "lightning",
     "pytorch_lightning.loops.fit_loop": "lightning",

@@ -33,6 +33,8 @@ else:
     StepCounter = getattr(hotpath.compiled(), "StepCounter", hotpath.StepCounter)
 
 _LOOP = {int(Phase.DATA_LOADING), int(Phase.FORWARD), int(Phase.BACKWARD), int(Phase.OPTIMIZER)}
+SCRIPT = "script"
+"""The owner of steps that `holter.step` marks."""
 _STEP, _SCALAR = int(Phase.STEP), int(Phase.SCALAR)
 
 current: Session | None = None
@@ -71,6 +73,7 @@ class Session(StepCounter):
             set()
         )  # names of numbers that the user logs; adapters leave these to the user
         self.watch: Callable[..., None] | None = None  # what an adapter offers to save tensors with
+        self.step_owner = ""  # who counts the steps besides the usual adapter; see `claim_steps`
         self.explicit: Any = None  # what it offers to scripts: `mode()`, and `save` of one tensor
         self.watch_phases: Callable[..., Any] | None = None  # and to profilers
         self.mark_ns = self.range_ns = 0  # what a record costs: by a hook, by a range; see `cost.of_marks`
@@ -133,6 +136,20 @@ class Session(StepCounter):
             self.next_step(end)
         except Exception as error:
             self.fault("boundary", error)
+
+    def claim_steps(self, owner: str) -> bool:
+        """Let `owner` alone end steps, with `boundary(manual=True)`; False if a higher owner does.
+
+        The script stands above every adapter: who calls `holter.step` defines what a step is.
+        """
+        if self.step_owner in ("", owner) or owner == SCRIPT:
+            self.manual_steps, self.step_owner = True, owner
+        return self.step_owner == owner
+
+    def release_steps(self, owner: str) -> None:
+        """Let adapters end steps again, if `owner` counted them."""
+        if self.step_owner == owner:
+            self.manual_steps, self.step_owner = False, ""
 
     def woken(self, step: int, now: int) -> None:
         """Let windows begin and end."""

@@ -10,12 +10,10 @@ NOT_RECORDED = {
     "jax": "JAX",
     "keras": "Keras",
     "lightfm": "LightFM",
-    "lightgbm": "LightGBM",
     "mxnet": "MXNet",
     "paddle": "PaddlePaddle",
     "sklearn": "scikit-learn",
     "tensorflow": "TensorFlow",
-    "xgboost": "XGBoost",
 }
 """Modules of frameworks without an adapter, and their names."""
 

@@ -47,6 +47,8 @@ class Phase(IntEnum):
     LOOP_STACK = 19
     """A stack sample of the training thread outside of all other spans. `duration` = time it stands for;
     `name` = frames, the loop's first."""
+    COMPUTE = 30
+    """Work of a step that the framework does in one piece, such as growing trees; `name` = what it does."""
 
 
 NO_PROGRESS = ("stack", "loop_stack", "gc")
@@ -61,6 +63,7 @@ BREAKDOWN = (
     "loss",
     "backward",
     "optimizer",
+    "compute",
     "communication",
     "checkpoint",
     "eval",

@@ -14,7 +14,7 @@ from torch import nn
 
 import holter
 from holter.recorder.frameworks.pytorch.tensors import sink
-from holter.recorder.tensors import time_budget
+from holter.recorder.tensors import explicit, time_budget
 from holter.recorder.tensors.explicit import LARGEST
 
 TRAIN, EVAL = 1, 2
@@ -226,3 +226,11 @@ def test_without_a_framework_then_with_one(start, spool, capsys):
     assert found.values[0, "plain", "value"][:3] == [0.0, -2.5, math.inf]
     assert (mine.mode, its.mode) == (TRAIN, TRAIN)
     assert found.row("empty", 0)["count"] == 0
+
+
+@pytest.mark.parametrize("values", [[0.0, -2.5, math.inf, 3.0, 1e-310], [math.nan], list(range(50))])
+def test_an_array_is_summarized_as_its_list(values):
+    counts, statistics = explicit.summary([float(value) for value in values])
+    found, of_array = explicit._summary_of_array(explicit._doubles(np.array(values)))
+    assert found == counts
+    assert of_array == pytest.approx(statistics, nan_ok=True)

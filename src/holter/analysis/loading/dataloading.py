@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from holter.schema.table import Table
 
-COMPUTE = ("h2d", "forward", "loss", "backward", "optimizer")
+COMPUTE = ("h2d", "forward", "loss", "backward", "optimizer", "compute")
 """Parts of a step that are the model's own work."""
 
 HAND_OVER_MS = 1.0

@@ -18,6 +18,7 @@ _NESTING = (
     "eval",
     "checkpoint",
     "data_loading",
+    "compute",
     "forward",
     "loss",
     "backward",

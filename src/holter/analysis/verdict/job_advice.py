@@ -29,7 +29,13 @@ RECORD_STEPS = (
     "steps with `with holter.step():`"
 )
 """How to record steps, for a job without steps."""
+TREES = ("xgboost", "lightgbm")
+"""Frameworks that grow trees."""
 FEWER_EVALUATIONS = "Evaluate less often, on fewer batches, or with larger batches."
+_FEWER_TREE_EVALUATIONS = (
+    "Evaluate less: leave the training data out of the evaluation sets, use a sample of the validation data, "
+    "or compute fewer metrics."
+)
 
 
 def data_pipeline(facts: VerdictFacts) -> list[Advice]:
@@ -154,7 +160,8 @@ def own_code(facts: VerdictFacts) -> list[Advice]:
 def evaluation(facts: VerdictFacts) -> list[Advice]:
     """Advise on evaluations that take a large part of the loop."""
     share = facts.breakdown.get("eval", 0.0)
-    return [Advice(FEWER_EVALUATIONS, None, f"evaluation takes {pct(share)} of the loop's time")]
+    text = _FEWER_TREE_EVALUATIONS if facts.framework in TREES else FEWER_EVALUATIONS
+    return [Advice(text, None, f"evaluation takes {pct(share)} of the loop's time")]
 
 
 def contention(facts: VerdictFacts) -> list[Advice]:

@@ -70,6 +70,10 @@ class VerdictFacts:
     loads: list[Load] = field(default_factory=list)
     device: str | None = None
     """cpu or cuda, as the framework reports."""
+    framework: str | None = None
+    """The framework that trains; the advice uses its terms."""
+    observed: tuple[str, ...] = ()
+    """The parts of a step that its hooks observe; empty = all of them."""
     kernels: KernelTimes | None = None
     profiled: ProfiledSteps | None = None
     """The newest profiled steps."""
@@ -92,6 +96,12 @@ class VerdictFacts:
     ) -> Evidence:
         """Make evidence from the steady steps."""
         return Evidence(text, metric, value, threshold, where, self.window)
+
+    def shows(self, part: str) -> bool:
+        """Return whether the breakdown holds a value for a part; a part that nothing observes has none."""
+        if part == "compute":
+            return bool(self.breakdown.get(part)) or part in self.observed
+        return part not in self.not_seen and (not self.observed or part in (*self.observed, "other"))
 
     def of_time(self, *parts: str) -> str:
         """Return `of each step` if typical steps have this share of the parts, or `of the loop's time`."""
@@ -179,6 +189,7 @@ def gather(
     listed = loaders(events)
     found: dict[str, Any] = {
         "device": _device(events),
+        **_framework(events),
         "running": running,
         "not_counted": not_counted,
     }
@@ -252,6 +263,14 @@ def _stalls(steps: Table) -> dict[str, Stall]:
             took = int(steps["duration"][row])
             found[part] = Stall(100.0 * took / loop, int(steps["step"][row]), took / 1e6)
     return found
+
+
+def _framework(events: Table | None) -> dict[str, Any]:
+    for _, detail in details(events, "framework"):
+        parts = detail.get("parts")
+        observed = tuple(map(str, parts)) if isinstance(parts, list) else ()
+        return {"framework": detail.get("name"), "observed": observed}
+    return {}
 
 
 def _device(events: Table | None) -> str | None:

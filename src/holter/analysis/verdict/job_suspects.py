@@ -127,12 +127,14 @@ def _gpus_busy(facts: VerdictFacts, load: Load, gpu: float, limit: float = GPU_B
 
 def model_compute(facts: VerdictFacts) -> SuspectResult:
     """The GPUs are saturated."""
-    share, of = facts.share("forward", "loss", "backward"), facts.of_time("forward", "loss", "backward")
+    parts = ("forward", "loss", "backward", "compute")
+    share, of = facts.share(*parts), facts.of_time(*parts)
     load = facts.load
     gpu = load.gpu_p50 if load else None
     if load is None or gpu is None:
         small = share < 50 and "forward" not in facts.not_seen
-        return SuspectResult(because=f"forward and backward take {pct(share)} {of}" if small else "")
+        what = "compute takes" if "compute" in facts.observed else "forward and backward take"
+        return SuspectResult(because=f"{what} {pct(share)} {of}" if small else "")
     if gpu < GPU_BUSY:
         return SuspectResult(because=f"the GPUs are busy only {pct(gpu)} (median)")
     if gpu < GPU_SATURATED or facts.share("data_loading") >= DATA_INNOCENT:

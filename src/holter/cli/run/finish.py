@@ -53,7 +53,7 @@ def finish(
         _print_short_card(folder, outcome, stream)
         return set()
     from holter.evaluation import evaluate
-    from holter.report import profiler_report
+    from holter.report import profiler_report, xgboost_report
     from holter.store.compact import compact
     from holter.views import heatmap
     from holter.views.jobs import judged
@@ -67,6 +67,8 @@ def finish(
     attempt("heat map", lambda: heatmap.keep(trial, Reading(trial).interval_ns))
     if profiler_report.wanted(folder):
         attempt("report", lambda: profiler_report.write(folder))
+    if xgboost_report.wanted(folder):
+        attempt("XGBoost report", lambda: xgboost_report.write(folder))
     if trained:
         from holter.cli.card import print_card
 

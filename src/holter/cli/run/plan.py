@@ -91,7 +91,7 @@ def plan(words: Sequence[str]) -> RunPlan:
         actions=_actions([*configured.actions, *chosen.action], rules),
         fail_on=fail_on,
         variables={
-            ENV_SAVE: saving.variable([*configured.tensors, *chosen.save]),
+            ENV_SAVE: saving.variable(saving.completed([*configured.tensors, *chosen.save], rules)),
             windows.ENV_PROFILE: profiling_variable(chosen.profile_steps, configured.windows),
             **({} if chosen.python_hz is None else {ENV_PYTHON_HZ: chosen.python_hz}),
         },

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 from holter.cli.options import Refusal, Refusing, nearest
 from holter.recorder.tensors.collections import EACH, SOURCES, STATISTICS
 from holter.recorder.tensors.requests import requests, to_environment
+from holter.rules import catalogue
+from holter.rules.patterns.tensors import TensorRule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from holter.store.documents import Document
 
@@ -44,6 +46,18 @@ _INTERVAL = 500
 _NAMES = {"optimizer_variables": "optimizer_state"}
 """SageMaker's names of collections → holter's."""
 _NOT_TENSORS = {"metrics", "sm_metrics", "hyperparameters", "scalars"}
+
+
+def completed(given: Sequence[str | Document], rules: Iterable[Document]) -> list[str | Document]:
+    """Return the requests, and those of rules that save what they need unless it is requested already."""
+    named = {one.split("@")[0] if isinstance(one, str) else str(one.get("name")) for one in given}
+    added: dict[str, str] = {}
+    for rule in rules:
+        kind = catalogue().get(rule["rule"])
+        if kind is not None and issubclass(kind, TensorRule) and kind.saves:
+            for one in kind.save.split(" --save "):
+                added.setdefault(one.split("@")[0], one)
+    return [*given, *(one for name, one in added.items() if name not in named)]
 
 
 def variable(given: Iterable[str | Document]) -> str:

@@ -32,10 +32,16 @@ SOURCES = {
     "layers": ("input", "output"),
     "optimizer_state": ("optimizer_state",),
     "buffers": ("buffer",),
+    "labels": ("labels",),
+    "predictions": ("predictions",),
+    "feature_importance": ("feature_importance",),
+    "trees": ("trees",),
     "all": ("parameter", "buffer", "gradient", "loss", "input", "output", "optimizer_state", "custom"),
     "default": ("custom",),
 }
 """Predefined collections → the kinds of tensors in each."""
+OF_TREES = ("labels", "predictions", "feature_importance", "trees")
+"""Kinds that libraries of trees offer; the name of a tensor that a script saves begins with its kind."""
 KINDS = SOURCES["all"]
 ROLES = (
     *("weight", "bias", "norm_param", "embedding", "buffer", "grad", "opt_state", "act_in", "act_out"),
@@ -88,7 +94,7 @@ class Collection:
     @cached_property
     def sources(self) -> frozenset[str]:
         """Kinds of tensors that may belong to it."""
-        if self.include_regex or (self.roles and self.name not in SOURCES):
+        if self.include_regex or self.name in OF_TREES or (self.roles and self.name not in SOURCES):
             return frozenset(KINDS)
         return frozenset(SOURCES[self.name])
 
@@ -102,6 +108,8 @@ class Collection:
             return True
         if any(tensor.role == role or tensor.role.startswith(role + ":") for role in self.roles):
             return True
+        if self.name in OF_TREES and not self.roles:
+            return self.name in (tensor.kind, tensor.role, tensor.name.partition("/")[0])
         if self.name not in SOURCES or tensor.kind not in SOURCES[self.name] or self.roles:
             return False
         if self.name == "weights":

@@ -13,7 +13,7 @@ from holter.rules.engine.job_facts import steps_span
 _SPANS_S = 120.0
 """How far back the rule reads the spans of the data loader, which are many."""
 _EXPLAIN_EVERY_NS = 60_000_000_000
-_COMPUTE = ("forward", "backward", "optimizer")
+_COMPUTE = ("forward", "backward", "optimizer", "compute")
 
 
 @rule_class

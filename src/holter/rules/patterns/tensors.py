@@ -50,6 +50,8 @@ class TensorRule(Rule):
     """Patterns of the logged number that it looks up at a step."""
     save: ClassVar[str] = "weights@100"
     """The option of `--save` that records its tensors."""
+    saves: ClassVar[bool] = False
+    """Whether `holter run` with this rule saves them without `--save`."""
 
     tensor_regex: tuple[str, ...] | None = parameter(None)
     """Patterns of the tensors to judge, anywhere in their names; none = chosen by role."""

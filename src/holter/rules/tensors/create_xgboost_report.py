@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from holter.analysis.tensors import prediction_quality as quality
 from holter.rules import rule_class
-from holter.rules.patterns.labels import MOST_CLASSES
 from holter.rules.patterns.losses import LossRule
 from holter.rules.patterns.tensor_values import contents, shaped
 from holter.rules.patterns.tensors import TensorRule
@@ -17,14 +17,13 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from holter.rules import Issues, Window
+    from holter.rules import Issues, State, Window
     from holter.rules.engine.step_rows import StepRows
     from holter.rules.patterns.tensor_issues import TensorFinding
 
-BINS = 10
 MOST_FEATURES = 1000
-MOST_SHOWN = 100
-"""Largest number of classes of a confusion matrix that is handed over."""
+MOST_ROUNDS = 400
+"""Saved rounds that the curves hold; of more, each second one is dropped."""
 
 
 @rule_class
@@ -39,7 +38,8 @@ class CreateXgboostReport(TensorRule):
     roles = ("labels", "predictions", "logits")
     statistics = ("mean",)
     kinds = ("value", "shape")
-    save = "labels@5 --save predictions@5 --save feature_importance@5"
+    save = "labels@5 --save predictions@5 --save feature_importance@10"
+    saves = True
 
     def wants(self, name: str, role: str) -> bool:
         """Return whether a tensor holds labels, predictions or an importance."""
@@ -47,7 +47,7 @@ class CreateXgboostReport(TensorRule):
         return known or TensorRule.wants(self, name, role)
 
     def evaluate(self, window: Window) -> Issues:
-        """Keep the last value of each figure, and hand them over."""
+        """Keep the curves and the last value of each figure, and hand them over."""
         losses: dict[str, list[float]] = window.state.setdefault("losses", {})
         for points in LossRule(ranks=self.ranks).points(window):
             losses[f"{points.name}/{points.rank}"] = [int(points.step[-1]), float(points.value[-1])]
@@ -58,6 +58,8 @@ class CreateXgboostReport(TensorRule):
             }
             window.details["last_losses"] = named
         window.details.update(window.state.get("figures", {}))
+        if curves := window.state.get("curves"):
+            window.details["rounds"] = curves
         if importance := window.state.get("importance"):
             window.details["feature_importance"] = {kind: _shares(one) for kind, one in importance.items()}
 
@@ -78,55 +80,61 @@ class CreateXgboostReport(TensorRule):
         if importance:
             window.state["importance"] = importance
         if "labels" in roles:
-            window.state["figures"] = {"step": at.step, **figures(roles["labels"], roles.get("predictions"))}
+            predictions = roles.get("predictions")
+            window.state["figures"] = {"step": at.step, **figures(roles["labels"], predictions)}
+            if predictions is not None:
+                _add_round(window.state, at.step, roles["labels"], predictions)
         return iter(())
 
 
 def figures(labels: NDArray[np.float64], predictions: NDArray[np.float64] | None) -> dict[str, object]:
-    """Return job type, distribution of labels and, with predictions, confusion or residuals of one step.
+    """Return job type, distribution of labels and, with predictions, what belongs to that job type.
 
     Args:
         labels: One for each example.
         predictions: A class, a probability or a number for each example; or a score for each class too.
+
+    Returns:
+        `job_type` and `label_distribution`; for classes `confusion`, `scores` and, of two classes whose
+        predictions are no classes, `roc`; otherwise `residuals`.
     """
-    true = labels.ravel()
-    scores = predictions is not None and predictions.ndim == 2 and predictions.shape[1] > 1
-    guessed = None
-    if predictions is not None:
-        guessed = np.argmax(predictions, axis=1).astype(np.float64) if scores else predictions.ravel()
-        guessed = guessed if len(guessed) == len(true) else None
-    good = np.isfinite(true) & (np.abs(true) < 2**53)
-    if guessed is not None:
-        good &= np.isfinite(guessed)
-        guessed = guessed[good]
-    true = true[good]
-    binary = bool(np.isin(true, (0.0, 1.0)).all())
-    kind = "multiclass" if scores else "binary" if binary else "regression"
+    kind = quality.kind_of(labels, predictions)
+    true, guessed = quality.aligned(labels, predictions)
+    if kind == "regression":
+        found: dict[str, object] = {"job_type": kind, "label_distribution": quality.histogram(true)}
+        return found if guessed is None else {**found, "residuals": quality.histogram(true - guessed)}
     known, counts = np.unique(np.rint(true), return_counts=True)
-    if kind == "regression" or len(known) > MOST_CLASSES:
-        found: dict[str, object] = {"job_type": "regression", "label_distribution": _histogram(true)}
-        return found if guessed is None else {**found, "residuals": _histogram(true - guessed)}
     shares = {str(int(label)): int(count) for label, count in zip(known, counts, strict=True)}
     found = {"job_type": kind, "label_distribution": shares}
     if guessed is None or not len(true):
         return found
-    # A probability counts as the nearer class.
-    whole, classes = np.rint(guessed), np.unique(np.concatenate([known, np.rint(guessed)]))[:MOST_SHOWN]
-    matrix = [[int(((np.rint(true) == a) & (whole == b)).sum()) for b in classes] for a in classes]
-    confusion = {"labels": [int(c) for c in classes], "rows_are_labels": matrix}
-    return {**found, "confusion": confusion}
+    confusion = quality.confusion(true, guessed)
+    found |= {"confusion": confusion, "scores": quality.class_scores(confusion)}
+    if kind == "binary" and not np.array_equal(guessed, np.rint(guessed)):
+        found["roc"] = quality.roc(true, guessed)
+    return found
+
+
+def _add_round(
+    state: State, step: int, labels: NDArray[np.float64], predictions: NDArray[np.float64]
+) -> None:
+    """Add one saved round to the curves: accuracy of each class, or error in each interval of labels."""
+    true, guessed = quality.aligned(labels, predictions)
+    if guessed is None or not len(true):
+        return
+    curves = state.setdefault("curves", {"steps": [], "values": []})
+    if quality.kind_of(labels, predictions) == "regression":
+        edges = curves.setdefault("label_edges", quality.label_bins(true))
+        if len(edges) < 2:
+            return
+        curves["values"].append(quality.error_by_bin(true, guessed, edges))
+    else:
+        curves["values"].append(quality.class_accuracy(true, guessed))
+    curves["steps"].append(step)
+    if len(curves["steps"]) > MOST_ROUNDS:
+        curves["steps"], curves["values"] = curves["steps"][::2], curves["values"][::2]
 
 
 def _shares(scores: dict[str, float]) -> dict[str, float]:
     total = sum(scores.values()) or 1.0
     return {name: scores[name] / total for name in sorted(scores, key=lambda name: (-scores[name], name))}
-
-
-def _histogram(values: NDArray[np.float64]) -> dict[str, list[float]]:
-    if not len(values) or not np.isfinite(np.ptp(values)):
-        return {"edges": [], "counts": []}
-    low, high = float(values.min()), float(values.max())
-    if not np.all(np.diff(np.linspace(low, high, BINS + 1)) > 0):
-        return {"edges": [low, high], "counts": [len(values)]}
-    counts, edges = np.histogram(values, bins=BINS)
-    return {"edges": edges.tolist(), "counts": counts.tolist()}

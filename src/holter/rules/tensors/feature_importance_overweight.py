@@ -27,6 +27,7 @@ class FeatureImportanceOverweight(TensorRule):
     packs = ("sagemaker",)
     statistics = ("mean",)
     save = "feature_importance@10"
+    saves = True
 
     tensor_regex: tuple[str, ...] | None = parameter(
         (".*feature_importance/gain",), classic=(".*feature_importance/weight",)

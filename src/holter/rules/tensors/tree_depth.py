@@ -34,6 +34,7 @@ class TreeDepth(TensorRule):
     statistics = ("max",)
     kinds = ("value",)
     save = "trees@10"
+    saves = True
 
     tensor_regex: tuple[str, ...] | None = parameter((r"^trees/(Node|Tree|Yes|No)$",))
     """Patterns that find the nodes of trees, and the links between them."""

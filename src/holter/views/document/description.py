@@ -131,8 +131,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         "steps": _steps(worst, facts.statistics, step_counts(steps)) if steps.rows else None,
         "numbers": cast("list[NumberSummary]", numbers(told_apart(scalars, begins(steps)))),
         "tensors": saved_tensors(trial),
-        "breakdown": {part: share for part, share in facts.breakdown.items() if part not in facts.not_seen}
-        or None,
+        "breakdown": {part: share for part, share in facts.breakdown.items() if facts.shows(part)} or None,
         "not_seen": list(facts.not_seen),
         "ledger": [cast("LedgerEntry", one.to_json()) for one in items],
         "own_code": [

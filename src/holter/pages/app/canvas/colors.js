@@ -60,7 +60,7 @@ export class Theme {
     this.alert = named("--bad", "#b3261e");
     /** @type {Map<string, Color>} */
     this.phases = new Map(
-      ["data_loading", "h2d", "forward", "loss", "backward", "optimizer", "communication", "checkpoint", "eval"].map(
+      ["data_loading", "h2d", "forward", "loss", "backward", "optimizer", "compute", "communication", "checkpoint", "eval"].map(
         (phase) => [phase, named(`--${phase}`, "#888")],
       ),
     );

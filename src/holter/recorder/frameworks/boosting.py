@@ -1,0 +1,160 @@
+"""Counts boosting rounds as steps, and wraps functions of a library of trees into spans."""
+
+from __future__ import annotations
+
+import atexit
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any
+
+from holter.recorder.frameworks.pytorch.patches import Patches, hide
+from holter.recorder.frameworks.tree_tensors import TreeTensors
+from holter.recorder.spool.thread_spool import NAN
+from holter.schema.phases import Mode, Phase
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from holter.recorder.session import Session
+
+PARTS = ("data_loading", "compute", "eval")
+"""The parts of a step that the hooks of these libraries observe."""
+_MODES = {Phase.EVAL: int(Mode.EVAL)}
+
+
+class Rounds:
+    """Ends a step after each boosting round, unless somebody else counts the steps of this process.
+
+    A library reports the end of a round with `end_round`. Where none is reported, as in a loop that calls
+    `update` itself, a round ends with the last recorded work before a model that has grown in it grows again.
+    """
+
+    def __init__(self, session: Session, framework: str, version: str) -> None:
+        self.session = session
+        self.breaker = session.breaker(framework)
+        self.tensors = TreeTensors(session)
+        self.patches = Patches()
+        self.reported = False
+        """Whether the library reports the ends of rounds now."""
+        self._framework, self._version = framework, version
+        self._steps = 0
+        self._depth = 0
+        self._grown: set[int] = set()
+        """Ids of the models that grew in the unreported round; cross-validation has several."""
+        self._last_end = 0
+        """When the last work of an unreported round ended, monotonic ns; 0 = no such round is open."""
+        atexit.register(self.finish)
+        self.patches.later(lambda: atexit.unregister(self.finish))
+
+    def time(self, owner: Any, function: str, name: str, phase: Phase) -> None:
+        """Record each call of `owner.function` as a span."""
+        self.patches.wrap(owner, function, lambda original: self._timed(original, name, phase))
+
+    def grow(self, model: type, *functions: str) -> None:
+        """Record each outermost call of these methods as the growing of a round's trees."""
+        for function in functions:
+            self.patches.wrap(model, function, self._growing)
+        self.patches.before(model, "__init__", lambda *_, **__: self._end_unreported(), self.breaker)
+
+    def begin(self) -> None:
+        """Begin a training whose rounds the library reports."""
+        self._end_unreported()
+        self.reported = True
+        self._claim()
+
+    def end_round(self) -> None:
+        """End the step of a round."""
+        self._end_step(None)
+
+    def finish(self, *_: Any, **__: Any) -> None:
+        """End the training, and a round that nobody reported; others may count steps again."""
+        self._end_unreported()
+        self.reported = False
+        self.session.release_steps(self._framework)
+
+    def _timed(self, original: Any, name: str, phase: Phase) -> Callable[..., Any]:
+        session, code = self.session, 0
+
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            nonlocal code
+            begun = False
+            try:
+                if self.breaker.on:
+                    code = code or session.name(name) << 8 | int(phase)
+                    session.local.begin(code)
+                    begun = True
+            except Exception as error:
+                self.breaker.fault(error)
+            try:
+                return original(*args, **kwargs)
+            except BaseException as error:
+                if begun:
+                    session.note_failing(error, code)
+                hide(error)
+                raise
+            finally:
+                if begun:
+                    self._end(code, phase)
+
+        return wrapper
+
+    def _growing(self, original: Any) -> Callable[..., Any]:
+        timed = self._timed(original, "grow trees", Phase.COMPUTE)
+
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            outermost = not self._depth and self.breaker.on
+            try:
+                if outermost and not self.reported:
+                    self._before_growing(id(args[0]))
+            except Exception as error:
+                self.breaker.fault(error)
+            self._depth += 1
+            try:
+                return timed(*args, **kwargs) if outermost else original(*args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
+            finally:
+                self._depth -= 1
+                if outermost and not self.reported:
+                    self._last_end = perf_counter_ns()
+
+        return wrapper
+
+    def _before_growing(self, model: int) -> None:
+        if model in self._grown:
+            self._end_unreported()
+        self._grown.add(model)
+        if self.session.step_owner != self._framework:
+            self._claim()
+
+    def _claim(self) -> None:
+        """Count the steps from now on, unless the script does so or another framework has begun."""
+        session = self.session
+        about = {"name": self._framework, "version": self._version, "device": "cpu", "parts": list(PARTS)}
+        session.journal("framework", about)
+        # Steps that torch counted go on: these trees are part of one.
+        if session.step == self._steps and session.claim_steps(self._framework):
+            session.since = perf_counter_ns()
+
+    def _end_unreported(self) -> None:
+        if self._last_end:
+            ended, self._last_end = self._last_end, 0
+            self._grown.clear()
+            self._end_step(ended)
+
+    def _end_step(self, now: int | None) -> None:
+        if self.session.step_owner == self._framework:
+            self.session.boundary(now, manual=True)
+            self._steps = self.session.step
+
+    def _end(self, code: int, phase: Phase) -> None:
+        try:
+            mode = _MODES.get(phase)
+            if mode is None:
+                self.session.local.end_of(code)
+            else:
+                self.session.local.end_of(code, NAN, mode)
+            if self._last_end and not self._depth:
+                self._last_end = perf_counter_ns()
+        except Exception as error:
+            self.breaker.fault(error)

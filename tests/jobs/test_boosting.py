@@ -1,0 +1,59 @@
+"""Libraries of trees: rounds are steps, parts agree with a clock in the script, models stay the same."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.jobs.starting import TRAININGS, environment, holter
+
+SCRIPT = str(TRAININGS / "boosting.py")
+CASES = [
+    "plain",
+    "light_evaluation",
+    "stopped",
+    "estimator",
+    "folds",
+    "loop",
+    "marked",
+    "lightgbm",
+    "lightgbm_folds",
+]
+
+
+def recorded(case: str, folder: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Train without and with holter; return both truths and the description of the job."""
+    pytest.importorskip("lightgbm" if case.startswith("lightgbm") else "xgboost")
+    if case in ("estimator", "folds", "lightgbm_folds"):
+        pytest.importorskip("sklearn")
+    subprocess.run([sys.executable, SCRIPT, case], cwd=folder, env=environment(), check=True, timeout=120)
+    alone = json.loads((folder / "truth.json").read_text())
+    holter("run", "--store", "store", "--job", "it", "--", sys.executable, SCRIPT, case, cwd=folder)
+    told = json.loads(holter("describe", "it", "--store", "store", "--json", cwd=folder).stdout)
+    return alone, json.loads((folder / "truth.json").read_text()), told
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_rounds_are_steps_and_the_model_is_the_same(tmp_path: Path, case: str) -> None:
+    alone, truth, told = recorded(case, tmp_path)
+    assert truth["model"] == alone["model"]
+    assert told["cost"]["faults"] == []
+    assert told["steps"]["count"] == truth["steps"]
+    assert told["job"]["framework"]["name"] == ("lightgbm" if case.startswith("lightgbm") else "xgboost")
+    shares = told["breakdown"]
+    if case != "marked":
+        assert set(shares) == {"data_loading", "compute", "eval", "other"}
+    assert sum(shares.values()) == pytest.approx(100)
+    if case in ("plain", "light_evaluation", "lightgbm"):
+        grow, evaluate = (
+            100 * truth["took"][part] / sum(truth["took"].values()) for part in ("grow", "evaluate")
+        )
+        known = shares["compute"] + shares["eval"]
+        assert 100 * shares["compute"] / known == pytest.approx(grow, abs=3)
+        assert 100 * shares["eval"] / known == pytest.approx(evaluate, abs=3)
+        names = {one["name"] for one in told["numbers"]}
+        assert any(name.startswith(("validation-", "valid_1-")) for name in names), names

@@ -1,0 +1,200 @@
+"""Trains trees in one of several ways; writes what it did, by its own clock, to truth.json."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROUNDS = 40
+random = np.random.default_rng(0)
+TABLE = random.normal(size=(6000, 12))
+LABELS = (TABLE[:, 0] + TABLE[:, 1] * TABLE[:, 2] + 0.3 * random.normal(size=6000) > 0).astype(int)
+PARAMETERS = {"objective": "binary:logistic", "eval_metric": ["logloss", "auc"], "nthread": 1}
+took = {"grow": 0.0, "evaluate": 0.0}
+figures: dict[str, Any] = {}
+
+
+def clocked(owner: Any, method: str, part: str) -> None:
+    """Measure a method with a clock of this script."""
+    original = getattr(owner, method)
+
+    def timed(*args: Any, **kwargs: Any) -> Any:
+        began = time.perf_counter()
+        try:
+            return original(*args, **kwargs)
+        finally:
+            took[part] += time.perf_counter() - began
+
+    setattr(owner, method, timed)
+
+
+def matrices() -> tuple[Any, Any]:
+    """Return training and validation data."""
+    import xgboost
+
+    return xgboost.DMatrix(TABLE[:5000], LABELS[:5000]), xgboost.DMatrix(TABLE[5000:], LABELS[5000:])
+
+
+def plain() -> bytes:
+    """`train` with two evaluation sets."""
+    import xgboost
+
+    data, validation = matrices()
+    sets = [(data, "train"), (validation, "validation")]
+    return xgboost.train(PARAMETERS, data, ROUNDS, evals=sets, verbose_eval=False).save_raw("ubj")
+
+
+def judged(labels: Any, **parameters: Any) -> bytes:
+    """Train on labels; keep what the report must say of the last saved round, 35."""
+    import xgboost
+
+    data, validation = (
+        xgboost.DMatrix(TABLE[rows], labels[rows]) for rows in (slice(0, 5000), slice(5000, 6000))
+    )
+    asked = PARAMETERS | {"eval_metric": []} | parameters
+    sets = [(data, "train"), (validation, "validation")]
+    model = xgboost.train(asked, data, ROUNDS, evals=sets, verbose_eval=False)
+    true = labels[5000:]
+    guessed = model.predict(validation, iteration_range=(0, 36))
+    figures["step"] = 35
+    if parameters["objective"] == "reg:squarederror":
+        counts, edges = np.histogram(true - guessed.astype(float))
+        figures["residuals"] = {"counts": counts.tolist(), "edges": edges.tolist()}
+    else:
+        guessed = guessed.argmax(1) if guessed.ndim == 2 else guessed > 0.5
+        names = sorted(set(true.tolist()))
+        counted = [[int(((true == a) & (guessed == b)).sum()) for b in names] for a in names]
+        figures["confusion"] = {"labels": names, "rows_are_labels": counted}
+    return model.save_raw("ubj")
+
+
+def binary() -> bytes:
+    """Two classes."""
+    return judged(LABELS, objective="binary:logistic")
+
+
+def multiclass() -> bytes:
+    """Three classes."""
+    labels = np.digitize(TABLE[:, 0] + TABLE[:, 1] * TABLE[:, 2], (-0.5, 0.5))
+    return judged(labels, objective="multi:softprob", num_class=3)
+
+
+def regression() -> bytes:
+    """Numbers."""
+    labels = (TABLE[:, 0] + TABLE[:, 1] * TABLE[:, 2]).astype("f4").astype(float)
+    return judged(labels, objective="reg:squarederror")
+
+
+def light_evaluation() -> bytes:
+    """`train` with deep trees and a small evaluation set."""
+    import xgboost
+
+    data, validation = matrices()
+    model = xgboost.train(
+        PARAMETERS | {"max_depth": 10}, data, ROUNDS, evals=[(validation, "validation")], verbose_eval=False
+    )
+    return model.save_raw("ubj")
+
+
+def stopped() -> bytes:
+    """Early stopping, which is a callback of XGBoost; the number of rounds is that of the model."""
+    import xgboost
+
+    data, validation = matrices()
+    model = xgboost.train(
+        PARAMETERS | {"learning_rate": 1.0},
+        data,
+        500,
+        evals=[(validation, "validation")],
+        early_stopping_rounds=5,
+        verbose_eval=False,
+    )
+    global ROUNDS
+    ROUNDS = model.num_boosted_rounds()
+    return model.save_raw("ubj")
+
+
+def estimator() -> bytes:
+    """The estimator of the scikit-learn interface."""
+    import xgboost
+
+    model = xgboost.XGBClassifier(n_estimators=ROUNDS, n_jobs=1)
+    model.fit(TABLE[:5000], LABELS[:5000], eval_set=[(TABLE[5000:], LABELS[5000:])], verbose=False)
+    return model.get_booster().save_raw("ubj")
+
+
+def folds() -> bytes:
+    """Cross-validation: three models grow in each round."""
+    import xgboost
+
+    found = xgboost.cv(PARAMETERS, matrices()[0], ROUNDS, nfold=3, as_pandas=False)
+    return json.dumps(found).encode()
+
+
+def loop() -> bytes:
+    """A loop of `update` calls."""
+    import xgboost
+
+    data, validation = matrices()
+    model = xgboost.Booster(PARAMETERS, [data, validation])
+    for at in range(ROUNDS):
+        model.update(data, at)
+        model.eval_set([(validation, "validation")], at)
+    return model.save_raw("ubj")
+
+
+def marked() -> bytes:
+    """The script marks the steps itself, in a callback."""
+    import xgboost
+
+    import holter
+
+    class Mark(xgboost.callback.TrainingCallback):
+        def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+            with holter.step():
+                return False
+
+    return xgboost.train(PARAMETERS, matrices()[0], ROUNDS, callbacks=[Mark()]).save_raw("ubj")
+
+
+def lightgbm() -> bytes:
+    """`lightgbm.train`, and a second training in the same process."""
+    import lightgbm as library
+
+    clocked(library.basic.Booster, "update", "grow")
+    clocked(library.basic.Booster, "eval_train", "evaluate")
+    clocked(library.basic.Booster, "eval_valid", "evaluate")
+    asked = {"objective": "binary", "metric": ["binary_logloss", "auc"], "num_threads": 1, "verbose": -1}
+    text = ""
+    for rounds in (ROUNDS - 10, 10):
+        data = library.Dataset(TABLE[:5000], LABELS[:5000])
+        validation = library.Dataset(TABLE[5000:], LABELS[5000:], reference=data)
+        model = library.train(asked, data, rounds, valid_sets=[data, validation])
+        text += model.model_to_string()
+    return text.encode()
+
+
+def lightgbm_folds() -> bytes:
+    """`lightgbm.cv`: three models grow in each round."""
+    import lightgbm as library
+
+    asked = {"objective": "binary", "num_threads": 1, "verbose": -1}
+    found = library.cv(asked, library.Dataset(TABLE, LABELS), ROUNDS, nfold=3)
+    return json.dumps(found).encode()
+
+
+if __name__ == "__main__":
+    if not sys.argv[1].startswith("lightgbm"):
+        import xgboost.core
+
+        clocked(xgboost.core.Booster, "update", "grow")
+        clocked(xgboost.core.Booster, "eval_set", "evaluate")
+    model = globals()[sys.argv[1]]()
+    truth = {"steps": ROUNDS, "model": hashlib.sha256(model).hexdigest(), "took": took, "figures": figures}
+    Path("truth.json").write_text(json.dumps(truth))
