@@ -52,6 +52,5 @@ def test_sleep_in_each_step_is_a_regression(recorded: dict[str, Finished]) -> No
     code, told = checked(recorded, "quiet", "slower")
     slowed = told["disturbance"] is not None and told["disturbance"]["after"]
     assert code == 1 or (slowed and code == 6), told
-    assert told["conditions"]["after"]["cpu_ms"] == pytest.approx(5, rel=0.2)
     # On a machine that is quiet again, a job is slower than a disturbed baseline for its own reasons.
     assert slowed or checked(recorded, "slower", "quiet")[0] == 0

@@ -23,12 +23,14 @@ def schedstats(**waited):
 
 
 def test_the_delay_is_the_share_since_the_last_reading(machine):
-    write(machine.proc, {f"{os.getpid()}/schedstat": "1 2 3\n", **schedstats(p10=0, p11=0)})
+    write(machine.proc, {f"{os.getpid()}/schedstat": "1 2 3\n", **schedstats(p10=0, p11=0, p12=0)})
     machine.watched.roles = {10: "trainer", 11: "trainer", 12: "worker"}
     collector = Contention(machine)
     assert ("trainer", "proc.cpu.delay") not in values(collector, 0)
-    write(machine.proc, schedstats(p10=SECOND // 2, p11=SECOND // 10))
-    assert values(collector, SECOND)["trainer", "proc.cpu.delay"] == pytest.approx(30)
+    write(machine.proc, schedstats(p10=SECOND // 2, p11=SECOND // 10, p12=SECOND // 4))
+    seen = values(collector, SECOND)
+    assert seen["trainer", "proc.cpu.delay"] == pytest.approx(30)
+    assert seen["worker", "proc.cpu.delay"] == pytest.approx(25)
     # A process that ends is left out, and one that appears has no share yet.
     (machine.proc / "10/schedstat").unlink()
     write(machine.proc, schedstats(p11=SECOND // 5))
