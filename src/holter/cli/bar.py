@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-_SHADES = "█▓▒░▚▞▌▄▖≡"
+_SHADES = "█▓▒░▚▞▌▄▖≡▐"
 """One for each part of a step."""
 _COLORS = {
     "data_loading": "red",

@@ -174,7 +174,7 @@ def _blocks(description: AnyDescription, width: int) -> Iterator[Block]:
         and fact["text"] != verdict["sentence"].removesuffix(".")
     ]
     yield from (("evidence", text, "", 2) for text in facts[:3])
-    if about := [fact["text"] for fact in verdict["evidence"] if fact["metric"] in ABOUT_STEPS]:
+    if about := [fact["text"] for fact in verdict["evidence"] if fact.get("metric") in ABOUT_STEPS]:
         yield ("steps", "; ".join(about), "", 3)
     yield from (("advice", text, "bold", 2) for text in map(advice_text, verdict["advice"][:2]))
     seen = description["trace"] if "trace" in description else description["window"]

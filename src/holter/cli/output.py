@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 WIDEST = 100
 _PROGRESS_S = 0.5
 _ASCII: dict[int, str] = dict(
-    zip(map(ord, "█▓▒░▚▞▌▄▖≡·─→…≤≥"), [*"#=:.%/|_,+--", "->", "...", "<=", ">="], strict=True)
+    zip(map(ord, "█▓▒░▚▞▌▄▖≡▐·─→…≤≥"), [*"#=:.%/|_,+*--", "->", "...", "<=", ">="], strict=True)
 )
 
 

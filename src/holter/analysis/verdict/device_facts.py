@@ -201,7 +201,7 @@ def _count(steps: Table) -> int:
 
 def _inferred(steps: Table) -> str:
     """Return what the steps are inferred from; empty for steps that the trace marks."""
-    names = dict.fromkeys(steps["name"].tolist()) if steps.rows else {}
+    names = dict.fromkeys(steps["name"].tolist()) if steps.rows and "name" in steps else {}
     return ", ".join(name.removeprefix(INFERRED) for name in names if name.startswith(INFERRED))
 
 

@@ -178,7 +178,7 @@ def _hta_path(tables: Mapping[str, Table]) -> dict[str, float] | None:
     Of a window, which has steps but no annotations of them, through what belongs to its first step.
     """
     steps = tables["spans"].where(tables["spans"]["phase"] == "step")
-    inferred = steps.rows and str(steps["name"][0]).startswith(INFERRED)
+    inferred = steps.rows and "name" in steps and str(steps["name"][0]).startswith(INFERRED)
     annotation = "ProfilerStep" if steps.rows and not inferred else ""
     if annotation and not matching(tables["operators"]["name"], lambda name: annotation in name).any():
         if "step" not in tables["operators"] or not tables["kernels"].rows:
