@@ -104,7 +104,7 @@ class Sentinel:
         facts, began = self._facts, perf_counter_ns()
         if "loss" not in facts.document:
             facts.document["loss"] = operations(graph)
-        for key, (_, parameters) in self._optimizers.items():
+        for key, (_, parameters) in tuple(self._optimizers.items()):  # other threads add to it
             if key not in facts.cleared:
                 left = samples.gradients_left([one() for one in parameters])
                 if left is not None:
@@ -167,7 +167,7 @@ class Sentinel:
         facts, self._facts = self._facts, _Facts()  # another thread may still train
         if facts.stepped:
             self._note_received(facts)  # again, because an optimizer may call a closure
-            for one, (key, held) in zip(facts.stepped, facts.held.items(), strict=False):
+            for one, (key, held) in zip(facts.stepped, tuple(facts.held.items()), strict=False):
                 one["received"] = len(held & facts.received)
                 one["cleared"] = True if key in facts.cleared else False if key in facts.kept else None
             facts.document |= {
