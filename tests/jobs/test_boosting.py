@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from tests.jobs.starting import TRAININGS, environment, holter
 
+from holter.job import open as open_job
+
 SCRIPT = str(TRAININGS / "boosting.py")
 CASES = [
     "plain",
@@ -57,3 +59,25 @@ def test_rounds_are_steps_and_the_model_is_the_same(tmp_path: Path, case: str) -
         assert 100 * shares["eval"] / known == pytest.approx(evaluate, abs=3)
         names = {one["name"] for one in told["numbers"]}
         assert any(name.startswith(("validation-", "valid_1-")) for name in names), names
+
+
+def test_a_regular_expression_chooses_importances(tmp_path: Path) -> None:
+    pytest.importorskip("xgboost")
+    options = ("--save", "/^feature_importance.gain.f[01]$/@10")
+    holter(
+        "run",
+        "--store",
+        "store",
+        "--job",
+        "it",
+        *options,
+        "--",
+        sys.executable,
+        SCRIPT,
+        "plain",
+        cwd=tmp_path,
+    )
+    tensors = open_job(str(tmp_path / "store/it")).trial.table("tensors")
+    saved = sorted(set(zip(tensors["name"].tolist(), tensors["step"].tolist(), strict=True)))
+    names = ("feature_importance/gain/f0", "feature_importance/gain/f1")
+    assert saved == [(name, step) for name in names for step in (0, 10, 20, 30)]

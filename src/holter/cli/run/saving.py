@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 from holter.cli.options import Refusal, Refusing, nearest
 from holter.recorder.tensors.collections import EACH, SOURCES, STATISTICS
 from holter.recorder.tensors.requests import requests, to_environment
-from holter.rules import catalogue
-from holter.rules.patterns.tensors import TensorRule
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -50,6 +48,9 @@ _NOT_TENSORS = {"metrics", "sm_metrics", "hyperparameters", "scalars"}
 
 def completed(given: Sequence[str | Document], rules: Iterable[Document]) -> list[str | Document]:
     """Return the requests, and those of rules that save what they need unless it is requested already."""
+    from holter.rules import catalogue
+    from holter.rules.patterns.tensors import TensorRule
+
     named = {one.split("@")[0] if isinstance(one, str) else str(one.get("name")) for one in given}
     added: dict[str, str] = {}
     for rule in rules:

@@ -17,11 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from holter.recorder.session import Session
+    from holter.recorder.tensors.collections import Collection
 
 IMPORTANCES = ("weight", "gain", "cover")
 MOST_FEATURES = 1000
 """Features whose importance is saved, at most."""
 MOST_SETTINGS = 200
+_TREE_COLUMNS = ("Tree", "Node", "Yes", "No")
 _TRAIN = Mode.TRAIN.name.lower()
 
 
@@ -46,42 +48,52 @@ class TreeTensors:
             model: The `Booster` after this round.
             evals: The evaluation sets, matrix and name. Labels and predictions are those of the last one.
         """
-        due = [kind for kind in OF_TREES if self._due(kind)]
+        due = [one for one in self._collections if self._is_due(one)]
         if not due:
             return
-        if self._session.explicit is None:
-            self._session.explicit = ExplicitSaver(self._session)
-        save = self._session.explicit.save
-        if "feature_importance" in due:
-            names = model.feature_names or [f"f{at}" for at in range(model.num_features())]
-            for kind in IMPORTANCES:
-                scores = model.get_score(importance_type=kind)
-                for feature in names[:MOST_FEATURES]:
-                    score = scores.get(feature, 0.0)
-                    # A linear model has one for each class.
-                    total = score if isinstance(score, int | float) else sum(score)
-                    save(f"feature_importance/{kind}/{feature}", total, "custom")
-        if evals and ("labels" in due or "predictions" in due):
+        features = (model.feature_names or [f"f{at}" for at in range(model.num_features())])[:MOST_FEATURES]
+        for kind in IMPORTANCES:
+            names = {feature: f"feature_importance/{kind}/{feature}" for feature in features}
+            names = {feature: name for feature, name in names.items() if _wanted(due, name, "custom")}
+            scores = model.get_score(importance_type=kind) if names else {}
+            for feature, name in names.items():
+                score = scores.get(feature, 0.0)
+                # A linear model has one for each class.
+                self._save(name, score if isinstance(score, int | float) else sum(score), "custom")
+        if evals:
             self._save_examples(due, model, evals[-1][0])
-        if "trees" in due:
+        columns = [name for name in _TREE_COLUMNS if _wanted(due, f"trees/{name}", "custom")]
+        if columns:
             grown = model[model.num_boosted_rounds() - 1].get_dump(dump_format="json")
-            columns = zip(*_nodes(grown), strict=True)
-            for name, values in zip(("Tree", "Node", "Yes", "No"), columns, strict=True):
-                save(f"trees/{name}", list(values), "custom")
+            nodes = zip(*_nodes(grown), strict=True)
+            for name, values in zip(_TREE_COLUMNS, nodes, strict=True):
+                if name in columns:
+                    self._save(f"trees/{name}", list(values), "custom")
 
-    def _save_examples(self, due: Sequence[str], model: Any, matrix: Any) -> None:
+    def _save_examples(self, due: Sequence[Collection], model: Any, matrix: Any) -> None:
         """Save labels and predictions of evenly spaced rows, so that each element can be stored."""
+        wanted = [name for name in ("labels", "predictions") if _wanted(due, name, name)]
+        if not wanted:
+            return
         predicted = model.predict(matrix)
         every = max(1, -(-predicted.size // SMALL))
-        save = self._session.explicit.save
-        if "labels" in due:
-            save("labels", matrix.get_label()[::every], "labels")
-        if "predictions" in due:
-            save("predictions", predicted[::every], "predictions")
+        if "labels" in wanted:
+            self._save("labels", matrix.get_label()[::every], "labels")
+        if "predictions" in wanted:
+            self._save("predictions", predicted[::every], "predictions")
 
-    def _due(self, kind: str) -> bool:
-        what, step = TensorInfo(kind, kind, "custom"), self._session.step
-        return any(one.holds(what) and one.due(_TRAIN, step) for one in self._collections)
+    def _save(self, name: str, value: Any, role: str) -> None:
+        if self._session.explicit is None:
+            self._session.explicit = ExplicitSaver(self._session)
+        self._session.explicit.save(name, value, role)
+
+    def _is_due(self, one: Collection) -> bool:
+        of_trees = bool(one.include_regex or one.roles) or one.name in OF_TREES
+        return of_trees and one.due(_TRAIN, self._session.step)
+
+
+def _wanted(due: Sequence[Collection], name: str, role: str) -> bool:
+    return any(one.holds(TensorInfo(name, "custom", role)) for one in due)
 
 
 def _settings(config: object, name: str = "") -> Iterator[tuple[str, str]]:

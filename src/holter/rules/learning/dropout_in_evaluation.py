@@ -20,8 +20,12 @@ class DropoutInEvaluation(Rule):
 
     def evaluate(self, window: Window) -> Issues:
         """Report each place once."""
-        window.judged(1)
-        for row, detail in details_of(window.new("events"), "sentinel"):
+        facts = list(details_of(window.new("events"), "sentinel"))
+        if not facts and not window.state.get("judged"):
+            return window.insufficient("no_input", "no facts of the sentinel")
+        window.state["judged"] = True
+        window.judged(len(facts))
+        for row, detail in facts:
             found = detail.get("dropout")
             if not found:
                 continue
