@@ -130,7 +130,7 @@ def test_windows_are_opened_from_outside_twice_with_different_profilers(run, typ
     told = holter("profile", "long", *words, "--store", str(tmp_path / "jobs"))
     assert "2 steps of python" in told.stdout
     running.until(lambda: len(running.windows()) == 2)
-    _, page = BASH.findall(PAGE.read_text())
+    _, page, *_ = BASH.findall(PAGE.read_text())
     said = typed(page.replace("long", "long --store jobs"))
     assert "3 steps of operators, from the next step on" in said
     assert said.endswith("profiling is off\n")

@@ -77,6 +77,17 @@ def followed(
     return wrapper
 
 
+def known_to_script(torch: Any, ours: Callable[..., Any], original: Any) -> None:
+    """Let TorchScript compile a wrapper as the function that it wraps; the wrapper must stay alive.
+
+    TorchScript lists its functions at the first lookup, so look up before any is replaced.
+    """
+    scripted = torch.jit._builtins
+    operation = scripted._find_builtin(original)
+    if operation is not None:
+        scripted._register_builtin(ours, operation)
+
+
 class Patches:
     """Attributes that were replaced, in order, so that they can be restored."""
 

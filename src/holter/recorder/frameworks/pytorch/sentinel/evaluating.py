@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from holter import recorder
-from holter.recorder.frameworks.pytorch.patches import Patches, preceded
+from holter.recorder.frameworks.pytorch.patches import Patches, known_to_script, preceded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,6 +34,8 @@ class EvaluationWatch:
         self._wrapped = False
         self._left = WATCHED
         self._places: set[str] = set()
+        self._wrappers: dict[Any, Callable[..., Any]] = {}
+        """By original function; they stay alive, because TorchScript knows functions by address."""
         self._passed = (os.path.join(*adapter.torch.__path__, ""), os.path.dirname(recorder.__file__))
         """Folders whose functions are not the user's."""
 
@@ -62,8 +65,15 @@ class EvaluationWatch:
             self._wrapped = True
             torch = self.adapter.torch
             for name in _DROPOUTS:
-                self._patches.wrap(torch._VF, name, self._wrap)
-            self._patches.wrap(torch.nn.functional, "scaled_dot_product_attention", self._wrap_attention)
+                self._patches.wrap(torch._VF, name, partial(self._kept, self._wrap))
+            attention = partial(self._kept, self._wrap_attention)
+            self._patches.wrap(torch.nn.functional, "scaled_dot_product_attention", attention)
+
+    def _kept(self, wrap: Callable[[Any], Callable[..., Any]], original: Any) -> Callable[..., Any]:
+        if original not in self._wrappers:
+            self._wrappers[original] = wrap(original)
+            known_to_script(self.adapter.torch, self._wrappers[original], original)
+        return self._wrappers[original]
 
     def _wrap(self, original: Any) -> Callable[..., Any]:
         def look(_: Any, probability: float = 0.5, train: bool = True) -> None:

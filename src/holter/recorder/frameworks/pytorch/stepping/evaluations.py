@@ -13,7 +13,7 @@ from threading import get_ident
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.patches import Patches, followed
+from holter.recorder.frameworks.pytorch.patches import Patches, followed, known_to_script
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import EVAL, PREDICT
 from holter.recorder.frameworks.pytorch.stepping.loss_units import MEAN, SUM, LossUnits
 from holter.recorder.frameworks.pytorch.tensors.arrivals import Arrivals
@@ -107,12 +107,7 @@ class Evaluations:
     def _watch(self, original: Any) -> Callable[..., Any]:
         if original not in self._watchers:
             self._watchers[original] = ours = self._watcher(original)
-            # TorchScript lists its functions at the first lookup, so look up before any is replaced. A script
-            # that compiles meanwhile finds the same operation for the wrapper.
-            scripted = self.adapter.torch.jit._builtins
-            operation = scripted._find_builtin(original)
-            if operation is not None:
-                scripted._register_builtin(ours, operation)
+            known_to_script(self.adapter.torch, ours, original)
         return self._watchers[original]
 
     def _watcher(self, original: Any) -> Callable[..., Any]:
