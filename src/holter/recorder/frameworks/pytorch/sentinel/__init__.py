@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from threading import get_ident
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -77,6 +78,8 @@ class Sentinel:
         self._batches = BatchPrints(adapter)
         self._spent = 0
         self._last = 0, 0
+        self._thread = 0
+        """The thread that trains."""
 
     def attach(self, patches: Patches, roots: Roots, distributed: Distributed) -> None:
         """Watch batches and evaluations."""
@@ -101,10 +104,12 @@ class Sentinel:
 
     def on_loss(self, graph: Any) -> None:
         """Look at the begin of a backward pass: the operations of the loss, and gradients that are left."""
+        if not self._alone():
+            return
         facts, began = self._facts, perf_counter_ns()
         if "loss" not in facts.document:
             facts.document["loss"] = operations(graph)
-        for key, (_, parameters) in tuple(self._optimizers.items()):  # other threads add to it
+        for key, (_, parameters) in self._optimizers.items():
             if key not in facts.cleared:
                 left = samples.gradients_left([one() for one in parameters])
                 if left is not None:
@@ -113,6 +118,8 @@ class Sentinel:
 
     def before(self, optimizer: Any, *, skipped: bool = False) -> None:
         """Take the facts of an optimizer before its step, or when a scaler skips the step."""
+        if not self._alone():
+            return
         facts, began, key = self._facts, perf_counter_ns(), id(optimizer)
         step = self.adapter.session.step
         parameters = [one for group in optimizer.param_groups for one in group["params"]]
@@ -138,9 +145,21 @@ class Sentinel:
         self._sample(facts, parameters)
         self._spent += perf_counter_ns() - began
 
+    def _alone(self) -> bool:
+        """Return whether one thread trains; the watch ends for good when another one does.
+
+        Torch computes and frees gradients without the interpreter lock, so a read from another thread can
+        crash the process.
+        """
+        self._thread = self._thread or get_ident()
+        if self._thread != get_ident():
+            self.on = False
+        return self.on
+
     def _note_received(self, facts: _Facts, parameters: Iterable[Any] = ()) -> None:
         facts.received.update(id(one) for one in parameters if one.grad is not None)
-        facts.received.update(id(one) for one, _ in self._models.named() if one.grad is not None)
+        named = (one for one, _ in self._models.named())
+        facts.received.update(id(one) for one in named if self.on and one.grad is not None)
 
     def _sample(self, facts: _Facts, parameters: list[Any]) -> None:
         """Take fingerprints of the parameters of one optimizer and of their gradients."""
@@ -164,7 +183,9 @@ class Sentinel:
 
     def finish(self, step: int, began: int) -> None:
         """Write the facts of a step; `began`: when the boundary began, ns."""
-        facts, self._facts = self._facts, _Facts()  # another thread may still train
+        facts, self._facts = self._facts, _Facts()
+        if not self._alone():
+            return
         if facts.stepped:
             self._note_received(facts)  # again, because an optimizer may call a closure
             for one, (key, held) in zip(facts.stepped, tuple(facts.held.items()), strict=False):
