@@ -63,7 +63,7 @@ class BatchPrints:
 
 def _tensors(batch: Any, kind: Any, depth: int = 0) -> Iterator[Any]:
     if type(batch) is kind:
-        if batch.is_cpu and batch.is_contiguous() and batch.numel():
+        if batch.is_cpu and batch.is_contiguous() and batch.numel() and batch.data_ptr():
             yield batch
     elif depth < 3:
         values = batch.values() if isinstance(batch, dict) else batch
