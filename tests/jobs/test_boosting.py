@@ -29,9 +29,6 @@ CASES = [
 
 def recorded(case: str, folder: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """Train without and with holter; return both truths and the description of the job."""
-    pytest.importorskip("lightgbm" if case.startswith("lightgbm") else "xgboost")
-    if case in ("estimator", "folds", "lightgbm_folds"):
-        pytest.importorskip("sklearn")
     subprocess.run([sys.executable, SCRIPT, case], cwd=folder, env=environment(), check=True, timeout=120)
     alone = json.loads((folder / "truth.json").read_text())
     holter("run", "--store", "store", "--job", "it", "--", sys.executable, SCRIPT, case, cwd=folder)
@@ -64,7 +61,6 @@ def test_rounds_are_steps_and_the_model_is_the_same(tmp_path: Path, case: str) -
 
 
 def test_a_regular_expression_chooses_importances(tmp_path: Path) -> None:
-    pytest.importorskip("xgboost")
     options = ("--save", "/^feature_importance.gain.f[01]$/@10")
     holter(
         "run",

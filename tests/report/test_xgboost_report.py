@@ -26,7 +26,6 @@ SECTIONS = {
 
 @pytest.mark.parametrize("kind", SECTIONS)
 def test_the_report_has_the_sections_of_its_kind(tmp_path: Path, kind: str) -> None:
-    pytest.importorskip("xgboost")
     script = str(TRAININGS / "boosting.py")
     holter(
         *("run", "--store", "store", "--job", "it", "--rule", "CreateXgboostReport"),

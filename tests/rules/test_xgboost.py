@@ -39,7 +39,6 @@ for job, data, parameters in (
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Train four models, each as a job."""
-    pytest.importorskip("xgboost")
     folder = tmp_path_factory.mktemp("xgboost")
     (code,) = re.findall(r"```python\n(.*?class Save.*?)```", HOW_TO.read_text(), re.DOTALL)
     (folder / "train.py").write_text(code + DRIVER)

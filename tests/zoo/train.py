@@ -4,18 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
+from importlib import import_module
 
 import torch
-from tests.zoo import (
-    healthy,
-    healthy_shapes,
-    healthy_silent,
-    healthy_special,
-    sick,
-    sick_numbers,
-    sick_silent,
-    sick_tensors,
-)
 
 import holter
 
@@ -30,16 +21,9 @@ SAVE = [
     "role=logits@10:values",
 ]
 """What every training saves, so that the rules about tensors have something to judge."""
-SHELVES = (
-    healthy,
-    healthy_shapes,
-    healthy_silent,
-    healthy_special,
-    sick,
-    sick_numbers,
-    sick_silent,
-    sick_tensors,
-)
+_KINDS = ("", "_shapes", "_silent", "_special")
+SHELVES = [import_module(f"tests.zoo.healthy{kind}") for kind in _KINDS]
+SHELVES += [import_module(f"tests.zoo.sick{kind}") for kind in ("", "_numbers", "_silent", "_tensors")]
 
 
 def find(name: str):

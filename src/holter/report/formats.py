@@ -49,7 +49,7 @@ def document(trial: Trial, price: float | None = None) -> Document:
 
 
 def notebook(trial: Trial, price: float | None = None) -> Document:
-    """Return a notebook (nbformat 4.5) whose cells make the report with the library, and can be extended."""
+    """Return a notebook whose cells make the report with the library, and can be extended."""
     reading = Reading(trial)
     name = trial.folder.name  # not the manifest's, which may be any text
     cells = [
@@ -68,6 +68,11 @@ def notebook(trial: Trial, price: float | None = None) -> Document:
         cells.insert(1, ("markdown", f"## Files that could not be read\n\n{files}\n{reasons}"))
     cells += [("code", f"job.figure({figure!r})") for figure in drawn]
     cells.append(("code", 'job.trial.sql("SELECT metric, avg(value) FROM samples GROUP BY metric")'))
+    return notebook_of(cells)
+
+
+def notebook_of(cells: Sequence[tuple[str, str]]) -> Document:
+    """Return a notebook (nbformat 4.5) with these cells: `markdown` or `code`, and the text."""
     return {
         "nbformat": 4,
         "nbformat_minor": 5,

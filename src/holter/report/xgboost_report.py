@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from markupsafe import Markup
 
 from holter.drawing.figure import figure, style
 from holter.drawing.markup import html, tag
 from holter.evaluation import evaluate
 from holter.pages.data.encoding import encoded
 from holter.pages.text.sections import bullets, table
+from holter.report import xgboost_figures as figures
+from holter.report.formats import notebook_of
 from holter.store.trial import Trial
 from holter.views.comparison.changes_markdown import escaped
 from holter.views.document.cost import details
-from holter.views.figure import Axis, Figure, Series
 from holter.views.wording import percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from markupsafe import Markup
-
     from holter.store.documents import Document
     from holter.store.job import JobFolder
 
 RULE = "CreateXgboostReport"
-MOST_SHOWN = 20
-"""Features and settings that the page lists."""
+_PAGE = "xgboost_report.html"
 _IMBALANCED = 5.0
 _OVERFIT = 0.1
 _MEANINGS = {
@@ -54,10 +52,11 @@ def wanted(folder: JobFolder) -> bool:
     return any(rule.get("rule", rule.get("name")) == RULE for rule in folder.manifest().get("rules") or ())
 
 
-def write(folder: JobFolder) -> None:
-    """Write the report into the job, below `rule-output`; raises `OSError`."""
+def write(folder: JobFolder) -> str:
+    """Write the report into the job, below `rule-output`; return the place of its page. Raises `OSError`."""
     for name, text in files(folder).items():
         folder.place.write(f"rule-output/{RULE}/{name}", text.encode())
+    return f"{folder.url}/rule-output/{RULE}/{_PAGE}"
 
 
 def files(folder: JobFolder) -> dict[str, str]:
@@ -65,7 +64,7 @@ def files(folder: JobFolder) -> dict[str, str]:
     trial = Trial(folder)
     found = document(folder, trial)
     return {
-        "xgboost_report.html": page(folder, trial, found),
+        _PAGE: page(folder, trial, found),
         "xgboost_report.ipynb": json.dumps(notebook(folder, found), ensure_ascii=False, indent=1) + "\n",
         "xgboost_report.json": msgspec.json.format(encoded(found), indent=2).decode() + "\n",
     }
@@ -77,13 +76,13 @@ def document(folder: JobFolder, trial: Trial) -> Document:
     if not ran:
         ran = evaluate(folder, [RULE], record=False).rules
     settings = [one.get("settings") for one in details(trial.table("events"), "hyperparameters")]
-    figures = ran[0].get("details") or {}
+    found = ran[0].get("details") or {}
     return {
         "schema": 1,
         "job": folder.name,
-        **figures,
+        **found,
         "hyperparameters": next((one for one in settings if isinstance(one, dict)), None),
-        "insights": _insights(figures),
+        "insights": _insights(found),
     }
 
 
@@ -96,27 +95,19 @@ def page(folder: JobFolder, trial: Trial, found: Document) -> str:
         tag("p", _NOTE, class_="note"),
     )
     head = html(tag("meta", charset="utf-8"), tag("title", f"{folder.name}: XGBoost"), style())
-    return f"<!DOCTYPE html>\n{tag('html', tag('head', head), tag('body', body), lang='en')}\n"
+    return Markup("<!doctype html>") + tag("html", tag("head", head), tag("body", body), lang="en")
 
 
 def notebook(folder: JobFolder, found: Document) -> Document:
-    """Return a notebook (nbformat 4.5) that computes the figures again with the library."""
-    cells = [
-        ("markdown", f"# XGBoost training report: {escaped(folder.name)}\n\n{_NOTE}"),
-        ("code", f"import holter\n\njob = holter.open({folder.url!r})\njob.diagnose()"),
-        ("code", _AGAIN),
-        ("markdown", "\n".join(f"* {escaped(text)}" for text in found["insights"].values())),
-    ]  # fmt: skip
-    return {
-        "nbformat": 4,
-        "nbformat_minor": 5,
-        "metadata": {"language_info": {"name": "python"}},
-        "cells": [
-            {"id": f"cell-{at}", "cell_type": kind, "metadata": {}, "source": text}
-            | ({"execution_count": None, "outputs": []} if kind == "code" else {})
-            for at, (kind, text) in enumerate(cells)
-        ],
-    }
+    """Return a notebook that computes the figures again with the library."""
+    return notebook_of(
+        [
+            ("markdown", f"# XGBoost training report: {escaped(folder.name)}\n\n{_NOTE}"),
+            ("code", f"import holter\n\njob = holter.open({folder.url!r})\njob.diagnose()"),
+            ("code", _AGAIN),
+            ("markdown", "\n".join(f"* {escaped(text)}" for text in found["insights"].values())),
+        ]
+    )
 
 
 def _sections(trial: Trial, found: Document) -> Iterator[Markup]:
@@ -129,12 +120,16 @@ def _sections(trial: Trial, found: Document) -> Iterator[Markup]:
     if "label_distribution" not in found:
         yield tag("p", _MISSING, class_="note")
     else:
-        yield section("Distribution of true labels", "labels", figure(_labels(found["label_distribution"])))
-    if metrics := list(_metrics(trial)):
+        yield section(
+            "Distribution of true labels", "labels", figure(figures.labels(found["label_distribution"]))
+        )
+    if metrics := list(figures.metrics(trial)):
         drawn = tag("div", *map(figure, metrics), class_="charts")
         yield section("Loss and metrics per round", "loss", drawn)
     if importance := found.get("feature_importance"):
-        charts = [figure(_importance(kind, importance[kind])) for kind in _MEANINGS if kind in importance]
+        charts = [
+            figure(figures.importance(kind, importance[kind])) for kind in _MEANINGS if kind in importance
+        ]
         meanings = bullets(f"{kind}: {_MEANINGS[kind]}" for kind in _MEANINGS if kind in importance)
         drawn = tag("div", *charts, class_="charts")
         yield section("Feature importance", "importance", meanings, drawn)
@@ -149,97 +144,16 @@ def _sections(trial: Trial, found: Document) -> Iterator[Markup]:
         title = "Accuracy of each class per round"
         if "label_edges" in rounds:
             title = "Absolute error per interval of labels and round"
-        yield section(title, "rounds", figure(_rounds(title, rounds)))
+        yield section(title, "rounds", figure(figures.rounds(title, rounds)))
     if roc := found.get("roc"):
-        yield section("ROC curve", "roc", figure(_roc(roc)))
+        yield section("ROC curve", "roc", figure(figures.roc(roc)))
     if residuals := found.get("residuals"):
-        yield section("Residuals", "residuals", figure(_bars("Residuals", residuals, "label - prediction")))
+        yield section(
+            "Residuals", "residuals", figure(figures.histogram("Residuals", residuals, "label - prediction"))
+        )
     if settings := found.get("hyperparameters"):
         rows = sorted(settings.items())
         yield section("Hyperparameters", "hyperparameters", table(("setting", "value"), rows))
-
-
-def _metrics(trial: Trial) -> Iterator[Figure]:
-    """Draw each metric per round, with a line for each evaluation set."""
-    scalars = trial.table("scalars").sorted("step")
-    names = sorted({str(name) for name in scalars["name"].tolist() if "-" in str(name)})
-    for metric in dict.fromkeys(name.partition("-")[2] for name in names):
-        lines = {}
-        for name in names:
-            data, _, of = name.partition("-")
-            if of == metric:
-                rows = scalars.where(scalars["name"] == name)
-                lines[data] = dict(zip(rows["step"].tolist(), rows["value"].tolist(), strict=True))
-        rounds = sorted({step for line in lines.values() for step in line})
-        series = [
-            Series(data, [line.get(step) for step in rounds], joined=True) for data, line in lines.items()
-        ]
-        yield Figure(
-            title=metric, kind="lines", x=rounds, x_axis=Axis("round"), y_axis=Axis(metric), series=series
-        )
-
-
-def _labels(found: Mapping[str, Any]) -> Figure:
-    if "edges" in found:
-        return _bars("True labels", found, "label")
-    return Figure(
-        title="True labels",
-        kind="bars",
-        x=list(found),
-        x_axis=Axis("class"),
-        y_axis=Axis("examples"),
-        series=[Series("examples", list(found.values()))],
-    )
-
-
-def _bars(title: str, histogram: Mapping[str, Any], label: str) -> Figure:
-    return Figure(
-        title=title,
-        kind="bars",
-        x=histogram["edges"],
-        x_axis=Axis(label),
-        y_axis=Axis("examples"),
-        series=[Series("examples", histogram["counts"])],
-    )
-
-
-def _importance(kind: str, shares: Mapping[str, float]) -> Figure:
-    first = dict(list(shares.items())[:MOST_SHOWN])
-    return Figure(
-        title=f"Importance by {kind}",
-        kind="bars",
-        x=list(first),
-        x_axis=Axis("feature"),
-        y_axis=Axis("share", "%"),
-        series=[Series(kind, [100 * share for share in first.values()])],
-    )
-
-
-def _rounds(title: str, rounds: Mapping[str, Any]) -> Figure:
-    edges = rounds.get("label_edges")
-    if edges:
-        names = [f"{low:.4g} to {high:.4g}" for low, high in itertools.pairwise(edges)]
-        columns = list(zip(*rounds["values"], strict=True))
-    else:
-        names = sorted({name for one in rounds["values"] for name in one}, key=float)
-        columns = [tuple(one.get(name) for one in rounds["values"]) for name in names]
-        names = [f"class {name}" for name in names]
-    series = [Series(name, list(values)) for name, values in zip(names, columns, strict=True)]
-    y_axis = Axis("mean absolute error" if edges else "accuracy", top=None if edges else 1.0)
-    return Figure(
-        title=title, kind="lines", x=rounds["steps"], x_axis=Axis("round"), y_axis=y_axis, series=series
-    )
-
-
-def _roc(roc: Mapping[str, Any]) -> Figure:
-    return Figure(
-        title=f"ROC, area {roc['auc']:.4f}",
-        kind="lines",
-        x=roc["fpr"],
-        x_axis=Axis("false positive rate"),
-        y_axis=Axis("true positive rate", top=1.0),
-        series=[Series("model", roc["tpr"]), Series("guessing", roc["fpr"])],
-    )
 
 
 def _scores(scores: Mapping[str, Any]) -> Markup:

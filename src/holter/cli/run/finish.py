@@ -68,7 +68,8 @@ def finish(
     if profiler_report.wanted(folder):
         attempt("report", lambda: profiler_report.write(folder))
     if xgboost_report.wanted(folder):
-        attempt("XGBoost report", lambda: xgboost_report.write(folder))
+        tell = "holter: XGBoost training report: {}\n"
+        attempt("XGBoost report", lambda: stream.write(tell.format(xgboost_report.write(folder))))
     if trained:
         from holter.cli.card import print_card
 
