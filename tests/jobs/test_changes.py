@@ -44,8 +44,7 @@ def test_the_begin_size_and_part_of_changes_are_named(tmp_path: Path) -> None:
     assert (found["severity"], found["step_start"]) == ("warning", pytest.approx(200, abs=8))
     (threads,) = [one for one in told["changes"] if one["what"] == "proc.threads"]
     assert threads["kind"] == "growth"
-    if not crowded(told):  # the rule judges fewer readings there
-        assert [one["code"] for one in issues(told, "ResourceGrowth")] == ["proc.threads"]
+    assert [one["code"] for one in issues(told, "ResourceGrowth")] == ["proc.threads"]
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from markupsafe import Markup
 
-    from holter.views.comparison.document import Comparison
+    from holter.views.comparison.types import Comparison
 
 ASKED = {
     "price": "price of a machine an hour",

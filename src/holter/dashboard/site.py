@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from holter.dashboard.overlays import ServedJob
     from holter.dashboard.stores import Stores
     from holter.store.job import JobFolder
-    from holter.views.comparison.document import Comparison
+    from holter.views.comparison.types import Comparison
     from holter.views.document.types import Description
     from holter.views.reading import Reading
 

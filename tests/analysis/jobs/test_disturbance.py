@@ -13,6 +13,7 @@ from holter.schema.table import Table
 
 QUIET = Conditions(step_ms=20, cpu_ms=20, waited_pct=0.5, foreign_cores=0.0)
 BUSY = Conditions(step_ms=33, cpu_ms=20, waited_pct=40, foreign_cores=1.5)
+UNREAD = Conditions(step_ms=33, unread=True)
 SECOND = 10**9
 
 
@@ -23,6 +24,8 @@ def judged(before, after, ratio, most=0.05):
 def test_nothing_disturbs_jobs_on_a_quiet_machine_or_of_unknown_conditions():
     assert disturbance(QUIET, QUIET) is None
     assert disturbance(Conditions(), Conditions()) is None
+    assert disturbance(UNREAD, UNREAD) is None
+    assert disturbance(Conditions(), UNREAD) is None
 
 
 def test_waits_that_a_job_makes_itself_are_no_disturbance():
@@ -50,6 +53,10 @@ def test_waits_that_a_job_makes_itself_are_no_disturbance():
         (replace(QUIET, clock=1.2), replace(QUIET, clock=0.9), 1.3, "disturbed"),
         (replace(QUIET, throttled_pct=30), replace(QUIET, throttled_pct=31, step_ms=30), 1.5, "regression"),
         (QUIET, replace(QUIET, workers_waited_pct=30, foreign_cores=1.0), 1.3, "disturbed"),
+        (QUIET, UNREAD, 1.3, "disturbed"),
+        (QUIET, UNREAD, 1.0, "pass"),
+        (UNREAD, QUIET, 1.3, "regression"),
+        (UNREAD, QUIET, 0.7, "disturbed"),
     ],
 )
 def test_a_disturbance_makes_a_job_slower_and_never_faster(before, after, ratio, result):
@@ -92,6 +99,31 @@ def steps():
             **zero,
         }
     )
+
+
+def test_a_job_without_readings_is_unread_if_there_was_time_for_them():
+    def seen(interval_ms, rows):
+        return conditions(steps(), lambda begin, end: table(rows), {}, interval_ms)
+
+    assert seen(500, []).unread
+    assert not seen(5000, []).unread  # too short
+    assert not seen(None, []).unread  # imported
+    assert not seen(500, [("cpu.util", "", 50.0)]).unread  # recorded without waits
+
+
+def test_cpu_time_is_that_of_the_steps_that_the_readings_cover():
+    slow_first = steps()
+    slow_first.columns["duration"][:100] = 60_000_000
+    ends = SECOND + np.cumsum(slow_first["duration"])
+    slow_first.columns["time"][:] = ends - slow_first["duration"]
+    listed = [
+        {"time": at, "metric": metric, "device": "trainer", "value": value, "node": "n"}
+        for at, core in ((8 * SECOND, 5.0), (9 * SECOND, 50.0), (12 * SECOND, 40.0))
+        for metric, value in (("proc.cpu", core), ("proc.count", 1.0))
+    ]
+    seen = conditions(slow_first, lambda begin, end: Table.of("samples", listed), {})
+    # The reading at 8 s covers time before it; the others cover one and three seconds of 20-ms steps.
+    assert seen.cpu_ms == pytest.approx(0.425 * 20)
 
 
 def test_conditions_come_from_the_readings_within_the_steady_steps():

@@ -52,3 +52,11 @@ def test_few_readings_and_gaps_are_not_judged():
     moments[30:] += 100 * SECOND
     assert growth(moments, np.arange(60.0)) is None
     assert growth(times(0), np.empty(0)) is None
+
+
+def test_growth_is_found_although_some_pieces_of_time_have_no_reading():
+    moments = times(60)
+    read = (np.arange(60) % 20 > 4) | (moments == 0)
+    found = growth(moments[read], 50.0 + 2 * np.arange(60)[read])
+    assert found.per_s == pytest.approx(4, rel=0.15)
+    assert found.since / moments[-1] < 0.1

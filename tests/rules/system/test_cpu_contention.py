@@ -9,6 +9,7 @@ from tests.rules.tables import START, found, look, samples, severities
 from holter.rules import Job
 from holter.rules.system.cpu_contention import CPUContention
 from holter.rules.system.cpu_oversubscription import CPUOversubscription
+from holter.schema.table import Table
 
 COUNT = 120
 
@@ -69,3 +70,10 @@ def test_full_cores_without_a_wait_are_well_used():
 def test_a_kernel_that_does_not_count_is_named():
     issues, window = look(CPUContention(), samples=machine(delay=None, own=60.0, stress=130.0))
     assert (issues, window.lack.reason) == ([], "no_input")
+
+
+def test_the_wait_of_other_roles_is_not_that_of_the_training():
+    waits = {("proc.cpu.delay", role): np.full(COUNT, 50.0) for role in ("worker", "other")}
+    for rule, own in ((CPUContention(), 60.0), (CPUOversubscription(), 190.0)):
+        table = Table.concat([machine(delay=4, own=own), samples(waits)])
+        assert found(rule, samples=table) == []

@@ -59,3 +59,12 @@ def test_it_waits_for_the_first_minute_and_says_what_is_missing():
     assert (issues, window.lack.reason) == ([], "patience_not_reached")
     issues, window = look(ResourceGrowth(), job=JOB, samples=samples({("cpu.util", ""): RAMP}))
     assert (issues, window.lack.reason) == ([], "no_input")
+
+
+def test_what_the_end_of_the_loop_releases_does_not_hide_growth():
+    threads = np.where(RAMP < 110, 20 + RAMP // 2, 2.0)
+    given = samples({("proc.threads", "trainer"): threads})
+    job = Job(start=START, first_step=START, active={0: START + 109 * 500_000_000})
+    (issue,), _ = look(ResourceGrowth(), job=job, samples=given)
+    assert issue.time_end == job.active[0]
+    assert look(ResourceGrowth(), job=JOB, samples=given)[0] == []

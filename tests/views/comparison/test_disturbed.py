@@ -49,3 +49,9 @@ def test_workers_quotas_and_clocks_are_told():
     assert "heat or a fault lowered the GPU clocks of new 25 % of the time (old: unknown)" in gpu
     clock = said(QUIET | {"clock": 1.2}, QUIET | {"clock": 0.9}, 2.0)["sentence"]
     assert "the cores of new ran at 75 % of the clock speed of old" in clock
+
+
+def test_unknown_conditions_are_told():
+    found = said(QUIET, QUIET | {"waited_pct": None, "cpu_ms": None, "unread": True}, 1.65)
+    assert found["sentence"].startswith("the conditions of new are unknown: ")
+    assert (found["after"], found["comparable"]) == (["unread"], False)

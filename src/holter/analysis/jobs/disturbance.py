@@ -5,8 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
+from holter.analysis.grouping import groups
 from holter.analysis.jobs.comparison import judge
 from holter.analysis.machine.load import loads
+from holter.analysis.machine.utilization import between
 from holter.analysis.steps.warmup import steady
 
 if TYPE_CHECKING:
@@ -14,7 +18,7 @@ if TYPE_CHECKING:
 
     from holter.schema.table import Table
 
-Cause = Literal["cores", "quota", "gpu", "clock"]
+Cause = Literal["cores", "quota", "gpu", "clock", "unread"]
 Result = Literal["pass", "regression", "inconclusive", "disturbed"]
 
 READ = (
@@ -36,6 +40,8 @@ HEAVY = 50.0
 """Jobs that waited for a larger share of their time do not compare: the rest of it is too small."""
 SPREAD = 0.15
 """Share by which equal work differs under equal load, and its CPU time under different load."""
+_FEW_READINGS = 4
+"""With fewer readings, in the time of so many each, something kept the agent from reading."""
 _ONE_THREAD = 105.0
 """Percent of the time that one thread can run and wait for a core, with the error of the readings."""
 
@@ -63,6 +69,8 @@ class Conditions:
     """Share of the time in which heat or a fault lowered a GPU's clocks."""
     clock: float | None = None
     """Clock speed of the cores as a multiple of the nominal one."""
+    unread: bool = False
+    """Readings are missing although there was time for them, as where the agent gets no core."""
 
     @property
     def contended(self) -> bool:
@@ -83,6 +91,7 @@ class Conditions:
             "quota": (self.throttled_pct or 0.0) >= THROTTLED,
             "gpu": (self.gpu_slowed_pct or 0.0) >= GPU_SLOWED,
             "clock": slower,
+            "unread": self.unread and other.waited_pct is not None,
         }
         return tuple(cause for cause, there in found.items() if there)
 
@@ -160,7 +169,10 @@ def _hidden(job: Conditions) -> bool:
 
 
 def conditions(
-    steps: Table, samples: Callable[[int, int], Table], nodes: Mapping[str, Mapping[str, object]]
+    steps: Table,
+    samples: Callable[[int, int], Table],
+    nodes: Mapping[str, Mapping[str, object]],
+    interval_ms: int | None = None,
 ) -> Conditions:
     """Return what the steady steps of a job ran under.
 
@@ -168,19 +180,20 @@ def conditions(
         steps: Table `steps`.
         samples: Returns the rows of table `samples` between two times with the metrics in `READ`.
         nodes: Node → its facts; `cpus` and `cpu_quota` are used.
+        interval_ms: Time between two readings; None for an import, which has none.
     """
     used = steps.where(steady(steps))
     if not used.rows:
         return Conditions()
     begin, end = int(used["time"].min()), int((used["time"] + used["duration"]).max())
-    found = loads(samples(begin, end), nodes, begin, end)
+    read = between(samples(begin, end), begin, end)
+    found = loads(_whole(read), nodes, begin, end)
     step_ms = float(used["duration"].mean()) / 1e6
+    unread = interval_ms is not None and _misses(read, (end - begin) / (interval_ms * 1e6))
     if not found:
-        return Conditions(step_ms=step_ms)
+        return Conditions(step_ms=step_ms, unread=unread)
     # Ranks step together: the node that waits longest slows all.
     slow = max(found, key=lambda load: max(load.trainer_delay or 0.0, load.worker_delay or 0.0))
-    cores = [load.trainer_core_mean for load in found if load.trainer_core_mean is not None]
-    core = sum(cores) / len(cores) if cores else None
     own, foreign = slow.trainer_core_mean, slow.foreign_core
 
     def largest(values: list[float | None]) -> float | None:
@@ -188,7 +201,7 @@ def conditions(
 
     return Conditions(
         step_ms=step_ms,
-        cpu_ms=None if core is None else step_ms * core / 100,
+        cpu_ms=_cpu_ms(read, used),
         waited_pct=slow.trainer_delay,
         workers_waited_pct=slow.worker_delay,
         several_threads=(own or 0.0) + (slow.trainer_delay or 0.0) > _ONE_THREAD,
@@ -197,7 +210,40 @@ def conditions(
         throttled_pct=largest([load.quota_ran_out_pct for load in found]),
         gpu_slowed_pct=largest([load.throttled_pct for load in found]),
         clock=min((load.clock for load in found if load.clock is not None), default=None),
+        unread=unread and slow.trainer_delay is None,
     )
+
+
+def _whole(samples: Table) -> Table:
+    """Leave out the first readings, which also cover time before, where there are others."""
+    keep = np.ones(samples.rows, dtype=bool)
+    for rows in groups(samples["node"], samples["metric"]).values():
+        time = samples["time"][rows]
+        keep[rows] = (time > time.min()) | (time.max() == time.min())
+    return samples.where(keep)
+
+
+def _cpu_ms(samples: Table, steps: Table) -> float | None:
+    """Return the CPU time of a process for a step, from the steps that the readings cover."""
+    found = []
+    trainers = samples.where(samples["device"] == "trainer")
+    for rows in groups(trainers["node"]).values():
+        here = trainers.where(rows).sorted("time")
+        cpu, count = (here.where(here["metric"] == name) for name in ("proc.cpu", "proc.count"))
+        if cpu.rows < 2 or not count.rows:
+            continue
+        time, ended = cpu["time"], steps["time"] + steps["duration"]
+        within = (steps["time"] >= time[0]) & (ended <= time[-1])
+        if within.any():
+            core = np.average(cpu["value"][1:], weights=np.diff(time)) / count["value"].mean()
+            found.append(float(core * steps["duration"][within].mean()) / 1e8)
+    return sum(found) / len(found) if found else None
+
+
+def _misses(samples: Table, expected: float) -> bool:
+    """Return whether a job has far fewer moments with readings than expected."""
+    moments = len(np.unique(samples["time"]))
+    return moments < _FEW_READINGS and expected >= _FEW_READINGS * max(moments, 1)
 
 
 def disturbance(before: Conditions, after: Conditions) -> Disturbance | None:

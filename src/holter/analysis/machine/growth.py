@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
 _BINS = 24
@@ -51,28 +53,33 @@ def growth(time: NDArray[np.int64], values: NDArray[np.float64]) -> Growth | Non
         return None
     edges = np.linspace(time[0], time[-1] + 1, count + 1)
     bins = np.searchsorted(time, edges)
-    if (np.diff(bins) < 1).any():
+    # On a busy machine some pieces have no reading.
+    places = np.flatnonzero(np.diff(bins))
+    if len(places) < _MIN_BINS:
         return None
-    levels = np.array([np.median(values[low:high]) for low, high in itertools.pairwise(bins)])
-    places = np.arange(count)
+    levels = np.array([np.median(values[bins[place] : bins[place + 1]]) for place in places])
     best, knee, slope = np.inf, 0, 0.0
     for at in range(count - count // _SHORTEST + 1):
-        bent = np.column_stack([np.ones(count), np.maximum(places - at, 0)])
+        bent = np.column_stack([np.ones(len(places)), np.maximum(places - at, 0)])
         fit = np.linalg.lstsq(bent, levels, rcond=None)[0]
         error = float(((levels - bent @ fit) ** 2).sum())
         if error < best:
             best, knee, slope = error, at, float(fit[1])
-    part = levels[knee:]
-    thirds = [float(piece[-1] - piece[0]) / (len(piece) - 1) for piece in _thirds(part)]
+    grows = places >= knee
+    part, at_places = levels[grows], places[grows]
+    if len(part) < _MIN_BINS // _SHORTEST:
+        return None
+    thirds = [
+        (part[high] - part[low]) / (at_places[high] - at_places[low]) for low, high in _thirds(len(part))
+    ]
     rising = float((np.diff(part) > 0).mean())
-    noise = float(np.sqrt(best / count))
+    noise = float(np.sqrt(best / len(places)))
     if slope <= 0 or min(thirds) < _EVEN * slope or rising < _RISING or part[-1] - part[0] < _CLEAR * noise:
         return None
     width_s = float(edges[1] - edges[0]) / 1e9
     return Growth(int(edges[knee]), float(part[0]), float(part[-1]), slope / width_s)
 
 
-def _thirds(part: NDArray[np.float64]) -> list[NDArray[np.float64]]:
-    """Return three parts of equal length; neighbors share a value."""
-    ends = np.linspace(0, len(part) - 1, 4).round().astype(int)
-    return [part[low : high + 1] for low, high in itertools.pairwise(ends)]
+def _thirds(count: int) -> Iterator[tuple[int, int]]:
+    """Return the first and the last index of three parts of equal length; neighbors share a value."""
+    return itertools.pairwise(np.linspace(0, count - 1, 4).round().astype(int).tolist())

@@ -18,7 +18,8 @@ ABOUT = "Check in continuous integration that the steps of a job are not slower 
 EXAMPLES = """  holter check baseline latest
   holter check baseline latest --max-slowdown 3% --mean
 exit codes: 0 not slower, 1 slower, 2 wrong usage, 3 inconclusive, 4 no such job,
-6 disturbed, cannot be judged: other programs, a CPU quota or a lower clock slowed a job.
+6 disturbed, cannot be judged: other programs, a CPU quota, heat or a lower clock slowed a job,
+or its conditions are unknown.
 In a GitHub workflow the result is also added to the summary of the step."""
 
 CODES = {"pass": 0, "regression": 1, "inconclusive": 3, "disturbed": 6}

@@ -12,7 +12,7 @@ from holter.cli.output import clean
 from holter.views.comparison.changes import changes, comparison_rows
 
 if TYPE_CHECKING:
-    from holter.views.comparison.document import ComparedJob
+    from holter.views.comparison.types import ComparedJob
 
 ABOUT = "Compare jobs with a baseline: step and epoch time, parts of a step, hours and money."
 EXAMPLES = """  holter compare before after

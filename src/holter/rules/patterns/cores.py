@@ -1,4 +1,4 @@
-"""How many cores a job uses, and how many are used in all."""
+"""How many cores a job uses, how many are used in all, and how long its trainers wait for one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from holter.rules import Window
+    from holter.rules.engine.lookback import SampleSeries
 
 
 class CoreShares(NamedTuple):
@@ -30,3 +31,9 @@ def shares_of_cores(window: Window, since: int) -> dict[str, CoreShares]:
         node: CoreShares(cores[node], cores[node] * float(used[node].value.mean()) / 100, own[node])
         for node in cores.keys() & own.keys() & used.keys()
     }
+
+
+def waits_for_core(window: Window, since: int) -> dict[str, SampleSeries]:
+    """Return each node's readings of the trainers' wait for a core, without that of workers."""
+    series = window.series("proc.cpu.delay", since=since)
+    return {node: one for (node, role), one in series.items() if role == "trainer"}

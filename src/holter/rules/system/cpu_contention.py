@@ -7,7 +7,7 @@ import numpy as np
 from holter.analysis.verdict.loop_suspects import WAITS_FOR_CORE
 from holter.rules import Issues, Lookback, Rule, Window, parameter, rule_class
 from holter.rules.engine.levels import grade
-from holter.rules.patterns.cores import shares_of_cores
+from holter.rules.patterns.cores import shares_of_cores, waits_for_core
 from holter.rules.patterns.patience import start_of
 
 _MOST = 3
@@ -51,11 +51,11 @@ class CPUContention(Rule):
         """Judge each node by the mean wait of its trainers."""
         if (since := start_of(window, skip_warmup=True)) is None:
             return
-        delays = window.series("proc.cpu.delay", since=since)
+        delays = waits_for_core(window, since)
         if not delays:
             return window.insufficient("no_input", "the wait for a core was not read")
         shares = shares_of_cores(window, since)
-        for (node, _), series in sorted(delays.items()):
+        for node, series in sorted(delays.items()):
             window.judged(len(series.value))
             delay = float(series.value.mean())
             severity = grade(delay, info=self.info, warning=self.warning, critical=self.critical)

@@ -50,14 +50,18 @@ class ResourceGrowth(Rule):
         """Judge the sum over the roles of processes, on each node."""
         first = window.job.first_step
         since = None if first is None else first + round(self.skip_s * 1e9)
-        if since is None or window.end - since < self.min_s * 1e9:
+        # After the loop the resources are released, which says nothing about their growth.
+        until = max(window.job.active.values(), default=window.end)
+        if since is None or until - since < self.min_s * 1e9:
             return window.insufficient("patience_not_reached", "training has just begun")
         for metric in METRICS:
             readings = window.series(metric, since=since)
             for node in sorted({node for node, _ in readings}):
                 roles = [one for (where, _), one in readings.items() if where == node]
-                moments, which = np.unique(np.concatenate([one.time for one in roles]), return_inverse=True)
-                values = np.bincount(which, np.concatenate([one.value for one in roles])).astype(np.float64)
+                times, counts = (np.concatenate([getattr(r, n) for r in roles]) for n in ("time", "value"))
+                within = times <= until
+                moments, which = np.unique(times[within], return_inverse=True)
+                values = np.bincount(which, counts[within]).astype(np.float64)
                 window.judged(1)
                 found = growth(moments, values)
                 resource = RESOURCES[metric]
@@ -65,7 +69,7 @@ class ResourceGrowth(Rule):
                     continue
                 grown, unit = found.after - found.before, resource.unit
                 much = 100 * grown >= self.warning_pct * found.before
-                speed, took_s = amount(found.per_s, unit), (window.end - found.since) / 1e9
+                speed, took_s = amount(found.per_s, unit), (until - found.since) / 1e9
                 yield self.issue(
                     f"{resource.name} of the job on {node} grew steadily, by {speed} per second, from "
                     f"{amount(found.before, unit)} to {amount(found.after, unit)} in {took_s:.0f} s",
@@ -73,7 +77,7 @@ class ResourceGrowth(Rule):
                     code=metric,
                     node=node,
                     time_start=found.since,
-                    time_end=window.end,
+                    time_end=until,
                     evidence={"before": found.before, "after": found.after, "per_s": found.per_s},
                     advice=_ADVICE[metric],
                 )

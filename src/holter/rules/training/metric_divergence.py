@@ -89,8 +89,9 @@ class MetricDivergence(PatternRule):
             if not np.isfinite(value):
                 continue
             if not is_metric:
-                since.append(value)
-                del since[:-1000]
+                if known:  # the losses before the first evaluation are never judged
+                    since.append(value)
+                    del since[:-1000]
                 continue
             if since and done != step:
                 window.state["loss"], done = float(np.median(since)), step

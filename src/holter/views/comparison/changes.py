@@ -16,7 +16,7 @@ from holter.views.wording import duration, milliseconds, percent, size, words
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from holter.views.comparison.document import (
+    from holter.views.comparison.types import (
         ComparedJob,
         ComparedMachine,
         ComparedStep,

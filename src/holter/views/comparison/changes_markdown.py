@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from holter.views.comparison.changes import changes, comparison_rows
 
 if TYPE_CHECKING:
-    from holter.views.comparison.document import Comparison
+    from holter.views.comparison.types import Comparison
 
 _MEANS_SOMETHING = re.compile(r"([\\`*_\[\]<>|~#&])")
 

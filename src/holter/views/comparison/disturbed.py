@@ -32,6 +32,7 @@ class ComparedConditions(TypedDict):
     throttled_pct: float | None
     gpu_slowed_pct: float | None
     clock: float | None
+    unread: bool
 
 
 NOT_COMPARABLE = "not comparable by wall time"
@@ -56,7 +57,7 @@ def read_conditions(trial: Trial, steps: Table) -> ComparedConditions:
         where = _METRICS if stretches.whole else f"{_METRICS} AND {stretches.where}"
         return trial.table("samples", where=where, start_ns=begin, end_ns=end)
 
-    found = asdict(conditions_of(steps, samples, trial.nodes))
+    found = asdict(conditions_of(steps, samples, trial.nodes, trial.manifest.get("interval_ms")))
     return cast("ComparedConditions", found | {"programs": list(found["programs"])})
 
 
@@ -92,6 +93,13 @@ def _causes(found: Disturbance, names: tuple[str, str]) -> list[str]:
     texts = []
     for cause in dict.fromkeys((*found.causes[1], *found.causes[0])):
         sides = [(found.after, names[1]), (found.before, names[0])]
+        if cause == "unread":
+            job = next(name for side, name in sides if side.unread)
+            texts.append(
+                f"the conditions of {job} are unknown: holter has no reading of its steady steps, as where "
+                "other programs leave it no core"
+            )
+            continue
         if cause == "clock":
             (slow, job), (fast, other) = sorted(sides, key=lambda side: side[0].clock or 0.0)
             ratio = (slow.clock or 0.0) / (fast.clock or 1.0)

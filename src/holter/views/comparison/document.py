@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from holter.analysis.jobs.comparison import FEWEST, TIMED, parts_ms, step_change, step_times
 from holter.analysis.jobs.cost import saving
@@ -13,7 +13,7 @@ from holter.analysis.verdict.job_advice import RECORD_STEPS
 from holter.views.comparison.disturbed import between, read_conditions
 from holter.views.comparison.disturbed import told as told_disturbance
 from holter.views.comparison.own_code import functions
-from holter.views.comparison.traces import TraceChange, TraceWork, trace_change, trace_work
+from holter.views.comparison.traces import TraceWork, trace_change, trace_work
 from holter.views.document.description import describe
 from holter.views.tables import steps_of
 
@@ -21,13 +21,19 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence, Sized
 
     from holter.analysis.jobs.comparison import Statistic, StepTimeChange
-    from holter.store.documents import Document
     from holter.store.trial import Trial
-    from holter.views.comparison.disturbed import ComparedConditions, ComparedDisturbance
+    from holter.views.comparison.disturbed import ComparedConditions
     from holter.views.comparison.own_code import ComparedFunction
-    from holter.views.document.types.job import Bill, FrameworkFacts, SkippedFile
+    from holter.views.comparison.types import (
+        ComparedJob,
+        ComparedPart,
+        ComparedStep,
+        Comparison,
+        Difference,
+        JobChange,
+        RunSaving,
+    )
     from holter.views.document.types.training import MetricStatistics
-    from holter.views.document.types.wall_time import OwnCodeEntry
 
 VERSION = 1
 _Step = Literal["count", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "per_second"]
@@ -35,113 +41,6 @@ _COMPARED: tuple[Literal["command", "framework", "hardware", "ranks", "workers"]
     "command", "framework", "hardware", "ranks", "workers"
 )  # fmt: skip
 _STEPS: tuple[_Step, ...] = ("count", "mean_ms", "p50_ms", "p95_ms", "p99_ms", "per_second")
-
-
-class ComparedMachine(TypedDict):
-    """The hardware of one node."""
-
-    cpus: float | None
-    memory_bytes: float | None
-    gpus: list[str | None]
-
-
-class ComparedJob(TypedDict):
-    """One job; an unknown value is None."""
-
-    name: str
-    status: str
-    command: list[str]
-    framework: FrameworkFacts | None
-    hardware: list[ComparedMachine]
-    ranks: int
-    workers: int | None
-    recorded: Document | None
-    suspect: str
-    sentence: str
-    gpu_pct: float | None
-    cpu_pct: float | None
-    steps: dict[str, float | None]
-    breakdown: dict[str, float] | None
-    epoch_h: float | None
-    epoch_from: Literal["epoch_steps", "loader"] | None
-    duration_h: float | None
-    phases: dict[str, float | None]
-    bill: Bill | None
-    skipped: list[SkippedFile]
-    issues: list[str]
-    cost: float | None
-    cost_of_parts: dict[str, float] | None
-    conditions: ComparedConditions
-    own_code: list[OwnCodeEntry]
-
-
-class ComparedStep(TypedDict):
-    """The change of the step time."""
-
-    statistic: Statistic
-    before_ms: float
-    after_ms: float
-    ratio: float
-    ratio_low: float
-    ratio_high: float
-    certain: bool
-
-
-class ComparedPart(TypedDict):
-    """The change of the mean time of one part of a step."""
-
-    part: str
-    before_ms: float
-    after_ms: float
-    difference_ms: float
-
-
-class RunSaving(TypedDict):
-    """The saving of a whole run."""
-
-    of: Literal["steps", "epochs"]
-    count: float
-    price: float | None
-    nodes: float
-    hours_before: float
-    hours_after: float
-    hours_saved: float
-    saved_pct: float | None
-    speedup: float | None
-    money_saved: float | None
-
-
-class Difference(TypedDict):
-    """Another difference between two jobs."""
-
-    what: str
-    before: Any
-    after: Any
-
-
-class JobChange(TypedDict):
-    """The changes of a job against the baseline."""
-
-    job: str
-    step: ComparedStep | None
-    disturbance: ComparedDisturbance | None
-    parts: list[ComparedPart]
-    own_code: list[ComparedFunction]
-    saving: RunSaving | None
-    changed: list[Difference]
-    traces: TraceChange | None
-    """For two imported traces: their kernels and operators compared by name."""
-    missing: list[str]
-    """What cannot be compared, and why."""
-
-
-class Comparison(TypedDict):
-    """What `holter compare --json` prints: the jobs, and a change for every job after the first."""
-
-    schema: int
-    baseline: str
-    jobs: list[ComparedJob]
-    changes: list[JobChange]
 
 
 def compare(
