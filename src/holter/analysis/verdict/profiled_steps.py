@@ -14,7 +14,8 @@ import numpy as np
 from holter.analysis.device.kernel_statistics import kernel_table
 from holter.analysis.host.operator_load import OperatorLoad, operator_load
 from holter.analysis.host.operator_tree import operator_table
-from holter.analysis.verdict.device_facts import LEAST_KERNELS, PARTS, DeviceFacts, device_facts
+from holter.analysis.verdict.device_facts import LEAST_KERNELS, DeviceFacts, device_facts
+from holter.analysis.verdict.device_parts import PARTS
 from holter.analysis.verdict.evidence import Evidence, pct, short_name
 from holter.schema.table import Table
 
