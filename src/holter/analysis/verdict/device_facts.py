@@ -73,7 +73,6 @@ class DeviceFacts:
     """Share of the window in which the host waited for batches, with or without work on the device."""
     allocations: int = 0
     """Number of calls that allocate or free device memory or pinned host memory."""
-    syncs: int = 0
     after_sync_pct: float = 0.0
     """Share of the window in which the device idled because the host had just waited for it."""
     blamed: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
@@ -145,7 +144,6 @@ def device_facts(
         pageable=int(((copies["memory"] == "pageable") & (copies["kind"] == "h2d")).sum()),
         loading_pct=mean("loading"),
         allocations=allocating.rows,
-        syncs=int((tables["syncs"]["duration"] > 0).sum()) if "syncs" in tables else 0,
         after_sync_pct=mean("after_sync"),
         blamed={name: _most([part["blamed"].get(name, {}) for part in parts]) for name in PARTS[3:7]},
         stacks=bool(np.isin(tree.kind, ("python", "module")).any()),
