@@ -8,7 +8,7 @@ from holter.analysis.device.arrivals import late_together
 from holter.analysis.slow_group import ranks_text
 from holter.analysis.verdict.device_facts import ALLOCATING, LOADING
 from holter.analysis.verdict.evidence import Evidence, ms, pct, short_name, us
-from holter.analysis.verdict.result import SuspectResult
+from holter.analysis.verdict.result import CHECKPOINT_SHARE, COMMUNICATION_SHARE, SuspectResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,11 +19,9 @@ if TYPE_CHECKING:
 LOADING_SHARE = 10.0
 """Data loading is guilty if the accelerator idles this percentage of the time for batches."""
 COPIES_SHARE = 10.0
-COMMUNICATION_SHARE = 15.0
 ALLOCATION_SHARE = 10.0
 MANY_ALLOCATIONS = 100
 """A caching allocator allocates memory only a few dozen times."""
-CHECKPOINT_SHARE = 10.0
 HOST_SHARE = 20.0
 """The host is guilty if the accelerator idles this percentage of the time for launches."""
 

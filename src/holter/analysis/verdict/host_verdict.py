@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.analysis.verdict.device_suspects import COMMUNICATION_SHARE
 from holter.analysis.verdict.evidence import Evidence, pct, short_name
-from holter.analysis.verdict.result import Advice, Verdict
+from holter.analysis.verdict.result import BOTTLENECK, COMMUNICATION_SHARE, Advice, Verdict
 from holter.analysis.verdict.what_if_verdict import of_replay
 
 if TYPE_CHECKING:
     from holter.analysis.host.horovod import Horovod
     from holter.analysis.verdict.device_facts import DeviceFacts
 
-HOST_LOADING = 30.0
+HOST_LOADING = BOTTLENECK
 """Data loading is the verdict if it takes this percentage of the main thread's time."""
 MIN_NEGOTIATIONS = 10
 """A verdict on Horovod needs at least this many negotiated tensors."""

@@ -10,7 +10,14 @@ from holter.analysis.slow_group import ranks_text
 from holter.analysis.verdict.evidence import Evidence, counted, ms, part_name, pct
 from holter.analysis.verdict.loop_suspects import NAMED, checkpointing, evaluation, own_code, sampled
 from holter.analysis.verdict.machine_suspects import contention, hardware, memory_pressure
-from holter.analysis.verdict.result import BOTTLENECK, GPU_BUSY, GPU_SATURATED, SMALLER, SuspectResult
+from holter.analysis.verdict.result import (
+    BOTTLENECK,
+    COMMUNICATION_SHARE,
+    GPU_BUSY,
+    GPU_SATURATED,
+    SMALLER,
+    SuspectResult,
+)
 from holter.analysis.verdict.what_if_verdict import faster
 
 if TYPE_CHECKING:
@@ -26,7 +33,6 @@ DATA_INNOCENT = 20.0
 """Below this share, data loading does not explain idle GPUs."""
 CPU_BUSY = 70.0
 WAITS_FOR_IO = 30.0
-COMMUNICATION_SHARE = 15.0
 SMALL_KERNEL_US = 20.0
 IDLE_IN_COMPUTE = 30.0
 CORE_FULL = 90.0
@@ -137,7 +143,7 @@ def model_compute(facts: VerdictFacts) -> SuspectResult:
         return SuspectResult(
             because=f"the GPUs are busy {pct(gpu)} (median), which is well used but not saturated"
         )
-    stall = facts.of_time_with_stall("forward", "loss", "backward")
+    stall = facts.of_time_with_stall(*parts)
     said = (
         f"The model's compute sets the pace: {pct(share)} {stall} is forward and backward, and the GPUs are "
         f"busy {pct(gpu)} (median)."

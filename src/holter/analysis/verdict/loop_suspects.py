@@ -5,13 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holter.analysis.verdict.evidence import Evidence, ms, pct, sentence
-from holter.analysis.verdict.result import BOTTLENECK, SECOND, SMALLER, UNEXPLAINED, SuspectResult
+from holter.analysis.verdict.result import (
+    BOTTLENECK,
+    CHECKPOINT_SHARE,
+    SECOND,
+    SMALLER,
+    UNEXPLAINED,
+    SuspectResult,
+)
 
 if TYPE_CHECKING:
     from holter.analysis.steps.own_code import OwnCode
     from holter.analysis.verdict.job_facts import VerdictFacts
 
-CHECKPOINT_SHARE = 10.0
 EVALUATION_SHARE = BOTTLENECK
 ONE_STEP = 0.8
 """A function with at least this share of its time in one step stalls the training once."""
