@@ -19,7 +19,7 @@ from holter.analysis.steps.warmup import steady
 from holter.analysis.tensors.numbers import numbers
 from holter.analysis.verdict.changes import resource_changes, step_changes
 from holter.analysis.verdict.failure import headline
-from holter.analysis.verdict.job_facts import gather
+from holter.analysis.verdict.gathering import gather
 from holter.analysis.verdict.job_verdict import verdict
 from holter.analysis.verdict.ledger import ledger, with_ledger
 from holter.schema.signals import signal_name
