@@ -11,6 +11,7 @@ from holter.analysis.device.time_breakdown import split
 from holter.analysis.device.work import device_work
 from holter.analysis.steps.warmup import by_rank
 from holter.schema.table import Table
+from holter.schema.traces import INFERRED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
     from holter.analysis.device.work import Work
 
 SLOW = 2.0
-"""A step of the start-up takes more than so many times the median of the later steps."""
+"""A step of the start-up takes more than this many times the median of the later steps."""
 LEAST_STEADY = 2
-"""So many steps stay at least."""
+"""At least this many steps are judged."""
 _CUT = ("kernels", "memory_operations", "syncs", "operators")
 
 
@@ -49,8 +50,14 @@ def steps_of(tables: Mapping[str, Table]) -> Table:
     return spans.where(spans["phase"] == "step")
 
 
+def inferred_from(steps: Table) -> str:
+    """Return what the steps are inferred from; empty for steps that the trace marks."""
+    names = dict.fromkeys(steps["name"].tolist()) if steps.rows and "name" in steps else {}
+    return ", ".join(name.removeprefix(INFERRED) for name in names if name.startswith(INFERRED))
+
+
 def without_startup(tables: Mapping[str, Table]) -> tuple[dict[str, Table], Startup | None]:
-    """Return the tables of a trace without the steps of its start-up, and these; None without any.
+    """Return the tables of a trace without the steps of its start-up, and its start-up; None if it has none.
 
     A first step loads kernels, makes streams and handles, tunes and compiles. It says nothing about the steps
     that follow. Launches stay: work that runs in the later steps may have been launched before them.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.device.rank_summary import OddRank, rank_parts, rank_summary
-from holter.analysis.device.startup import judged_window, steps_of
+from holter.analysis.device.startup import inferred_from, judged_window, steps_of
 from holter.analysis.device.time_breakdown import split
 from holter.analysis.device.work import COMMUNICATION, COMPUTE, device_work, launch_of
 from holter.analysis.host.horovod import Horovod, horovod
@@ -20,7 +20,6 @@ from holter.analysis.jobs.what_if import WhatIf, what_if
 from holter.analysis.jobs.worker_timeline import timeline_of
 from holter.analysis.verdict.device_parts import PARTS, covered, device_parts
 from holter.schema.table import Table
-from holter.schema.traces import INFERRED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -132,7 +131,7 @@ def device_facts(
         window_ns=int(np.mean(weight)),
         steps=_count(steps),
         step_ms=float(np.median(steps["duration"])) / 1e6 if steps.rows else None,
-        inferred=_inferred(steps),
+        inferred=inferred_from(steps),
         startup=startup,
         breakdown={
             name: float(np.average([p["parts"][name] for p in parts], weights=weight)) for name in PARTS
@@ -168,18 +167,12 @@ def _count(steps: Table) -> int:
     return int(np.unique(steps["rank"], return_counts=True)[1].max()) if steps.rows else 0
 
 
-def _inferred(steps: Table) -> str:
-    """Return what the steps are inferred from; empty for steps that the trace marks."""
-    names = dict.fromkeys(steps["name"].tolist()) if steps.rows and "name" in steps else {}
-    return ", ".join(name.removeprefix(INFERRED) for name in names if name.startswith(INFERRED))
-
-
 def _of_the_host(
     tree: Host, steps: Table, tables: Mapping[str, Table], startup: Startup | None
 ) -> DeviceFacts:
     """Compute the facts of a trace without device work: how the host's threads spent the time."""
     if not len(tree.begin):
-        return DeviceFacts(steps=_count(steps), inferred=_inferred(steps), startup=startup)
+        return DeviceFacts(steps=_count(steps), inferred=inferred_from(steps), startup=startup)
     tracks, operators = tables.get("tracks"), tables["operators"]
     timeline = (
         timeline_of(operators, tracks) if tracks is not None and "detail" in operators.columns else None
@@ -196,7 +189,7 @@ def _of_the_host(
         window_ns=window,
         steps=_count(steps),
         step_ms=float(np.median(steps["duration"])) / 1e6 if steps.rows else None,
-        inferred=_inferred(steps),
+        inferred=inferred_from(steps),
         startup=startup,
         loading_pct=100.0 * union(tree.begin[loading], tree.end[loading]).length / max(window, 1),
         slow=slow_threads(tree, tracks),
