@@ -75,6 +75,11 @@ def short_name(name: str) -> str:
     return name if len(name) <= 60 else f"{name[:59]}…"
 
 
+def capitalized(text: str) -> str:
+    """Write a text with a capital letter at its begin."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
 def sentence(text: str) -> str:
     """Make a sentence of a text: with a capital letter and a full stop."""
-    return f"{text[0].upper()}{text[1:]}."
+    return f"{capitalized(text)}."

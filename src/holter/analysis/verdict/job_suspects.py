@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from holter.analysis.jobs.stragglers import place_text, slow_together
 from holter.analysis.loading.dataloading import HAND_OVER_MS
 from holter.analysis.slow_group import ranks_text
-from holter.analysis.verdict.evidence import Evidence, counted, ms, part_name, pct
+from holter.analysis.verdict.evidence import Evidence, capitalized, counted, ms, part_name, pct
 from holter.analysis.verdict.loop_suspects import NAMED, checkpointing, evaluation, own_code, sampled
 from holter.analysis.verdict.machine_suspects import contention, hardware, memory_pressure
 from holter.analysis.verdict.result import (
@@ -195,7 +195,7 @@ def _straggler(facts: VerdictFacts, group: list[Straggler]) -> SuspectResult:
     times = f"{its} own work {that} {ms(slow.own_ms)} per step, and that of the others {ms(slow.others_ms)}"
     part = f"{part_name(slow.part)} takes {ms(slow.part_ms)} longer"
     waits = f"the other ranks spend {ms(slow.waiting_ms)} more per step in communication than {rank}"
-    who = f"{rank[0].upper()}{rank[1:]} slows" if alone else f"{where[0].upper()}{where[1:]} slow"
+    who = f"{capitalized(rank)} slows" if alone else f"{capitalized(where)} slow"
     gain = facts.what_if and facts.what_if.without("rank", "ranks")
     replayed = []
     if facts.what_if and gain:
