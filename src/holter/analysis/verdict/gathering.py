@@ -44,8 +44,8 @@ def gather(
     Args:
         steps: Table `steps`, warm-up included.
         samples: Table `samples` of at least the whole job.
-        spans: Table `spans`, with the phases data_loading, fetch, collate, stack, step, loop_stack and gc. A
-            part of the job is enough.
+        spans: Table `spans`, with the phases data_loading, fetch, collate, stack, step, loop_stack, gc,
+            loss and h2d. A part of the job is enough.
         events: Table `events`: descriptions of the loaders and of the framework.
         nodes: Node → its facts; `cpus` is used.
         profiled: The tables that `profiled_steps` reads, for the steps of a profiling window.

@@ -24,7 +24,7 @@ TABLES = ("kernels", "launches", "memory_operations", "syncs")
 MOST_DETAILS = 100_000
 """The shapes of operators are read up to so many operators and kernels."""
 _AROUND_NS = 3_000_000_000
-"""A look samples stacks so long before and after its steps, at most."""
+"""A look samples stacks at most this long before and after its steps."""
 MOST_ROWS = 400_000
 """Limit on the rows of operators and kernels, newest steps first; at least one step is read."""
 
