@@ -72,7 +72,7 @@ def describe_trace(
     what was read, and adds the definitions of other tools: `hta` and `tracelens` next to `all`; with
     `in_detail` it has `detail` too. `skipped` are files that could not be read.
     """
-    read, manifest = _with_steps(trial, with_shapes(trial, tables(trial))), trial.manifest
+    read, manifest = _detailed(trial, tables(trial)), trial.manifest
     start, end = manifest.get("start"), manifest.get("end")
     steady, startup = without_startup(read)
     tree = host(read)
@@ -132,10 +132,10 @@ def describe_trace(
     }
 
 
-def _with_steps(trial: Trial, read: dict[str, Table]) -> dict[str, Table]:
-    """Return the tables with all details of operators if threads name their place in a parallel job."""
+def _detailed(trial: Trial, read: dict[str, Table]) -> dict[str, Table]:
+    """Add the details of operators: all of them if threads name their place in a parallel job."""
     if read["kernels"].rows or not places(read["tracks"]):
-        return read
+        return with_shapes(trial, read)
     return {**read, "operators": trial.table("operators")}
 
 
