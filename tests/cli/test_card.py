@@ -10,7 +10,7 @@ import pytest
 from tests.cli.conftest import PUBLISHED, told
 
 from holter.agent.supervision.outcome import Outcome
-from holter.analysis.verdict.device_facts import PARTS
+from holter.analysis.verdict.device_parts import PARTS
 from holter.cli.bar import bar, legend
 from holter.cli.card import MOST_LINES, print_card
 from holter.cli.commands.describe import show

@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 LOADER, OPTIMIZER = "enumerate(DataLoader)#", "Optimizer.step#"
-"""PyTorch marks each wait for a batch and each step of an optimizer with names that begin so."""
+"""PyTorch's names of each wait for a batch and of each step of an optimizer begin with these."""
 LEAST_STEPS = 3
-"""With fewer repetitions than these nothing shows a period."""
+"""A period repeats at least this often."""
 LEAST_EVENTS = 8
-"""Kernels or operators of a period, at least."""
+"""A period has at least this many kernels or operators."""
 ALIKE = 0.9
 """A step repeats the usual one if so many of its kernels are the same,"""
 MOSTLY = 0.75
 """and so many of the steps must repeat it, and hold so many of all kernels."""
 _MOST_CELLS = 4_000_000
-"""Periods times names that are compared, at most."""
+"""At most this many periods times names are compared."""
 _MOST_PERIODS = 40
-"""Lengths of a period that are tried, at most."""
+"""At most this many lengths of a period are tried."""
 _HOST_KINDS = ("operator", "annotation")
 _MARK = re.compile(f"{re.escape(LOADER)}|{re.escape(OPTIMIZER)}")
 
@@ -60,19 +60,19 @@ def _by_marks(staging: Staging) -> InferredSteps | None:
     optimizing = np.isin(rows["name"], steps)
     begin, end = rows["time"], rows["time"] + rows["duration"]
     if not optimizing.any():
-        return _steps(begin[:-1], begin[1:], f"{INFERRED}{LOADER}")
+        return _steps(begin[:-1], begin[1:], LOADER)
     if optimizing.all():
-        return _steps(end[:-1], end[1:], f"{INFERRED}{OPTIMIZER}")
+        return _steps(end[:-1], end[1:], OPTIMIZER)
     last = optimizing & np.append(~optimizing[1:], True)
     ends = end[last]
     first = begin[~optimizing][0]
     ends = ends[ends > first]
-    return _steps(np.append(first, ends[:-1]), ends, f"{INFERRED}{LOADER} and {OPTIMIZER}")
+    return _steps(np.append(first, ends[:-1]), ends, f"{LOADER} and {OPTIMIZER}")
 
 
-def _steps(begin: Ints, end: Ints, name: str) -> InferredSteps | None:
+def _steps(begin: Ints, end: Ints, source: str) -> InferredSteps | None:
     good = end > begin
-    return InferredSteps(begin[good], end[good], name) if good.any() else None
+    return InferredSteps(begin[good], end[good], f"{INFERRED}{source}") if good.any() else None
 
 
 def _by_kernels(staging: Staging) -> InferredSteps | None:
@@ -130,7 +130,7 @@ def _by_repetition(time: Ints, names: Ints, last: int, what: str) -> InferredSte
                 begin = time[marks]
                 end = np.append(begin[1:], last)
                 period = int(np.median(np.diff(marks)))
-                return _steps(begin[kept], end[kept], f"{INFERRED}the repetition of {period} {what}")
+                return _steps(begin[kept], end[kept], f"the repetition of {period} {what}")
     return None
 
 

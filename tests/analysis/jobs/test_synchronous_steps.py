@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from holter.analysis.jobs.synchronous_steps import what_if_of_steps
-from holter.analysis.verdict.job_facts import gather
+from holter.analysis.verdict.gathering import gather
 from holter.analysis.verdict.job_verdict import verdict
 from holter.schema.table import Table
 

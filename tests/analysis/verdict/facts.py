@@ -7,7 +7,8 @@ import functools
 from tests.generated.story import Story, story
 
 from holter.analysis.steps.steps import steps
-from holter.analysis.verdict.job_facts import VerdictFacts, gather
+from holter.analysis.verdict.gathering import gather
+from holter.analysis.verdict.job_facts import VerdictFacts
 
 
 @functools.cache

@@ -13,7 +13,8 @@ from tests.generated.story import SCENARIOS
 from holter.analysis.machine.load import Load
 from holter.analysis.steps.steps import steps
 from holter.analysis.verdict.evidence import part_name
-from holter.analysis.verdict.job_facts import VerdictFacts, gather
+from holter.analysis.verdict.gathering import gather
+from holter.analysis.verdict.job_facts import VerdictFacts
 from holter.analysis.verdict.job_verdict import SUSPECTS, verdict
 from holter.analysis.verdict.profiled_steps import KernelTimes
 from holter.schema.table import Table

@@ -8,7 +8,7 @@ import pytest
 from tests.analysis.verdict.facts import facts_of
 from tests.rules.traces import MS, US, Trace
 
-from holter.analysis.verdict.job_facts import gather
+from holter.analysis.verdict.gathering import gather
 from holter.analysis.verdict.job_verdict import verdict
 from holter.analysis.verdict.profiled_steps import ProfiledSteps, profiled_steps
 from holter.schema.table import Table

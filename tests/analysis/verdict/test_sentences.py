@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holter.analysis.verdict.job_facts import gather
+from holter.analysis.verdict.gathering import gather
 from holter.analysis.verdict.job_verdict import verdict
 from holter.schema.phases import BREAKDOWN
 from holter.schema.table import Table

@@ -17,6 +17,7 @@ from holter.analysis.device.arrivals import (
 )
 from holter.analysis.device.time_breakdown import TimeBreakdown, broken_down, split
 from holter.analysis.device.work import device_work
+from holter.analysis.steps.spread import spread
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def odd_ranks(ranks: Sequence[TimeBreakdown]) -> list[OddRank]:
         own = np.array([getattr(rank, part) for rank in ranks])
         share = 100.0 * own / span
         middle = float(np.median(share))
-        deviation = 1.4826 * float(np.median(np.abs(share - middle)))
+        deviation = spread(share, middle)
         off = np.abs(share - middle)
         for i in np.flatnonzero((off > DEVIATIONS * deviation) & (off >= DIFFERENCE_PCT)).tolist():
             odd = OddRank(

@@ -8,8 +8,8 @@ import numpy as np
 
 from holter.analysis.device.flops import bandwidth, peak
 from holter.analysis.device.operator_costs import KNOWN, operator_cost
+from holter.analysis.device.startup import judged
 from holter.analysis.host.operator_tree import device_time, host
-from holter.analysis.verdict.device_facts import judged
 from holter.schema.table import Table
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 MIN_THREADS = 4
 MIN_CALLS = 4
 EXCESS = 0.15
-"""A slow thread takes at least so much longer than the median one for the same calls,"""
+"""A slow thread takes at least this share longer than the others for the same calls,"""
 SHARE = 0.2
 """and those calls fill at least this share of its time."""
 
@@ -28,7 +28,7 @@ _WAITING = re.compile(
     r"|join|accept|queue|read|write|idle",
     re.IGNORECASE,
 )
-"""What takes long since others do."""
+"""Calls that wait for others."""
 
 
 class SlowThread(NamedTuple):

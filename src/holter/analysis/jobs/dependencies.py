@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 _SENDS, _RECEIVES = re.compile("send", re.IGNORECASE), re.compile("recv|receive", re.IGNORECASE)
 _DIRECTION = re.compile(r"forward|backward", re.IGNORECASE)
 ROUNDING_NS = 10_000
-"""An operation that ends so little after another one begins may still be what that one waited for."""
+"""An operation may wait for another one that ends this little after its own begin: times are rounded."""
 END_SPREAD = 0.25
 """Members of a collective end together: this share of their duration apart at most, on median."""
 _AT_ONCE = 16
-"""So many variants are played at once: more would take more memory, and no less time."""
+"""Number of variants that are played at once: more take more memory, and no less time."""
 
 
 class Dependencies(NamedTuple):

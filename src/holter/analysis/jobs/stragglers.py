@@ -59,8 +59,8 @@ class Straggler:
 def stragglers(steps: Table, *, excess: float = EXCESS, min_steps: int = MIN_STEPS) -> list[Straggler]:
     """Find the ranks whose own work is slower than that of the others, the costliest first.
 
-    A rank is one when its own work is more than `excess` above the others', clearly so in most steps, when
-    that costs something, and when the others are longer in communication: those wait, it is waited for.
+    A rank is a straggler if its own work exceeds the others' by more than `excess`, clearly so in most steps,
+    if that lengthens the step, and if the others spend more time in communication, where they wait for it.
     Up to half of the ranks, such as those of a node, may be slow alike; each is compared with the rest.
 
     Args:

@@ -15,8 +15,11 @@ if TYPE_CHECKING:
     from holter.analysis.jobs.dependencies import Floats
     from holter.schema.table import Table
 
+MIN_STEPS = 5
+"""All ranks must have this many steps in common."""
 
-def what_if_of_steps(steps: Table, slow: Sequence[int] = (), *, min_steps: int = 5) -> WhatIf | None:
+
+def what_if_of_steps(steps: Table, slow: Sequence[int] = ()) -> WhatIf | None:
     """Compute the mean step time without each cause; None unless several ranks communicate.
 
     In each step the ranks meet at the exchange of gradients: the step takes as long as the rank with the
@@ -26,9 +29,8 @@ def what_if_of_steps(steps: Table, slow: Sequence[int] = (), *, min_steps: int =
     Args:
         steps: Table `steps`, steady state.
         slow: Ranks that are slower than the others.
-        min_steps: Steps that all ranks must have in common.
     """
-    ranks = in_step(steps, min_steps)
+    ranks = in_step(steps, MIN_STEPS)
     if not ranks:
         return None
     own = np.stack([own_work(rank) for rank in ranks]).astype(float)

@@ -20,7 +20,7 @@ DEVIATION = 0.1
 SLOW = 1.05
 """A slow worker computes at least so many times as long as its peers."""
 MOST_WORKERS = 5
-"""So many slow workers are removed one by one; beyond them, only all at once."""
+"""At most this many slow workers are removed one by one; all of them are removed at once, too."""
 
 
 class Cause(NamedTuple):

@@ -144,7 +144,7 @@ def _load(node: str, metrics: dict[str, dict[str, NDArray[Any]]], facts: Mapping
         trainer_delay=_mean(metrics.get("proc.cpu.delay", {}).get("trainer")),
         others=_others(metrics.get("other.cpu", {})),
         worker_delay=_mean(metrics.get("proc.cpu.delay", {}).get("worker")),
-        foreign_core=_foreign(metrics, cpus, facts.get("cpu_quota")),
+        foreign_core=_foreign(metrics, cpus, quota),
         clock=_clock(metrics),
         cpu_quota=float(quota) if isinstance(quota, (int, float)) else None,
         quota_ran_out_pct=_mean(metrics.get("cgroup.throttled_pct", {}).get("")),

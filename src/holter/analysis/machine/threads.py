@@ -50,16 +50,16 @@ def thread_shares(samples: Table, start_ns: int | None, end_ns: int | None) -> l
         run = _by_time(mine, (metric == "thread.running") & (device == f"{_RANK}{rank}"))
         wait = _by_time(mine, (metric == "thread.waiting") & (device == f"{_RANK}{rank}"))
         both = [(run[at], wait[at]) for at in run.keys() & wait.keys()]
-        running, waiting = (float(np.mean(one)) for one in zip(*both, strict=True)) if both else (0.0, 0.0)
         if not both:
             continue
+        running, waiting = (float(np.mean(one)) for one in zip(*both, strict=True))
         found.append(_shares(rank, LOOP, running, waiting, len(both)))
         of_rank = (metric == "thread.blocked") & np.char.startswith(device, f"{_RANK}{rank} ")
         for name in sorted(set(device[of_rank].tolist())):
             looks = _by_time(mine, of_rank & (device == name))
-            ready = [at for at, blocked in looks.items() if not blocked]
             if len(looks) < MIN_LOOKS:
                 continue
+            ready = [at for at, blocked in looks.items() if not blocked]
             parts = [wait[at] / (run[at] + wait[at]) for at in ready if run.get(at, 0.0) + wait.get(at, 0.0)]
             share = 100.0 * len(ready) / len(looks)
             waiting = share * float(np.mean(parts)) if parts else 0.0

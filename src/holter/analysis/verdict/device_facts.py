@@ -9,25 +9,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.device.rank_summary import OddRank, rank_parts, rank_summary
+from holter.analysis.device.startup import inferred_from, judged_window, steps_of
 from holter.analysis.device.time_breakdown import split
-from holter.analysis.device.work import COMMUNICATION, COMPUTE, MEMORY, device_work, launch_of
+from holter.analysis.device.work import COMMUNICATION, COMPUTE, device_work, launch_of
 from holter.analysis.host.horovod import Horovod, horovod
-from holter.analysis.host.host_waits import blamed as doing
-from holter.analysis.host.host_waits import host_waits
 from holter.analysis.host.operator_tree import Host, host, named
 from holter.analysis.host.unequal_threads import SlowThread, slow_threads
-from holter.analysis.intervals import Intervals, difference, measure, union
+from holter.analysis.intervals import union
 from holter.analysis.jobs.what_if import WhatIf, what_if
 from holter.analysis.jobs.worker_timeline import timeline_of
+from holter.analysis.verdict.device_parts import PARTS, covered, device_parts
 from holter.schema.table import Table
-from holter.schema.traces import INFERRED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holter.analysis.device.arrivals import LateRank
     from holter.analysis.device.startup import Startup
-    from holter.analysis.device.work import Ints, Work
 
 LOADING = re.compile(
     r"^enumerate\(DataLoader\)|dataloader\.py\(\d+\): __next__"
@@ -40,16 +38,6 @@ SAVING = re.compile(
 ALLOCATING = re.compile(
     r"^(cuda|hip)(Malloc|Free)(Host|Managed)?$|^(cuda|hip)Host(Alloc|Malloc|Free)$|^cuMem(Create|Map|Unmap|Release)$"
 )
-PARTS = ("compute", "communication", "copies", "data_loading", "checkpoint", "allocation", "host", "idle")
-"""Parts of a device's time. Each moment counts once, for the first part that fits:
-
-- `compute`: kernels that compute.
-- `communication`: exposed communication.
-- `copies`: copies and fills.
-- `data_loading`, `checkpoint`, `allocation`, `host`: the device idles while the host waits for batches,
-  writes checkpoints, allocates memory of the device, or does anything else before it launches more work.
-- `idle`: the rest, as kernel start-up, dependencies, and the end of the window.
-"""
 LEAST_KERNELS = 50
 """A verdict needs at least this many kernels."""
 
@@ -76,7 +64,6 @@ class DeviceFacts:
     median_kernel_us: float = 0.0
     communication_pct: float = 0.0
     """All communication, hidden and exposed."""
-    collectives_us: float | None = None
     h2d_pct: float = 0.0
     """Exposed copies from the host."""
     pageable: int = 0
@@ -85,7 +72,6 @@ class DeviceFacts:
     """Share of the window in which the host waited for batches, with or without work on the device."""
     allocations: int = 0
     """Number of calls that allocate or free device memory or pinned host memory."""
-    syncs: int = 0
     after_sync_pct: float = 0.0
     """Share of the window in which the device idled because the host had just waited for it."""
     blamed: dict[str, list[tuple[str, float]]] = field(default_factory=dict)
@@ -119,20 +105,16 @@ def device_facts(
     """
     work = device_work(tables)
     tree = host(tables) if tree is None else tree
-    steps = _steps(tables)
+    steps = steps_of(tables)
     if not len(work.begin):
         return _of_the_host(tree, steps, tables, startup)
-    launches = tables.get("launches") or Table.empty("launches")
     loading, saving = named(tables, LOADING), named(tables, SAVING)
     allocating = named(tables, ALLOCATING)
-    called = launch_of(work, launches)
+    called = launch_of(work, tables.get("launches") or Table.empty("launches"))
     parts: list[dict[str, Any]] = []
-    for (rank, device), mine in split(work._replace(name=np.arange(len(called)))):
-        spent = [_covered(table.where(table["rank"] == rank)) for table in (loading, saving, allocating)]
-        window = _window(steps, rank, mine)
-        parts.append(
-            _of_device(mine, window, spent, launches, called, tree, tables, rank) | {"device": device}
-        )
+    for (rank, _), mine in split(work._replace(name=np.arange(len(called)))):
+        spent = [covered(table.where(table["rank"] == rank)) for table in (loading, saving, allocating)]
+        parts.append(device_parts(mine, judged_window(steps, rank, mine), spent, called, tree, tables))
     weight = [part["window"] for part in parts]
 
     def mean(name: str) -> float:
@@ -140,7 +122,6 @@ def device_facts(
 
     kernels = work.where(np.isin(work.kind, (COMPUTE, COMMUNICATION)))
     computing = work.duration[work.kind == COMPUTE]
-    communicating = work.duration[work.kind == COMMUNICATION]
     copies = tables.get("memory_operations") or Table.empty("memory_operations")
     compared = rank_summary(rank_parts(tables))
     return DeviceFacts(
@@ -150,7 +131,7 @@ def device_facts(
         window_ns=int(np.mean(weight)),
         steps=_count(steps),
         step_ms=float(np.median(steps["duration"])) / 1e6 if steps.rows else None,
-        inferred=_inferred(steps),
+        inferred=inferred_from(steps),
         startup=startup,
         breakdown={
             name: float(np.average([p["parts"][name] for p in parts], weights=weight)) for name in PARTS
@@ -158,12 +139,10 @@ def device_facts(
         busy_pct=mean("busy"),
         median_kernel_us=float(np.median(computing)) / 1e3 if len(computing) else 0.0,
         communication_pct=mean("communication"),
-        collectives_us=float(np.median(communicating)) / 1e3 if len(communicating) else None,
         h2d_pct=mean("h2d"),
         pageable=int(((copies["memory"] == "pageable") & (copies["kind"] == "h2d")).sum()),
         loading_pct=mean("loading"),
         allocations=allocating.rows,
-        syncs=int((tables["syncs"]["duration"] > 0).sum()) if "syncs" in tables else 0,
         after_sync_pct=mean("after_sync"),
         blamed={name: _most([part["blamed"].get(name, {}) for part in parts]) for name in PARTS[3:7]},
         stacks=bool(np.isin(tree.kind, ("python", "module")).any()),
@@ -171,12 +150,6 @@ def device_facts(
         odd=compared.odd,
         unmatched=compared.refused,
     )
-
-
-def judged(tables: Mapping[str, Table]) -> list[tuple[int, int, int]]:
-    """Return of each device its rank, and the begin and end of what is judged of it, ns."""
-    steps = _steps(tables)
-    return [(rank, *_window(steps, rank, mine)) for (rank, _), mine in split(device_work(tables))]
 
 
 def _most(spent: list[dict[str, float]]) -> list[tuple[str, float]]:
@@ -189,106 +162,9 @@ def _most(spent: list[dict[str, float]]) -> list[tuple[str, float]]:
     ]
 
 
-def _steps(tables: Mapping[str, Table]) -> Table:
-    spans = tables.get("spans") or Table.empty("spans")
-    return spans.where(spans["phase"] == "step")
-
-
 def _count(steps: Table) -> int:
     """Return the number of steps of the rank with the most."""
     return int(np.unique(steps["rank"], return_counts=True)[1].max()) if steps.rows else 0
-
-
-def _inferred(steps: Table) -> str:
-    """Return what the steps are inferred from; empty for steps that the trace marks."""
-    names = dict.fromkeys(steps["name"].tolist()) if steps.rows and "name" in steps else {}
-    return ", ".join(name.removeprefix(INFERRED) for name in names if name.startswith(INFERRED))
-
-
-def _covered(rows: Table) -> Intervals:
-    return union(rows["time"], rows["time"] + rows["duration"])
-
-
-def _window(steps: Table, rank: int, work: Work) -> tuple[int, int]:
-    """Return begin and end of the judged interval: whole steps, because loading precedes their first kernel.
-
-    Without steps it is the time from the first begin to the last end of the device's work.
-    """
-    mine = steps.where(steps["rank"] == rank)
-    first, last = int(work.begin.min()), int(work.end.max())
-    if mine.rows:
-        begin, end = int(mine["time"].min()), int((mine["time"] + mine["duration"]).max())
-        if begin < last and first < end:
-            return begin, end
-    return first, last
-
-
-def _of_device(
-    work: Work,
-    window: tuple[int, int],
-    spent: list[Intervals],
-    launches: Table,
-    called: Ints,
-    tree: Host,
-    tables: Mapping[str, Table],
-    rank: int,
-) -> dict[str, Any]:
-    begin, end = window
-    whole = Intervals(np.array([begin]), np.array([end]))
-
-    def within(*kinds: int) -> Intervals:
-        some = np.isin(work.kind, kinds)
-        b, e = np.clip(work.begin[some], begin, end), np.clip(work.end[some], begin, end)
-        return union(b, e)
-
-    compute, communication = within(COMPUTE), within(COMMUNICATION)
-    both = within(COMPUTE, COMMUNICATION)
-    busy = within(COMPUTE, COMMUNICATION, MEMORY)
-    idle = difference(whole, busy)
-    gap_waits = host_waits(work, window, launches, called)
-    waits = gap_waits.joined
-    parts = {
-        "compute": compute.length,
-        "communication": both.length - compute.length,
-        "copies": busy.length - both.length,
-    }
-    rest, blamed = idle, {}
-    for name, these in zip(
-        ("data_loading", "checkpoint", "allocation", "host"), [*spent, waits], strict=True
-    ):
-        left = difference(rest, these)
-        parts[name] = rest.length - left.length
-        if parts[name]:
-            blamed[name] = doing(tree, rank, gap_waits, difference(rest, left))
-        rest = left
-    parts["idle"] = rest.length
-    total = max(end - begin, 1)
-    copies = tables.get("memory_operations") or Table.empty("memory_operations")
-    device = int(work.device[0])
-    here = (copies["rank"] == rank) & (copies["device"] == device)
-    to_device = copies.where(here & (copies["kind"] == "h2d"))
-    h2d = difference(_covered(to_device), both)
-    after = _after_sync(tables, rank, waits)
-    return {
-        "window": total,
-        "parts": {name: 100.0 * ns / total for name, ns in parts.items()},
-        "busy": 100.0 * busy.length / total,
-        "communication": 100.0 * communication.length / total,
-        "h2d": 100.0 * int(measure(h2d, [begin], [end])[0]) / total,
-        "loading": 100.0 * int(measure(spent[0], [begin], [end])[0]) / total,
-        "after_sync": 100.0 * after / total,
-        "blamed": blamed,
-    }
-
-
-def _after_sync(tables: Mapping[str, Table], rank: int, waits: Intervals) -> int:
-    """Return the device's idle time in gaps that begin while the host waits for the device, ns."""
-    syncs = tables.get("syncs") or Table.empty("syncs")
-    mine = syncs.where((syncs["rank"] == rank) & (syncs["duration"] > 0))
-    if not mine.rows or not len(waits.begin):
-        return 0
-    during = measure(_covered(mine), waits.begin, waits.begin + 1) > 0
-    return int((waits.end - waits.begin)[during].sum())
 
 
 def _of_the_host(
@@ -296,7 +172,7 @@ def _of_the_host(
 ) -> DeviceFacts:
     """Compute the facts of a trace without device work: how the host's threads spent the time."""
     if not len(tree.begin):
-        return DeviceFacts(steps=_count(steps), inferred=_inferred(steps), startup=startup)
+        return DeviceFacts(steps=_count(steps), inferred=inferred_from(steps), startup=startup)
     tracks, operators = tables.get("tracks"), tables["operators"]
     timeline = (
         timeline_of(operators, tracks) if tracks is not None and "detail" in operators.columns else None
@@ -313,7 +189,7 @@ def _of_the_host(
         window_ns=window,
         steps=_count(steps),
         step_ms=float(np.median(steps["duration"])) / 1e6 if steps.rows else None,
-        inferred=_inferred(steps),
+        inferred=inferred_from(steps),
         startup=startup,
         loading_pct=100.0 * union(tree.begin[loading], tree.end[loading]).length / max(window, 1),
         slow=slow_threads(tree, tracks),

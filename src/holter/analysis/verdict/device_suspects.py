@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from holter.analysis.device.arrivals import late_together
 from holter.analysis.slow_group import ranks_text
 from holter.analysis.verdict.device_facts import ALLOCATING, LOADING
-from holter.analysis.verdict.evidence import Evidence, ms, pct, short_name, us
-from holter.analysis.verdict.result import SuspectResult
+from holter.analysis.verdict.evidence import Evidence, capitalized, ms, pct, short_name, us
+from holter.analysis.verdict.result import CHECKPOINT_SHARE, COMMUNICATION_SHARE, SuspectResult
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,11 +19,9 @@ if TYPE_CHECKING:
 LOADING_SHARE = 10.0
 """Data loading is guilty if the accelerator idles this percentage of the time for batches."""
 COPIES_SHARE = 10.0
-COMMUNICATION_SHARE = 15.0
 ALLOCATION_SHARE = 10.0
 MANY_ALLOCATIONS = 100
 """A caching allocator allocates memory only a few dozen times."""
-CHECKPOINT_SHARE = 10.0
 HOST_SHARE = 20.0
 """The host is guilty if the accelerator idles this percentage of the time for launches."""
 
@@ -69,7 +67,7 @@ def _late(facts: DeviceFacts, worst: LateRank, exposed: float) -> SuspectResult:
     """The ranks that come late to collectives, if several do so for a similar time."""
     group = late_together(facts.late)
     text = ranks_text([late.rank for late in group])
-    who = f"{text[0].upper()}{text[1:]} "
+    who = f"{capitalized(text)} "
     longer, late_for = ms(worst.extra_busy_ns / 1e6), ms(worst.lateness_ns / 1e6)
     if len(group) == 1:
         said = f"{who}holds the others up: it is late at {worst.later} of {worst.collectives} collectives"

@@ -54,6 +54,11 @@ def counted(count: float, noun: str, plural: str = "") -> str:
     return f"{number} {noun if count == 1 else plural or noun + 's'}"
 
 
+def steps_text(first: int, last: int) -> str:
+    """Name steps for people: `step 7`, `steps 7 to 9`."""
+    return f"step {first}" if first == last else f"steps {first} to {last}"
+
+
 def part_name(part: str) -> str:
     """Write the name of a part of the step for people."""
     return "the loop's own code" if part == "other" else part.replace("_", " ")
@@ -70,6 +75,11 @@ def short_name(name: str) -> str:
     return name if len(name) <= 60 else f"{name[:59]}…"
 
 
+def capitalized(text: str) -> str:
+    """Write a text with a capital letter at its begin."""
+    return f"{text[:1].upper()}{text[1:]}"
+
+
 def sentence(text: str) -> str:
     """Make a sentence of a text: with a capital letter and a full stop."""
-    return f"{text[0].upper()}{text[1:]}."
+    return f"{capitalized(text)}."

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from holter.analysis.jobs.stragglers import place_text, slow_together
 from holter.analysis.loading.dataloading import HAND_OVER_MS
-from holter.analysis.verdict.evidence import counted, ms, part_name, pct
-from holter.analysis.verdict.loop_suspects import QUOTA, STOPPED
+from holter.analysis.verdict import loop_advice, machine_advice
+from holter.analysis.verdict.evidence import counted, ms, part_name
 from holter.analysis.verdict.result import Advice
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from holter.analysis.loading.dataloading import DataLoading
     from holter.analysis.loading.stacks import SampledCallable
-    from holter.analysis.machine.load import Load
     from holter.analysis.verdict.job_facts import VerdictFacts
 
 _WORTH = 0.97
@@ -34,13 +33,6 @@ RECORD_STEPS = (
     "steps with `with holter.step():`"
 )
 """How to record steps, for a job without steps."""
-TREES = ("xgboost", "lightgbm")
-"""Frameworks that grow trees."""
-FEWER_EVALUATIONS = "Evaluate less often, on fewer batches, or with larger batches."
-_FEWER_TREE_EVALUATIONS = (
-    "Evaluate less: leave the training data out of the evaluation sets, use a sample of the validation data, "
-    "or compute fewer metrics."
-)
 
 
 def data_pipeline(facts: VerdictFacts) -> list[Advice]:
@@ -148,96 +140,6 @@ def _prepared(pipeline: _Pipeline, items: list[SampledCallable]) -> Advice:
     return Advice(text, expected, why)
 
 
-def own_code(facts: VerdictFacts) -> list[Advice]:
-    """Advise on the functions of the training that take the time."""
-    found = []
-    for one in [one for one in facts.own_code if not one.iterates][:2]:
-        expected = facts.without(one.pct)
-        text = f"Shorten {one.place}, or call it less often."
-        if one.waits_in == "garbage collection":
-            text = f"Do not collect garbage in every step: {one.place}."
-        elif one.waits_in in ("sleep", "lock", "queue", "input"):
-            text = f"Remove the wait in {one.place}, or find out what it waits for."
-        elif one.waits_in:
-            text = f"Move the {one.waits_in} access of {one.place} out of the loop, or into a thread."
-        found.append(Advice(text, expected, f"it takes {pct(one.pct)} of the loop's time"))
-    if not found and facts.python is not None:
-        for name, share in facts.python.functions[:2]:
-            expected = facts.without(facts.share("other") * share / 100)
-            why = f"it takes {pct(share)} of the loop's own code in {facts.python.steps}"
-            found.append(Advice(f"Shorten {name}, or call it less often.", expected, why))
-    return found
-
-
-def evaluation(facts: VerdictFacts) -> list[Advice]:
-    """Advise on evaluations that take a large part of the loop."""
-    text = _FEWER_TREE_EVALUATIONS if facts.framework in TREES else FEWER_EVALUATIONS
-    why = f"evaluation takes {pct(facts.share('eval'))} of the loop's time; the expected step has none"
-    return [Advice(text, facts.mean_step_ms, why)]
-
-
-def contention(facts: VerdictFacts) -> list[Advice]:
-    """Advise on a training that shares its cores, has more threads than cores, or is stopped."""
-    halted = max((one.stopped_pct or 0.0 for one in facts.loads), default=0.0)
-    if halted >= STOPPED:
-        text = "Let the training run (`kill -CONT PID`), and find out what stops it."
-        return [Advice(text, None, f"it is stopped {pct(halted)} of the time")]
-    load = max(facts.loads, key=lambda one: one.trainer_delay or 0.0)
-    step, delay = facts.mean_step_ms, load.trainer_delay or 0.0
-    why = f"the training waits for a core {pct(delay)} of the time"
-    if (load.quota_ran_out_pct or 0.0) >= QUOTA:
-        return [
-            Advice("Raise the CPU quota, or use fewer threads and workers.", None, why),
-            *_fewer(facts, load),
-        ]
-    if load.crowded:
-        return _fewer(facts, load)
-    expected = None if step is None else step * (1 - delay / 100)
-    text = "Stop the other programs, or give the job cores of its own (taskset, cgroups, the scheduler)."
-    if not load.others:
-        text = (
-            "Lower OMP_NUM_THREADS or num_workers if the job has more threads and processes than cores; in a "
-            "container, check its CPU quota."
-        )
-    return [Advice(text, expected, why)]
-
-
-def _fewer(facts: VerdictFacts, load: Load) -> list[Advice]:
-    """Advise on the setting that starts more threads or workers than there are cores."""
-    cores, found = int(load.cores or 0), []
-    local = max(len(facts.ranks) // max(len(facts.loads), 1), 1)
-    training, workers = load.trainer_runnable or 0.0, load.worker_runnable or 0.0
-    if cores and training > max(cores, local):
-        each = max(cores // local, 1)
-        text = f"Use {counted(each, 'thread')} per training process: OMP_NUM_THREADS={each}."
-        why = f"the threads of the training want {training:.1f} of {counted(cores, 'core')}"
-        found.append(Advice(text, None, why))
-    most = max((cores - local) // local, 1) if cores else 0
-    if most and workers > 1 and (load.workers or 0.0) > most * local:
-        text = f"Lower num_workers from {round((load.workers or 0.0) / local)} to {most}."
-        why = f"the workers want {workers:.1f} of {counted(cores, 'core')}, and the training needs one, too"
-        found.append(Advice(text, None, why))
-    return found
-
-
-def unnamed_code(facts: VerdictFacts) -> list[Advice]:
-    """Advise on time that no samples explain: profile this job, or the next one if this one has ended."""
-    text = "See which functions take the time: `holter profile JOB --python cprofile` while the job runs."
-    if facts.python is not None:
-        # A second profile of the same steps shows nothing new.
-        steps = facts.python.largest_steps
-        listed = " ".join(f"--profile-steps {step}:{step + 1}:cprofile" for step in steps)
-        why = f"{facts.python.steps} have a profile, but little of that time"
-        return [Advice(f"Profile the steps that take the time: run it again with `{listed}`.", None, why)]
-    if not facts.running:
-        first = facts.window["step_start"] if facts.window else 10
-        text = (
-            "See which functions take the time: run it again with `--profile-steps "
-            f"{first}:{first + 3}:cprofile`."
-        )
-    return [Advice(text, None, "no stack sample names the loop's own code")]
-
-
 def _more_workers(facts: VerdictFacts, pipeline: _Pipeline) -> list[Advice]:
     """Advise on more workers, as many as the free cores allow."""
     load = facts.load
@@ -317,19 +219,6 @@ def communication(facts: VerdictFacts) -> list[Advice]:
     ]
 
 
-def checkpointing(facts: VerdictFacts) -> list[Advice]:
-    """Advise on checkpoints that delay the training."""
-    around = facts.around_checkpoints
-    share = facts.share("checkpoint") + sum(one.pct for one in around)
-    expected = facts.without(share)
-    why = f"they take {pct(share)} of the loop's time; the expected step time is a mean"
-    advice = [Advice("Write checkpoints in the background, or less often.", expected, why)]
-    for one in around[:1]:
-        text = f"Shorten {one.place}, which runs with each checkpoint."
-        advice.append(Advice(text, facts.without(one.pct), f"it takes {pct(one.pct)} of the loop's time"))
-    return advice
-
-
 def model_compute(_: VerdictFacts) -> list[Advice]:
     """Advise on a model whose compute fills the step."""
     why = "the device is saturated, so only less work makes the step shorter"
@@ -347,29 +236,15 @@ def framework_overhead(facts: VerdictFacts) -> list[Advice]:
     return [Advice(text, expected, "the step cannot be shorter than the busy time of the GPUs")]
 
 
-def memory_pressure(_: VerdictFacts) -> list[Advice]:
-    """Advise on a host with too little memory."""
-    text = "Use less host memory: fewer workers or smaller caches. Or use a larger machine."
-    return [Advice(text, None, "the host swaps or waits for memory")]
-
-
-def hardware(facts: VerdictFacts) -> list[Advice]:
-    """Advise on a machine with faults."""
-    load = facts.load
-    where = f"{load.throttled_gpu or 'the GPUs'} of {load.node}" if load else "the machine"
-    text = f"Check cooling, power and memory of {where}."
-    return [Advice(text, None, "the clocks or the memory report faults")]
-
-
 ADVICE: dict[str, Callable[[VerdictFacts], list[Advice]]] = {
     "data_pipeline": data_pipeline,
     "model_compute": model_compute,
     "communication": communication,
     "framework_overhead": framework_overhead,
-    "checkpointing": checkpointing,
-    "evaluation": evaluation,
-    "own_code": own_code,
-    "contention": contention,
-    "memory_pressure": memory_pressure,
-    "hardware": hardware,
+    "checkpointing": loop_advice.checkpointing,
+    "evaluation": loop_advice.evaluation,
+    "own_code": loop_advice.own_code,
+    "contention": machine_advice.contention,
+    "memory_pressure": machine_advice.memory_pressure,
+    "hardware": machine_advice.hardware,
 }

@@ -1,36 +1,23 @@
-"""Facts of a recorded job: the numbers behind its verdict and description, computed from its tables."""
+"""Facts of a recorded job: the numbers behind its verdict and description."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from holter.analysis.events import details
-from holter.analysis.jobs.stragglers import Straggler, stragglers
-from holter.analysis.jobs.synchronous_steps import what_if_of_steps
-from holter.analysis.loading.dataloading import COMPUTE, CPU_FULL, DataLoading, causes, loaders, stages
-from holter.analysis.machine.load import Load, loads
-from holter.analysis.machine.threads import ThreadShares, thread_shares
-from holter.analysis.steps.breakdown import breakdown, not_seen
-from holter.analysis.steps.durations import step_statistics
-from holter.analysis.steps.own_code import OwnCode, divided, own_code
-from holter.analysis.steps.warmup import steady
+from holter.analysis.loading.dataloading import COMPUTE, CPU_FULL
 from holter.analysis.verdict.evidence import Evidence, ms, pct
-from holter.analysis.verdict.profiled_python import profiled_python
-from holter.analysis.verdict.profiled_steps import profiled_steps
 from holter.analysis.verdict.result import SuspectResult
-from holter.schema.phases import BREAKDOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from holter.analysis.jobs.stragglers import Straggler
     from holter.analysis.jobs.what_if import WhatIf
+    from holter.analysis.loading.dataloading import DataLoading
+    from holter.analysis.machine.load import Load
+    from holter.analysis.machine.threads import ThreadShares
+    from holter.analysis.steps.own_code import OwnCode
     from holter.analysis.verdict.profiled_python import ProfiledPython
     from holter.analysis.verdict.profiled_steps import KernelTimes, ProfiledSteps
-    from holter.schema.table import Table
-
 
 _TYPICAL = 0.75
 """A part whose share of a typical step is at least this fraction of its mean share is a part of each step."""
@@ -191,127 +178,3 @@ class VerdictFacts:
         if self.device == "cuda" or (load.cpu_p50 or 0.0) < CPU_FULL or mean is None or own is None:
             return rest
         return min(max(mean * own / 100, least), rest)
-
-
-def gather(
-    steps: Table,
-    *,
-    samples: Table | None = None,
-    spans: Table | None = None,
-    events: Table | None = None,
-    nodes: Mapping[str, Mapping[str, object]] | None = None,
-    profiled: Mapping[str, Table] | None = None,
-    python: tuple[Table, Table] | None = None,
-    running: bool = False,
-    not_counted: tuple[str, ...] = (),
-) -> VerdictFacts:
-    """Compute the facts of a job. Facts whose table is absent are unknown.
-
-    Args:
-        steps: Table `steps`, warm-up included.
-        samples: Table `samples` of at least the whole job.
-        spans: Table `spans`, with the phases data_loading, fetch, collate, stack, step, loop_stack and gc. A
-            part of the job is enough.
-        events: Table `events`: descriptions of the loaders and of the framework.
-        nodes: Node → its facts; `cpus` is used.
-        profiled: The tables that `profiled_steps` reads, for the steps of a profiling window.
-        python: Tables `python_functions` and `python_stacks`.
-        running: Whether the job still runs and accepts orders.
-        not_counted: Work of other threads than the loop's.
-    """
-    mask = steady(steps)
-    used = steps.where(mask)
-    listed = loaders(events)
-    found: dict[str, Any] = {
-        "device": _device(events),
-        **_framework(events),
-        "running": running,
-        "not_counted": not_counted,
-    }
-    if used.rows:
-        begin, end = int(used["time"].min()), int((used["time"] + used["duration"]).max())
-        numbers = {"step_start": int(used["step"].min()), "step_end": int(used["step"].max())}
-        plain = used.where((used["eval"] == 0) & (used["checkpoint"] == 0))
-        plain = plain if plain.rows else used
-        rest = plain["duration"] - plain["data_loading"]
-        machines = loads(samples, nodes or {}, begin, end) if samples is not None else []
-        own, collecting = [], 0.0
-        split = breakdown(used, np.ones(used.rows, dtype=bool))
-        parts = {part: float(np.median(plain[part])) / 1e6 for part in BREAKDOWN}
-        mean = float((used["duration"] - used["eval"]).mean()) / 1e6
-        if spans is not None:
-            own = own_code(spans, used, split["other"])
-            collecting = _collecting(spans.where((spans["phase"] == "gc") & (spans["worker"] == -1)), used)
-            spans = spans.where(~np.isin(spans["phase"], ("loop_stack", "loss", "h2d", "gc")))
-        loading = stages(spans, steps, listed, mask) if spans is not None else None
-        # What the loop iterates over loads data, whether a data loader or a generator gives the batches.
-        iterated = min(parts["other"], sum(one.pct for one in own if one.iterates) / 100 * mean)
-        parts |= {"data_loading": parts["data_loading"] + iterated, "other": parts["other"] - iterated}
-        rest = rest - iterated * 1e6
-        first = machines[0] if machines else None
-        slow = stragglers(used)
-        found |= {
-            "breakdown": divided(split, own),
-            "own_code": own,
-            "collecting_pct": collecting,
-            "not_seen": tuple(not_seen(used)),
-            "stalls": _stalls(used),
-            "step_ms": float(np.median(plain["duration"])) / 1e6,
-            "mean_step_ms": mean,
-            "rest_ms": float(np.median(rest)) / 1e6,
-            "rest_least_ms": float(np.percentile(rest, 10)) / 1e6,
-            "parts_ms": parts,
-            "steady_steps": int(np.unique(used["rank"], return_counts=True)[1].max()),
-            "window": {**numbers, "time_start": begin, "time_end": end},
-            "loading": loading,
-            "causes": causes(
-                loading,
-                cpu_p50=first.cpu_p50 if first else None,
-                iowait_p95=first.iowait_p95 if first else None,
-            )
-            if loading
-            else [],
-            "stragglers": slow,
-            "what_if": what_if_of_steps(used, [one.rank for one in slow]),
-            "loads": machines,
-            "threads": thread_shares(samples, begin, end) if samples is not None else [],
-            "python": profiled_python(*python, used) if python is not None else None,
-        }
-    elif samples is not None:
-        found["loads"] = loads(samples, nodes or {}, None, None)
-    seen = profiled_steps(profiled, found.get("step_ms")) if profiled is not None else None
-    if seen is not None:
-        found |= {"profiled": seen, "kernels": seen.kernels}
-    ranks = tuple(sorted(set(steps["rank"].tolist())))
-    return VerdictFacts(statistics=step_statistics(steps, mask), ranks=ranks, **found)
-
-
-def _collecting(pauses: Table, steps: Table) -> float:
-    """Return the percentage of the steps' time in garbage collections."""
-    ranks = len(np.unique(steps["rank"]))
-    begin, end = int(steps["time"].min()), int((steps["time"] + steps["duration"]).max())
-    inside = (pauses["time"] >= begin) & (pauses["time"] < end) & np.isin(pauses["rank"], steps["rank"])
-    return min(100.0 * float(pauses["duration"][inside].sum()) / ((end - begin) * ranks), 100.0)
-
-
-def _stalls(steps: Table) -> dict[str, Stall]:
-    found, loop = {}, int(steps["duration"].sum())
-    for part in BREAKDOWN:
-        row = int(steps[part].argmax())
-        if 2 * int(steps[part][row]) > int(steps[part].sum()):
-            took = int(steps["duration"][row])
-            found[part] = Stall(100.0 * took / loop, int(steps["step"][row]), took / 1e6)
-    return found
-
-
-def _framework(events: Table | None) -> dict[str, Any]:
-    for _, detail in details(events, "framework"):
-        parts = detail.get("parts")
-        observed = tuple(map(str, parts)) if isinstance(parts, list) else ()
-        return {"framework": detail.get("name"), "observed": observed}
-    return {}
-
-
-def _device(events: Table | None) -> str | None:
-    found = (detail.get("device") for _, detail in details(events, "framework"))
-    return next((str(device) for device in found if device), None)

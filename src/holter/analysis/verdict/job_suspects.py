@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING
 from holter.analysis.jobs.stragglers import place_text, slow_together
 from holter.analysis.loading.dataloading import HAND_OVER_MS
 from holter.analysis.slow_group import ranks_text
-from holter.analysis.verdict.evidence import Evidence, counted, ms, part_name, pct, sentence
-from holter.analysis.verdict.loop_suspects import (
-    NAMED,
-    checkpointing,
-    contention,
-    evaluation,
-    own_code,
-    sampled,
+from holter.analysis.verdict.evidence import Evidence, capitalized, counted, ms, part_name, pct
+from holter.analysis.verdict.loop_suspects import NAMED, checkpointing, evaluation, own_code, sampled
+from holter.analysis.verdict.machine_suspects import contention, hardware, memory_pressure
+from holter.analysis.verdict.result import (
+    BOTTLENECK,
+    COMMUNICATION_SHARE,
+    GPU_BUSY,
+    GPU_SATURATED,
+    SMALLER,
+    SuspectResult,
 )
-from holter.analysis.verdict.result import BOTTLENECK, GPU_BUSY, GPU_SATURATED, SMALLER, SuspectResult
 from holter.analysis.verdict.what_if_verdict import faster
 
 if TYPE_CHECKING:
@@ -32,19 +33,10 @@ DATA_INNOCENT = 20.0
 """Below this share, data loading does not explain idle GPUs."""
 CPU_BUSY = 70.0
 WAITS_FOR_IO = 30.0
-COMMUNICATION_SHARE = 15.0
 SMALL_KERNEL_US = 20.0
 IDLE_IN_COMPUTE = 30.0
 CORE_FULL = 90.0
 NODE_IDLE = 50.0
-PRESSURE = 10.0
-MEMORY_FULL = 95.0
-SWAPPED_BYTES = 2**28
-MAJOR_FAULTS = 20.0
-"""Page faults a second of a training thread that read from a disk; files in memory cause them, too."""
-SWAP_IN = float(2**20)
-"""Bytes a second."""
-THROTTLED = 10.0
 
 _STAGES = {
     "fetch": "building batches",
@@ -151,7 +143,7 @@ def model_compute(facts: VerdictFacts) -> SuspectResult:
         return SuspectResult(
             because=f"the GPUs are busy {pct(gpu)} (median), which is well used but not saturated"
         )
-    stall = facts.of_time_with_stall("forward", "loss", "backward")
+    stall = facts.of_time_with_stall(*parts)
     said = (
         f"The model's compute sets the pace: {pct(share)} {stall} is forward and backward, and the GPUs are "
         f"busy {pct(gpu)} (median)."
@@ -203,7 +195,7 @@ def _straggler(facts: VerdictFacts, group: list[Straggler]) -> SuspectResult:
     times = f"{its} own work {that} {ms(slow.own_ms)} per step, and that of the others {ms(slow.others_ms)}"
     part = f"{part_name(slow.part)} takes {ms(slow.part_ms)} longer"
     waits = f"the other ranks spend {ms(slow.waiting_ms)} more per step in communication than {rank}"
-    who = f"{rank[0].upper()}{rank[1:]} slows" if alone else f"{where[0].upper()}{where[1:]} slow"
+    who = f"{capitalized(rank)} slows" if alone else f"{capitalized(where)} slow"
     gain = facts.what_if and facts.what_if.without("rank", "ranks")
     replayed = []
     if facts.what_if and gain:
@@ -271,46 +263,6 @@ def framework_overhead(facts: VerdictFacts) -> SuspectResult:
         f"{pct(core)} and the whole node at {pct(node)}."
     )
     return SuspectResult(guilty=True, sentence=said, share=compute * idle / 100, evidence=evidence)
-
-
-def memory_pressure(facts: VerdictFacts) -> SuspectResult:
-    """A host swaps, or its tasks wait for memory."""
-    for load in facts.loads:
-        pressure, swap, used = load.memory_pressure_p50, load.swap_growth_bytes, load.memory_p95
-        if pressure is not None and pressure >= PRESSURE:
-            text = f"tasks on {load.node} wait for memory {pct(pressure)} of the time"
-            found = facts.seen(text, "psi.mem", pressure, PRESSURE, load.node)
-        elif (load.major_faults or 0.0) >= MAJOR_FAULTS and (load.swap_in or 0.0) >= SWAP_IN:
-            faults, read = load.major_faults or 0.0, (load.swap_in or 0.0) / 2**20
-            text = (
-                f"{load.node} swaps: it reads {read:.1f} MiB a second back from swap, and a training thread "
-                f"has {faults:,.0f} page faults a second that wait for a disk"
-            )
-            found = facts.seen(text, "thread.major_faults", faults, MAJOR_FAULTS, load.node)
-        elif used is not None and used >= MEMORY_FULL and swap is not None and swap > SWAPPED_BYTES:
-            text = f"the memory of {load.node} is {pct(used)} full, and {swap / 2**30:.1f} GiB went to swap"
-            found = facts.seen(text, "mem.used_pct", used, MEMORY_FULL, load.node)
-        else:
-            continue
-        return SuspectResult(guilty=True, sentence=sentence(text), evidence=[found])
-    return SuspectResult()
-
-
-def hardware(facts: VerdictFacts) -> SuspectResult:
-    """Heat or a power fault lowers a GPU's clocks, or its memory has errors."""
-    for load in facts.loads:
-        throttled, errors = load.throttled_pct, load.ecc_errors
-        if throttled is not None and throttled >= THROTTLED:
-            gpu = f"{load.throttled_gpu} on {load.node}"
-            text = f"heat or a power fault lowers the clocks of {gpu} {pct(throttled)} of the time"
-            found = facts.seen(text, "gpu.throttle_reasons", throttled, THROTTLED, load.node)
-        elif errors:
-            text = f"a GPU on {load.node} had {counted(int(errors), 'uncorrected memory error')}"
-            found = facts.seen(text, "gpu.ecc_uncorrected", errors, 0.0, load.node)
-        else:
-            continue
-        return SuspectResult(guilty=True, sentence=sentence(text), evidence=[found])
-    return SuspectResult()
 
 
 TESTS: dict[str, Callable[[VerdictFacts], SuspectResult]] = {

@@ -7,11 +7,19 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from holter.analysis.loading.dataloading import COMPUTE
-from holter.analysis.verdict import device_advice, device_suspects, job_advice, ledger, operator_suspects
+from holter.analysis.verdict import (
+    device_advice,
+    device_suspects,
+    job_advice,
+    ledger,
+    loop_advice,
+    machine_advice,
+    operator_suspects,
+)
 from holter.analysis.verdict.device_facts import LEAST_KERNELS
 from holter.analysis.verdict.evidence import counted, pct, sentence
 from holter.analysis.verdict.job_suspects import DATA_INNOCENT, DATA_SHARE, TESTS
-from holter.analysis.verdict.loop_suspects import STOPPED
+from holter.analysis.verdict.machine_suspects import STOPPED
 from holter.analysis.verdict.result import (
     GPU_BUSY,
     SECOND,
@@ -100,7 +108,7 @@ def _verdict(facts: VerdictFacts) -> Verdict:
         ruled_out=excluded,
         advice=[
             *ordered([one for name in names for one in _advice(name, facts, by_kernels, by_operators)]),
-            *(job_advice.contention(facts) if shared and any(one.crowded for one in facts.loads) else []),
+            *(machine_advice.contention(facts) if shared and any(one.crowded for one in facts.loads) else []),
         ],
         missing=lacking,
     )
@@ -213,7 +221,7 @@ def _innocent(
         return unsure(
             sentence=sentence(text),
             evidence=[facts.seen(text, "other", other, UNEXPLAINED), *evidence],
-            advice=job_advice.unnamed_code(facts),
+            advice=loop_advice.unnamed_code(facts),
             missing=[*([] if facts.python else ["profile of the Python code"]), *lacking],
         )
     stall = facts.of_time_with_stall(*COMPUTE)

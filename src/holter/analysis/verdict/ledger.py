@@ -10,7 +10,7 @@ import numpy as np
 from holter.analysis.steps.breakdown import breakdown
 from holter.analysis.steps.warmup import steady
 from holter.analysis.verdict.evidence import Evidence, counted, ms, part_name, pct, sentence, took
-from holter.analysis.verdict.job_advice import FEWER_EVALUATIONS
+from holter.analysis.verdict.loop_advice import FEWER_EVALUATIONS
 from holter.analysis.verdict.result import SECOND, SMALLER, UNEXPLAINED, Advice, Verdict
 
 if TYPE_CHECKING:

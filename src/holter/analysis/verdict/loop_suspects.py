@@ -1,25 +1,24 @@
-"""Tests the suspects outside the model and its data: own code, checkpoints, evaluation and contention."""
+"""Tests what runs in the loop beside the model and its data: own code, checkpoints and evaluation."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holter.analysis.verdict.evidence import Evidence, counted, ms, pct, sentence
-from holter.analysis.verdict.result import BOTTLENECK, SECOND, SMALLER, UNEXPLAINED, SuspectResult
+from holter.analysis.verdict.evidence import Evidence, ms, pct, sentence
+from holter.analysis.verdict.result import (
+    BOTTLENECK,
+    CHECKPOINT_SHARE,
+    SECOND,
+    SMALLER,
+    UNEXPLAINED,
+    SuspectResult,
+)
 
 if TYPE_CHECKING:
-    from holter.analysis.machine.load import Load
     from holter.analysis.steps.own_code import OwnCode
     from holter.analysis.verdict.job_facts import VerdictFacts
 
-CHECKPOINT_SHARE = 10.0
 EVALUATION_SHARE = BOTTLENECK
-WAITS_FOR_CORE = 25.0
-STOPPED = 10.0
-QUOTA = 10.0
-"""A CPU quota is named if it runs out in this percentage of the scheduling periods."""
-OTHER_PROGRAM = 10.0
-"""Other programs are named from this percentage of a core on."""
 ONE_STEP = 0.8
 """A function with at least this share of its time in one step stalls the training once."""
 NAMED = 5.0
@@ -102,55 +101,6 @@ def evaluation(facts: VerdictFacts) -> SuspectResult:
     if share < EVALUATION_SHARE:
         return facts.smaller(text, share)
     return _guilty(facts, text, "eval", share, EVALUATION_SHARE)
-
-
-def contention(facts: VerdictFacts) -> SuspectResult:
-    """The training is ready to run without a core for a quarter of the time or more, or it is stopped."""
-    halted = next((one for one in facts.loads if (one.stopped_pct or 0.0) >= STOPPED), None)
-    if halted is not None and halted.stopped_pct is not None:
-        text = f"the training is stopped {pct(halted.stopped_pct)} of the time, as SIGSTOP and debuggers do"
-        seen = facts.seen(text, "thread.stopped", halted.stopped_pct, STOPPED, halted.node)
-        if worst := max(facts.stalls.values(), default=None):
-            text += f" (step {worst.step} took {ms(worst.duration_ms)})"
-        return SuspectResult(guilty=True, sentence=sentence(text), share=halted.stopped_pct, evidence=[seen])
-    load = next((one for one in facts.loads if (one.trainer_delay or 0.0) >= WAITS_FOR_CORE), None)
-    if load is None or load.trainer_delay is None:
-        known = [one.trainer_delay for one in facts.loads if one.trainer_delay is not None]
-        waits = f"the training waits for a core {pct(max(known, default=0.0))} of the time"
-        if max(known, default=0.0) >= SMALLER:
-            return facts.smaller(waits, max(known))
-        return SuspectResult(because=waits if known else "")
-    text = f"the training waits for a core {pct(load.trainer_delay)} of the time"
-    evidence = [facts.seen(text, "proc.cpu.delay", load.trainer_delay, WAITS_FOR_CORE, load.node)]
-    others = [(name, used) for name, used in load.others.items() if used >= OTHER_PROGRAM][:3]
-    for name, used in others:
-        also = f"{name} outside of the job uses {used / 100:.1f} cores"
-        evidence.append(facts.seen(also, "other.cpu", used, None, name))
-    quota = load.quota_ran_out_pct or 0.0
-    if quota >= QUOTA:
-        also = f"the CPU quota runs out in {pct(quota)} of the scheduling periods"
-        evidence.append(facts.seen(also, "cgroup.throttled_pct", quota, QUOTA, load.node))
-    limit = counted(load.cores, "core") if load.cores else "the cores"
-    if load.crowded and load.wanted_cores is not None:
-        also = f"the job's own threads want {load.wanted_cores:.1f} of {limit}{_wanted(load)}"
-        evidence.append(facts.seen(also, "proc.runnable", load.wanted_cores, load.cores, load.node))
-        text += f": {also}"
-    elif others:
-        used = sum(share for _, share in others) / 100
-        text += f": other programs use {used:.1f} of {limit} ({', '.join(name for name, _ in others)})"
-    elif quota < QUOTA:
-        text += "; no other program was seen on the cores"
-    if quota >= QUOTA:
-        text += f", and its quota runs out in {pct(quota)} of the scheduling periods"
-    return SuspectResult(guilty=True, sentence=sentence(text), share=load.trainer_delay, evidence=evidence)
-
-
-def _wanted(load: Load) -> str:
-    """Return who wants the cores: the threads of the training processes, and the workers."""
-    if not load.workers or load.worker_runnable is None:
-        return ""
-    training, workers = load.trainer_runnable or 0.0, counted(round(load.workers), "worker")
-    return f" ({training:.1f} for training, {load.worker_runnable:.1f} for {workers})"
 
 
 def _guilty(facts: VerdictFacts, text: str, metric: str, share: float, limit: float) -> SuspectResult:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.analysis.host.python_functions import functions, functions_of_stacks
+from holter.analysis.verdict.evidence import steps_text
 
 if TYPE_CHECKING:
     from holter.analysis.host.python_functions import Function
@@ -36,8 +37,7 @@ class ProfiledPython:
     @property
     def steps(self) -> str:
         """The profiled steps for people."""
-        one = self.first_step == self.last_step
-        return f"step {self.first_step}" if one else f"steps {self.first_step} to {self.last_step}"
+        return steps_text(self.first_step, self.last_step)
 
 
 def profiled_python(called: Table, sampled: Table, steps: Table) -> ProfiledPython | None:

@@ -13,9 +13,10 @@ import numpy as np
 
 from holter.analysis.device.kernel_statistics import kernel_table
 from holter.analysis.host.operator_load import OperatorLoad, operator_load
-from holter.analysis.host.operator_tree import operator_table
-from holter.analysis.verdict.device_facts import LEAST_KERNELS, PARTS, DeviceFacts, device_facts
-from holter.analysis.verdict.evidence import Evidence, pct, short_name
+from holter.analysis.host.operator_tree import host, operator_table
+from holter.analysis.verdict.device_facts import LEAST_KERNELS, DeviceFacts, device_facts
+from holter.analysis.verdict.device_parts import PARTS
+from holter.analysis.verdict.evidence import Evidence, pct, short_name, steps_text
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -61,8 +62,7 @@ class ProfiledSteps:
     @property
     def steps(self) -> str:
         """The profiled steps for people."""
-        one = self.first_step == self.last_step
-        return f"step {self.first_step}" if one else f"steps {self.first_step} to {self.last_step}"
+        return steps_text(self.first_step, self.last_step)
 
     @property
     def kernels(self) -> KernelTimes | None:
@@ -116,9 +116,10 @@ def profiled_steps(tables: Mapping[str, Table], step_ms: float | None) -> Profil
     steps = tables["spans"]
     if not steps.rows or not (tables["operators"].rows or tables["kernels"].rows):
         return None
-    device = device_facts(tables) if tables["kernels"].rows else None
+    tree = host(tables)
+    device = device_facts(tables, tree=tree) if tables["kernels"].rows else None
     whole = float(steps["duration"].sum())
-    host = operator_table(tables, most=MOST)
+    by_name = operator_table(tables, most=MOST, tree=tree)
     kernels = kernel_table(tables if device else {}, most=MOST)
     return ProfiledSteps(
         first_step=int(steps["step"].min()),
@@ -128,10 +129,10 @@ def profiled_steps(tables: Mapping[str, Table], step_ms: float | None) -> Profil
         ranks=tuple(np.unique(steps["rank"]).tolist()),
         operators=Table(
             {
-                "name": host["name"],
-                "pct": np.minimum(100.0 * host["own_ns"] / max(whole, 1.0), 100.0),
-                "total_ms": host["own_ns"] / 1e6,
-                "count": host["calls"],
+                "name": by_name["name"],
+                "pct": np.minimum(100.0 * by_name["own_ns"] / max(whole, 1.0), 100.0),
+                "total_ms": by_name["own_ns"] / 1e6,
+                "count": by_name["calls"],
             }
         ),
         gpu=Table(

@@ -16,6 +16,10 @@ GPU_SATURATED = 95.0
 """From this percentage on, only less work makes the step shorter."""
 BOTTLENECK = 30.0
 """A part that takes at least this percentage of the time is a bottleneck."""
+COMMUNICATION_SHARE = 15.0
+"""The limit of exposed communication."""
+CHECKPOINT_SHARE = 10.0
+"""The limit of checkpoints, which can leave the loop entirely."""
 UNEXPLAINED = BOTTLENECK
 """A larger percentage of the time outside all known parts leaves the verdict open."""
 SMALLER = 10.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holter.analysis.verdict.evidence import Evidence, ms, pct
+from holter.analysis.verdict.evidence import Evidence, capitalized, ms, pct
 from holter.analysis.verdict.result import Advice, Verdict
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _worst(found: WhatIf) -> Cause | None:
 
 
 def _said(cause: Cause, gain: float) -> str:
-    name = f"{cause.name[:1].upper()}{cause.name[1:]}"
+    name = capitalized(cause.name)
     if cause.kind == "worker":
         return f"{name} computes {cause.ratio:.3g} times as long as its peers, and all others wait for it."
     if cause.kind == "workers":

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from holter.analysis.verdict.loop_suspects import CHECKPOINT_SHARE
+from holter.analysis.verdict.result import CHECKPOINT_SHARE
 from holter.rules import Issues, Lookback, Rule, Window, parameter, rule_class
 from holter.rules.engine import last_hour as _hour
 from holter.rules.engine.levels import severity_of, worth

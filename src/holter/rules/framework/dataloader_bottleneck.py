@@ -8,6 +8,7 @@ import numpy as np
 
 from holter.analysis.loading import dataloading
 from holter.analysis.verdict.job_suspects import DATA_SHARE
+from holter.analysis.verdict.result import SMALLER
 from holter.rules import Issues, Lookback, Rule, Severity, State, Table, Window, parameter, rule_class
 from holter.rules.engine.job_facts import steps_span
 
@@ -43,7 +44,7 @@ class DataloaderBottleneck(Rule):
     packs = ("default", "essentials")
     consecutive = 2
 
-    info: float | None = parameter(10.0, classic=None, low=0, high=100, unit="%", aliases=("threshold",))
+    info: float | None = parameter(SMALLER, classic=None, low=0, high=100, unit="%", aliases=("threshold",))
     """Share of the step time above which the rule reports a note."""
     warning: float | None = parameter(DATA_SHARE, classic=None, low=0, high=100, unit="%")
     """Share of the step time above which it is a warning; the verdict names data loading from it on."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from holter.analysis.verdict.loop_suspects import EVALUATION_SHARE
+from holter.analysis.verdict.result import SMALLER
 from holter.rules import Issues, Rule, Window, parameter, rule_class
 from holter.rules.engine.levels import severity_of, worth
 
@@ -23,7 +24,7 @@ class EvalOverhead(Rule):
     every_s = 60.0
     consecutive = 2
 
-    info: float | None = parameter(10.0, low=0, high=100, unit="%", aliases=("threshold",))
+    info: float | None = parameter(SMALLER, low=0, high=100, unit="%", aliases=("threshold",))
     """Share of the time from which the rule reports a note."""
     warning: float | None = parameter(EVALUATION_SHARE, low=0, high=100, unit="%")
     """Share of the time that is a warning; the verdict names evaluation from it on."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from holter.analysis.verdict.loop_suspects import WAITS_FOR_CORE
+from holter.analysis.verdict.machine_suspects import WAITS_FOR_CORE
 from holter.rules import Issues, Lookback, Rule, Window, parameter, rule_class
 from holter.rules.engine.levels import grade
 from holter.rules.patterns.cores import shares_of_cores, waits_for_core

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from holter.analysis.verdict.evidence import counted
-from holter.analysis.verdict.loop_suspects import WAITS_FOR_CORE
+from holter.analysis.verdict.machine_suspects import WAITS_FOR_CORE
 from holter.rules import Issue, Issues, Lookback, Rule, Severity, Window, parameter, rule_class
 from holter.rules.engine.levels import grade, worst
 from holter.rules.patterns.cores import waits_for_core

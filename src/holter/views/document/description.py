@@ -19,7 +19,7 @@ from holter.analysis.steps.warmup import steady
 from holter.analysis.tensors.numbers import numbers
 from holter.analysis.verdict.changes import resource_changes, step_changes
 from holter.analysis.verdict.failure import headline
-from holter.analysis.verdict.job_facts import gather
+from holter.analysis.verdict.gathering import gather
 from holter.analysis.verdict.job_verdict import verdict
 from holter.analysis.verdict.ledger import ledger, with_ledger
 from holter.schema.signals import signal_name
@@ -101,7 +101,8 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
     events, scalars = trial.table("events"), trial.table("scalars")
     stretches = Stretches.of(trial, int(manifest.get("start") or 0))
     samples = stretches.samples(trial)
-    profiled = None if is_trace(trial) else profiled_steps.read(trial)
+    traced = is_trace(trial)
+    profiled = None if traced else profiled_steps.read(trial)
     facts = gather(
         stretches.inside(steps),
         samples=samples,
@@ -122,9 +123,8 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         )
     job = _job(manifest, events, now)
     lengths = _phases(trial, job, job["start"], steps, now) if job["start"] and steps.rows else None
-    split_up = lengths is not None and not is_trace(trial)
     items = []
-    if split_up:
+    if lengths is not None and not traced:
         times = cast("Mapping[str, float | None]", lengths)
         around = facts.around_checkpoints
         items = ledger(times, steps, worst, split=facts.breakdown or None, around=around)
@@ -163,7 +163,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
             }
             for one in facts.own_code[:_MOST_OWN_CODE]
         ],
-        "changes": [] if is_trace(trial) else _changes(steps.where(mask), steps, samples),
+        "changes": [] if traced else _changes(steps.where(mask), steps, samples),
         "dataloading": cast("LoadingSummary", facts.loading.to_json()) if facts.loading else None,
         "utilization": cast("list[MetricStatistics]", utilization_of(trial, samples, stretches)),
         "operators": profiled_steps.operators(facts.profiled) if facts.profiled else None,
@@ -176,7 +176,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         "looked_at_pct": 100.0 / stretches.every,
         "skipped": cast("list[SkippedFile]", trial.skipped),
     }
-    return _with_trace(document, describe_trace(trial)) if is_trace(trial) else document
+    return _with_trace(document, describe_trace(trial)) if traced else document
 
 
 def _with_trace(document: Description, trace: TraceDescription) -> Description:

@@ -20,17 +20,11 @@ if TYPE_CHECKING:
     from holter.views.document.types.training import OperatorShare, OperatorTables
 
 OPERATOR_COLUMNS = ("time", "duration", "rank", "thread", "step", "name", "kind")
-TABLES = {
-    "kernels": None,
-    "launches": None,
-    "memory_operations": None,
-    "syncs": None,
-    "operators": OPERATOR_COLUMNS,
-}
+TABLES = ("kernels", "launches", "memory_operations", "syncs")
 MOST_DETAILS = 100_000
-"""Up to so many operators their shapes are read."""
+"""The shapes of operators are read up to so many operators and kernels."""
 _AROUND_NS = 3_000_000_000
-"""A look samples stacks so long before and after its steps, at most."""
+"""A look samples stacks at most this long before and after its steps."""
 MOST_ROWS = 400_000
 """Limit on the rows of operators and kernels, newest steps first; at least one step is read."""
 
@@ -48,20 +42,16 @@ def read(trial: Trial) -> dict[str, Table] | None:
     if not counted.rows:
         return None
     numbers, rows = counted["step"].tolist(), counted["rows"].tolist()
-    first, left = numbers[0], MOST_ROWS - rows[0]
+    first, count = numbers[0], rows[0]
     for number, more in zip(numbers[1:], rows[1:], strict=True):
-        left -= more
-        if number != first - 1 or left < 0:
+        if number != first - 1 or count + more > MOST_ROWS:
             break
-        first = number
-    where = _condition(first, numbers[0])
-    found = _read(trial, where)
-    if not found["spans"].rows:
-        return found
-    if found["operators"].rows <= MOST_DETAILS:
-        columns = (*OPERATOR_COLUMNS, "detail")
-        found["operators"] = trial.table("operators", columns=columns, where=where)
+        first, count = number, count + more
+    shapes = ("detail",) if count <= MOST_DETAILS else ()
+    found = _read(trial, _condition(first, numbers[0]), shapes)
     steps = found["spans"]
+    if not steps.rows:
+        return found
     begin, end = int(steps["time"].min()), int((steps["time"] + steps["duration"]).max())
     sampled = "phase = 'loop_stack' AND NOT isnan(value)"
     first, last = begin - _AROUND_NS, end + _AROUND_NS
@@ -72,11 +62,13 @@ def _condition(first: int, last: int) -> str:
     return f"step BETWEEN {int(first)} AND {int(last)}"
 
 
-def _read(trial: Trial, where: str) -> dict[str, Table]:
-    found = {name: trial.table(name, columns=columns, where=where) for name, columns in TABLES.items()}
+def _read(trial: Trial, where: str, more: tuple[str, ...] = ()) -> dict[str, Table]:
+    """Read the tables of profiled steps; `more` are further columns of operators."""
+    found = {name: trial.table(name, where=where) for name in TABLES}
+    operators = trial.table("operators", columns=(*OPERATOR_COLUMNS, *more), where=where)
     columns = ("time", "duration", "rank", "step", "phase")
     spans = trial.table("spans", columns=columns, where=f"{where} AND phase = 'step' AND worker = -1")
-    return {**found, "spans": spans}
+    return {**found, "operators": operators, "spans": spans}
 
 
 def operators(look: ProfiledSteps) -> OperatorTables:

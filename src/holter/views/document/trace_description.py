@@ -9,7 +9,7 @@ import numpy as np
 from holter.analysis.device.critical_path import critical_path, path_shares
 from holter.analysis.device.idle_time import idle_time
 from holter.analysis.device.kernel_statistics import activity, kernel_precision, kernel_table, memory_table
-from holter.analysis.device.startup import without_startup
+from holter.analysis.device.startup import steps_of, without_startup
 from holter.analysis.device.time_breakdown import time_breakdown
 from holter.analysis.host.operator_tree import host, operator_table
 from holter.analysis.jobs.worker_timeline import places
@@ -58,11 +58,8 @@ def is_trace(trial: Trial) -> bool:
     """
     if "imported" not in trial.manifest:
         return False
-
-    def some(table: str) -> bool:
-        return trial.table(table, columns=("time",)).rows > 0
-
-    return some("kernels") or some("memory_operations") or (some("operators") and not some("samples"))
+    on_device = trial.rows("kernels") or trial.rows("memory_operations")
+    return bool(on_device or (trial.rows("operators") and not trial.rows("samples")))
 
 
 def describe_trace(
@@ -75,13 +72,13 @@ def describe_trace(
     what was read, and adds the definitions of other tools: `hta` and `tracelens` next to `all`; with
     `in_detail` it has `detail` too. `skipped` are files that could not be read.
     """
-    read, manifest = _with_steps(trial, with_shapes(trial, tables(trial))), trial.manifest
+    read, manifest = _detailed(trial, tables(trial)), trial.manifest
     start, end = manifest.get("start"), manifest.get("end")
     steady, startup = without_startup(read)
     tree = host(read)
     steady_tree = tree if startup is None else host(steady)
     facts = device_facts(steady, startup, steady_tree)
-    steps = steady["spans"].where(steady["spans"]["phase"] == "step")
+    steps = steps_of(steady)
     length = steps["duration"] / 1e6
     kernels = kernel_table(read, most=_MOST) if facts.kernels else None
     by_name = operator_table(read, kinds=("operator", "module", "python"), tree=tree)
@@ -135,10 +132,10 @@ def describe_trace(
     }
 
 
-def _with_steps(trial: Trial, read: dict[str, Table]) -> dict[str, Table]:
-    """Return the tables with all details of operators if threads name their place in a parallel job."""
+def _detailed(trial: Trial, read: dict[str, Table]) -> dict[str, Table]:
+    """Add the details of operators: all of them if threads name their place in a parallel job."""
     if read["kernels"].rows or not places(read["tracks"]):
-        return read
+        return with_shapes(trial, read)
     return {**read, "operators": trial.table("operators")}
 
 

@@ -14,11 +14,11 @@ from holter.analysis.device.launching import host_bound, launch_delays, queue_le
 from holter.analysis.device.memory_timeline import memory_timelines
 from holter.analysis.device.operator_costs import KNOWN
 from holter.analysis.device.roofline import roofline, utilization
+from holter.analysis.device.startup import inferred_from, steps_of
 from holter.analysis.device.steps import annotation_table, device_step_times, step_roles
 from holter.analysis.device.work import matching
 from holter.analysis.host.operator_tree import forward_backward, host, module_table
 from holter.schema.table import Table
-from holter.schema.traces import INFERRED
 from holter.store.parquet.queries import literals
 from holter.views.document.types.profiled import MemoryCounter
 from holter.views.document.types.values import row_of
@@ -177,9 +177,8 @@ def _hta_path(tables: Mapping[str, Table]) -> dict[str, float] | None:
 
     Of a window, which has steps but no annotations of them, through what belongs to its first step.
     """
-    steps = tables["spans"].where(tables["spans"]["phase"] == "step")
-    inferred = steps.rows and "name" in steps and str(steps["name"][0]).startswith(INFERRED)
-    annotation = "ProfilerStep" if steps.rows and not inferred else ""
+    steps = steps_of(tables)
+    annotation = "ProfilerStep" if steps.rows and not inferred_from(steps) else ""
     if annotation and not matching(tables["operators"]["name"], lambda name: annotation in name).any():
         if "step" not in tables["operators"] or not tables["kernels"].rows:
             return None  # of a trace it is not known; without kernels all of it is the host's

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, NotRequired, TypedDict, final
 
 from msgspec import Meta
 
-from holter.analysis.verdict.device_facts import PARTS
+from holter.analysis.verdict.device_parts import PARTS
 from holter.schema.phases import BREAKDOWN
 from holter.views.document.types.job import (
     Bill,

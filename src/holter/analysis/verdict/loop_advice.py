@@ -1,0 +1,78 @@
+"""Advice on what runs in the loop beside the model and its data: own code, checkpoints and evaluation."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from holter.analysis.verdict.evidence import pct
+from holter.analysis.verdict.result import Advice
+
+if TYPE_CHECKING:
+    from holter.analysis.verdict.job_facts import VerdictFacts
+
+_TREES = ("xgboost", "lightgbm")
+"""Frameworks that grow trees."""
+FEWER_EVALUATIONS = "Evaluate less often, on fewer batches, or with larger batches."
+_FEWER_TREE_EVALUATIONS = (
+    "Evaluate less: leave the training data out of the evaluation sets, use a sample of the validation data, "
+    "or compute fewer metrics."
+)
+
+
+def own_code(facts: VerdictFacts) -> list[Advice]:
+    """Advise on the functions of the training that take the time."""
+    found = []
+    for one in [one for one in facts.own_code if not one.iterates][:2]:
+        expected = facts.without(one.pct)
+        text = f"Shorten {one.place}, or call it less often."
+        if one.waits_in == "garbage collection":
+            text = f"Do not collect garbage in every step: {one.place}."
+        elif one.waits_in in ("sleep", "lock", "queue", "input"):
+            text = f"Remove the wait in {one.place}, or find out what it waits for."
+        elif one.waits_in:
+            text = f"Move the {one.waits_in} access of {one.place} out of the loop, or into a thread."
+        found.append(Advice(text, expected, f"it takes {pct(one.pct)} of the loop's time"))
+    if not found and facts.python is not None:
+        for name, share in facts.python.functions[:2]:
+            expected = facts.without(facts.share("other") * share / 100)
+            why = f"it takes {pct(share)} of the loop's own code in {facts.python.steps}"
+            found.append(Advice(f"Shorten {name}, or call it less often.", expected, why))
+    return found
+
+
+def unnamed_code(facts: VerdictFacts) -> list[Advice]:
+    """Advise on time that no samples explain: profile this job, or the next one if this one has ended."""
+    text = "See which functions take the time: `holter profile JOB --python cprofile` while the job runs."
+    if facts.python is not None:
+        # A second profile of the same steps shows nothing new.
+        steps = facts.python.largest_steps
+        listed = " ".join(f"--profile-steps {step}:{step + 1}:cprofile" for step in steps)
+        why = f"{facts.python.steps} have a profile, but little of that time"
+        return [Advice(f"Profile the steps that take the time: run it again with `{listed}`.", None, why)]
+    if not facts.running:
+        first = facts.window["step_start"] if facts.window else 10
+        text = (
+            "See which functions take the time: run it again with `--profile-steps "
+            f"{first}:{first + 3}:cprofile`."
+        )
+    return [Advice(text, None, "no stack sample names the loop's own code")]
+
+
+def checkpointing(facts: VerdictFacts) -> list[Advice]:
+    """Advise on checkpoints that delay the training."""
+    around = facts.around_checkpoints
+    share = facts.share("checkpoint") + sum(one.pct for one in around)
+    expected = facts.without(share)
+    why = f"they take {pct(share)} of the loop's time; the expected step time is a mean"
+    advice = [Advice("Write checkpoints in the background, or less often.", expected, why)]
+    for one in around[:1]:
+        text = f"Shorten {one.place}, which runs with each checkpoint."
+        advice.append(Advice(text, facts.without(one.pct), f"it takes {pct(one.pct)} of the loop's time"))
+    return advice
+
+
+def evaluation(facts: VerdictFacts) -> list[Advice]:
+    """Advise on evaluations that take a large part of the loop."""
+    text = _FEWER_TREE_EVALUATIONS if facts.framework in _TREES else FEWER_EVALUATIONS
+    why = f"evaluation takes {pct(facts.share('eval'))} of the loop's time; the expected step has none"
+    return [Advice(text, facts.mean_step_ms, why)]
