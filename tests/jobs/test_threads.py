@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from tests.jobs.starting import Finished, Jobs
@@ -52,6 +54,15 @@ def test_of_two_trainings_at_once_one_counts_and_the_other_is_named(trained: dic
     named = "; ".join(told["verdict"]["missing"])
     assert "optimizer steps of rank 0's thread" in named
     assert ("both end steps" in named) == (len(set(ended["thread"].tolist())) > 1 and _overlap(ended))
+
+
+def test_the_sentinel_reads_no_gradients_of_a_second_thread(tmp_path: Path) -> None:
+    done = Jobs(tmp_path).train("two_threads.py")  # such reads crash nearly every run
+    assert done.code == 0, done.stderr
+    rules = {rule["name"]: rule for rule in done.describe()["rules"]}
+    for name in ("MissingZeroGrad", "ModelInEvalMode", "WrongParameters"):
+        assert rules[name]["status_details"].startswith("NotEvaluated: no_input"), rules[name]
+        assert "two threads train" in rules[name]["status_details"]
 
 
 def _overlap(ended: Table) -> bool:

@@ -123,6 +123,46 @@ def test_facts_are_recorded_at_few_steps(record):
     assert len({print_ for _, _, print_ in found[6]["batches"]}) == 16
 
 
+def test_a_new_optimizer_is_watched_from_its_first_steps_on(record):
+    found = facts(record(LOOP + LOOP.replace("880", "80").replace("SGD", "Adam")))
+    steps = [fact["step"] for fact in found if fact["optimizers"][0]["class"] == "Adam"]
+    assert steps == [221, 222, 223, 225, 229, 237]
+
+
+def test_a_training_that_moves_to_another_thread_is_watched(record):
+    moves = """
+    import threading
+    for kind in ("SGD", "Adam"):
+        def train(text=TEXT.replace("SGD", kind)):
+            exec(text, globals())
+        thread = threading.Thread(target=train)
+        thread.start()
+        thread.join()
+    """
+    found = facts(record(moves.replace("TEXT", repr(LOOP))))
+    assert {fact["optimizers"][0]["class"] for fact in found} == {"SGD", "Adam"}
+
+
+def test_sparse_batches_have_no_fingerprints(record):
+    found = facts(
+        record(
+            """
+            model = Net()
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            for layout in (torch.sparse_coo, torch.sparse_csr, torch.strided):
+                def collate(rows):
+                    batch = torch.stack(rows)
+                    return batch if layout is torch.strided else batch.to_sparse(layout=layout)
+
+                for x in DataLoader(torch.randn(16, 8), 4, collate_fn=collate):
+                    model(x.to_dense()).sum().backward()
+                    optimizer.step()
+            """
+        )
+    )
+    assert {loader for fact in found for loader, _, _ in fact["batches"]} == {2}
+
+
 def test_it_can_be_turned_off(record, monkeypatch):
     monkeypatch.setenv("HOLTER_SENTINEL", "0")
     assert not record(LOOP).trainer.facts.get("sentinel")
@@ -177,3 +217,30 @@ def test_a_place_of_dropout_in_evaluation_is_named(record):
     (found,) = [fact["dropout"] for fact in done.trainer.facts["sentinel"] if "dropout" in fact]
     assert re.fullmatch(r"train\.py:\d+", found["place"])
     assert (found["p"], found["training"]) == (0.5, False)
+
+
+def test_a_known_place_of_dropout_keeps_no_tensor_alive(record):
+    done = record(
+        """
+        import weakref
+
+        class Dropping(Net):
+            def forward(self, x):
+                hidden = x + 1
+                given = weakref.ref(hidden)
+                hidden = nn.functional.dropout(hidden)
+                if not self.training:
+                    print(given() is None)
+                return super().forward(hidden)
+
+        model = Dropping()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model(torch.randn(4, 8)).sum().backward()
+        optimizer.step()
+        model.eval()
+        with torch.no_grad():
+            for _ in range(3):
+                model(torch.randn(4, 8))
+        """
+    )
+    assert done.stdout.split()[1:] == ["True", "True"]

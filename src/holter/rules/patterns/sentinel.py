@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
     from holter.rules import Window
 
-NO_FACTS = "the sentinel recorded nothing: no optimizer of PyTorch has stepped, or --no-sentinel"
+NO_FACTS = (
+    "the sentinel recorded nothing: no optimizer of PyTorch has stepped, two threads train, or --no-sentinel"
+)
 
 
 class StepFacts(NamedTuple):

@@ -111,6 +111,7 @@ def attach(session: Session) -> Callable[[], None]:
 
     def meet_optimizer() -> None:
         roots.discover()
+        tensors.sentinel.meet_optimizer()
         adapter.boundary_calls.add(sample)
 
     clock.on_new_optimizer = meet_optimizer

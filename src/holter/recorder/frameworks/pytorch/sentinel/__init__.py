@@ -8,6 +8,7 @@ batches) too. Nothing here waits for a device, draws a random number, changes a 
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import dataclass, field
 from threading import get_ident
 from time import perf_counter_ns
@@ -22,8 +23,6 @@ from holter.recorder.tensors.schedule import NEVER
 from holter.schema.record import ENV_SENTINEL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from holter.recorder.frameworks.pytorch.distributed import Distributed
     from holter.recorder.frameworks.pytorch.patches import Patches
     from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
@@ -32,11 +31,13 @@ if TYPE_CHECKING:
     from holter.recorder.frameworks.pytorch.tensors.names import Models
 
 DENSE = 64
-"""Up to this step, powers of two are due."""
+"""Up to so many steps after the first, powers of two are due."""
 EVERY = 100
 MOST_EVERY = 100_000
 SHARE = 0.001
 """Largest share of the time of steps; the interval grows until the cost is below it."""
+_ANEW = 10
+"""Optimizers after the first with which the steps that are due begin anew."""
 _LISTED = 20
 """Names in one list of an event."""
 _CHECKED = 4
@@ -78,8 +79,8 @@ class Sentinel:
         self._batches = BatchPrints(adapter)
         self._spent = 0
         self._last = 0, 0
-        self._thread = 0
-        """The thread that trains."""
+        self._from, self._anew = 0, _ANEW
+        self._thread = 0  # that trains
 
     def attach(self, patches: Patches, roots: Roots, distributed: Distributed) -> None:
         """Watch batches and evaluations."""
@@ -92,11 +93,20 @@ class Sentinel:
         """Return the first step from `step` on that is due."""
         if not (self.on and self.breaker.on):
             return NEVER
-        if step <= 2:
+        after = step - self._from
+        if after <= 2:
             return step
-        if step <= DENSE:
-            return 1 << (step - 1).bit_length()
+        if after <= DENSE:
+            return self._from + (1 << (after - 1).bit_length())
         return step + -step % self.interval
+
+    def meet_optimizer(self) -> None:
+        """Begin anew with the steps that are due, when an optimizer steps for the first time."""
+        step = self.adapter.session.step
+        if self._alone() and step > self._from + DENSE and self._anew:
+            self._anew -= 1
+            self._from = step + 1
+            self.adapter.wake_at = step
 
     def begin(self) -> None:
         """Prepare for a step that is due."""
@@ -138,7 +148,8 @@ class Sentinel:
         )
         facts.held[key] = set(map(id, parameters))
         self._held |= facts.held[key]
-        self._note_received(facts, parameters)
+        facts.received.update(map(id, got))
+        self._note_received(facts)
         if len(self._optimizers) > _LISTED:
             self._optimizers.clear()
         self._optimizers[key] = facts.stepped[-1]["number"], samples.weakly(got[-_CHECKED:])
@@ -146,20 +157,21 @@ class Sentinel:
         self._spent += perf_counter_ns() - began
 
     def _alone(self) -> bool:
-        """Return whether one thread trains; the watch ends for good when another one does.
+        """Return whether only this thread trains; the watch ends for good when two threads train at once.
 
         Torch computes and frees gradients without the interpreter lock, so a read from another thread can
-        crash the process.
+        crash the process. A thread that has ended trains no more.
         """
-        self._thread = self._thread or get_ident()
         if self._thread != get_ident():
-            self.on = False
+            if self._thread in sys._current_frames():
+                self.on = False
+            self._thread = get_ident()
         return self.on
 
-    def _note_received(self, facts: _Facts, parameters: Iterable[Any] = ()) -> None:
-        facts.received.update(id(one) for one in parameters if one.grad is not None)
-        named = (one for one, _ in self._models.named())
-        facts.received.update(id(one) for one in named if self.on and one.grad is not None)
+    def _note_received(self, facts: _Facts) -> None:
+        received = facts.received
+        others = (one for one, _ in self._models.named() if id(one) not in received)
+        received |= {id(one) for one in others if self.on and one.grad is not None}  # `on` may change here
 
     def _sample(self, facts: _Facts, parameters: list[Any]) -> None:
         """Take fingerprints of the parameters of one optimizer and of their gradients."""
@@ -196,8 +208,8 @@ class Sentinel:
                 "step": step,
                 "optimizers": facts.stepped,
                 **self._of_model(facts),
+                **self._of_ranks(),
             }
-            facts.document |= self._of_ranks()
             self._write(facts)
         now = perf_counter_ns()
         self._spent += now - began
@@ -209,18 +221,24 @@ class Sentinel:
         unused: list[str] = []
         unheld: list[str] = []
         total = unused_elements = 0
-        roots = [root for root in self._models.alive() if _trains(root, facts.received)]
-        judged = {id(one) for root in roots for one in root.parameters()}.union(*facts.held.values())
+        alive, received = self._models.alive(), facts.received
+        roots = [root for root in alive if any(id(one) in received for one in root.parameters())]
+        judged: set[int] = set()
         for parameter, tensor in self._models.named():
-            size, received = parameter.numel(), id(parameter) in facts.received
+            key, size = id(parameter), parameter.numel()
             total += size
-            if parameter.requires_grad:
-                trained[tensor.role] = trained.get(tensor.role, 0) + size
-                if not received and id(parameter) in judged:
-                    unused.append(tensor.name)
-                    unused_elements += size
-                elif received and id(parameter) not in self._held:
+            if not parameter.requires_grad:
+                continue
+            trained[tensor.role] = trained.get(tensor.role, 0) + size
+            if key in received:
+                if key not in self._held:
                     unheld.append(tensor.name)
+                continue
+            if not judged:  # rarely needed, and slow
+                judged.update(*facts.held.values(), (id(one) for root in roots for one in root.parameters()))
+            if key in judged:
+                unused.append(tensor.name)
+                unused_elements += size
         return {
             "elements": total,
             "trained": trained,
@@ -263,7 +281,8 @@ class Sentinel:
         """Double the interval while the cost is above the share of steps."""
         spent, self._spent = self._spent, 0
         (last, then), self._last = self._last, (step, now)
-        if step > DENSE and then and spent > SHARE * (now - then) * self.interval / (step - last):
+        allowed = SHARE * (now - then) * self.interval / max(step - last, 1)
+        if step > self._from + DENSE and then and spent > allowed:
             self.interval = min(2 * self.interval, MOST_EVERY)
 
 
@@ -278,7 +297,3 @@ def _modes(root: Any) -> dict[str, Any]:
         "dropout": sum("Dropout" in kind for kind in kinds),
         "batch_norm": sum("BatchNorm" in kind for kind in kinds),
     }
-
-
-def _trains(root: Any, received: set[int]) -> bool:
-    return any(id(one) in received for one in root.parameters())

@@ -53,7 +53,7 @@ class BatchPrints:
             self._stop()
         try:
             loader = int(getattr(iterator, "_holter_loader", -1))
-            tensors = list(itertools.islice(_tensors(batch, self.adapter.torch.Tensor), _TENSORS))
+            tensors = list(itertools.islice(_tensors(batch, self.adapter.torch), _TENSORS))
             if tensors and self.adapter.states.current.optimizers == 0:
                 self._found.append([loader, self.adapter.session.step, _print(tensors)])
                 del self._found[: -4 * BATCHES]
@@ -61,14 +61,15 @@ class BatchPrints:
             self.breaker.fault(error)
 
 
-def _tensors(batch: Any, kind: Any, depth: int = 0) -> Iterator[Any]:
-    if type(batch) is kind:
-        if batch.is_cpu and batch.is_contiguous() and batch.numel() and batch.data_ptr():
+def _tensors(batch: Any, torch: Any, depth: int = 0) -> Iterator[Any]:
+    if type(batch) is torch.Tensor:
+        dense = batch.is_cpu and batch.layout is torch.strided and batch.is_contiguous()
+        if dense and batch.numel() and batch.data_ptr():
             yield batch
     elif depth < 3:
         values = batch.values() if isinstance(batch, dict) else batch
         for one in values if isinstance(batch, (dict, list, tuple)) else ():
-            yield from _tensors(one, kind, depth + 1)
+            yield from _tensors(one, torch, depth + 1)
 
 
 def _print(tensors: list[Any]) -> int:

@@ -94,11 +94,10 @@ class EvaluationWatch:
         """Journal the place that calls dropout, and whether the module that calls it is in training mode."""
         if self.adapter.is_compiling() or len(self._places) >= _PLACES:
             return
+        frames: list[FrameType] = []
         frame: FrameType | None = sys._getframe(2)
-        trains = None
         while frame is not None:
-            if trains is None:
-                trains = getattr(frame.f_locals.get("self"), "training", None)
+            frames.append(frame)
             if not frame.f_code.co_filename.startswith(self._passed):
                 break
             frame = frame.f_back
@@ -108,12 +107,13 @@ class EvaluationWatch:
         if place in self._places:
             return
         self._places.add(place)
-        name = getattr(frame.f_code, "co_qualname", frame.f_code.co_name)
-        fact: dict[str, Any] = {
+        # Only now, because before Python 3.13 a frame keeps what `f_locals` has returned, tensors too.
+        modes = (getattr(one.f_locals.get("self"), "training", None) for one in frames)
+        fact = {
             "place": place,
-            "function": name,
+            "function": getattr(frame.f_code, "co_qualname", frame.f_code.co_name),
             "p": float(probability),
-            "training": bool(trains),
+            "training": bool(next((mode for mode in modes if mode is not None), False)),
+            "step": self.adapter.session.step,
         }
-        fact["step"] = self.adapter.session.step
         self.adapter.session.journal("sentinel", {"time": perf_counter_ns(), "dropout": fact})

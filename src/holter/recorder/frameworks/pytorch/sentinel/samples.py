@@ -40,7 +40,7 @@ def weakly(parameters: Iterable[Any]) -> list[Any]:
 
 def gradients_left(parameters: Sequence[Any]) -> bool | None:
     """Return whether gradients are present and not zero; None if only a device knows."""
-    gradients = [local(one.grad) for one in parameters if one is not None and one.grad is not None]
+    gradients = [one.grad for one in parameters if one is not None and one.grad is not None]
     if not gradients:
         return False if any(one is not None for one in parameters) else None
     parts = [part for one in gradients if (part := _sample(one)) is not None]
@@ -57,14 +57,14 @@ def chosen(torch: Any, parameters: Sequence[Any]) -> Chosen | None:
     sharded = False
     every = (len(parameters) - 1) // PARAMETERS + 1
     for at in range(0, len(parameters), every):
-        part = _sample(local(parameters[at]))
+        part = _sample(parameters[at])
         if part is None or (parts and part.device != parts[0].device):
             continue
         sharded = sharded or part_of(parameters[at])[1] > 1
         owners.append((at, parameters[at]))
         parts.append(part)
         gradient = parameters[at].grad
-        other = None if gradient is None else _sample(local(gradient))
+        other = None if gradient is None else _sample(gradient)
         gradients.append(other if other is not None and other.device == part.device else part[:0])
     if not parts:
         return None
@@ -75,16 +75,17 @@ def chosen(torch: Any, parameters: Sequence[Any]) -> Chosen | None:
 
 def _sample(tensor: Any) -> Any:
     """Return a view of evenly spaced elements, in the order of memory; None for what has no such view."""
+    tensor = local(tensor)
     size = tensor.numel()
-    if not size or not tensor.is_floating_point() or tensor.device.type not in ("cpu", "cuda"):
+    if not size or not tensor.is_floating_point() or not (tensor.is_cpu or tensor.is_cuda):
         return None
     if str(tensor.layout) != "torch.strided" or tensor.element_size() == 1:
         return None
-    offset = tensor.storage_offset()
-    if (offset + size) * tensor.element_size() > tensor.untyped_storage().nbytes():
-        return None
     taken = min(size, ELEMENTS)
-    return tensor.detach().as_strided((taken,), (size // taken,), offset)
+    try:
+        return tensor.detach().as_strided((taken,), (size // taken,))
+    except RuntimeError:  # the storage is freed, as those of sharded parameters are
+        return None
 
 
 def prints(host: Any, sizes: Sequence[int]) -> dict[str, list[Any]]:
