@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.boosting import Rounds
+from holter.recorder.frameworks.trees.rounds import Rounds
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:

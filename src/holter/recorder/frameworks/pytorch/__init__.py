@@ -17,7 +17,6 @@ from holter.recorder.frameworks.pytorch.data.batches import Batches
 from holter.recorder.frameworks.pytorch.data.loaders import Loaders
 from holter.recorder.frameworks.pytorch.data.transfers import Transfers
 from holter.recorder.frameworks.pytorch.distributed import Distributed
-from holter.recorder.frameworks.pytorch.patches import Patches
 from holter.recorder.frameworks.pytorch.saving import watch_checkpoints
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
 from holter.recorder.frameworks.pytorch.stepping.backward import Backward
@@ -27,6 +26,7 @@ from holter.recorder.frameworks.pytorch.stepping.roots import Roots
 from holter.recorder.frameworks.pytorch.stepping.steps import StepClock
 from holter.recorder.frameworks.pytorch.tensors import TensorRecorder
 from holter.recorder.look import Look
+from holter.recorder.patches import Patches
 from holter.schema.windows import ENV_LOOK, LOOKS
 
 if TYPE_CHECKING:

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from holter.recorder.frameworks.pytorch.distributed import Distributed
-    from holter.recorder.frameworks.pytorch.patches import Patches
     from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
     from holter.recorder.frameworks.pytorch.stepping.roots import Roots
     from holter.recorder.frameworks.pytorch.tensors.arrivals import Arrivals
     from holter.recorder.frameworks.pytorch.tensors.names import Models
+    from holter.recorder.patches import Patches
 
 DENSE = 64
 """Up to this step, powers of two are due."""

@@ -6,8 +6,7 @@ import atexit
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.patches import Patches, hide
-from holter.recorder.frameworks.tree_tensors import TreeTensors
+from holter.recorder.patches import Patches, hide
 from holter.recorder.spool.thread_spool import NAN
 from holter.schema.phases import Mode, Phase
 
@@ -31,7 +30,6 @@ class Rounds:
     def __init__(self, session: Session, framework: str, version: str) -> None:
         self.session = session
         self.breaker = session.breaker(framework)
-        self.tensors = TreeTensors(session)
         self.patches = Patches()
         self.reported = False
         """Whether the library reports the ends of rounds now."""
