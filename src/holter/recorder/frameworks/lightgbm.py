@@ -26,7 +26,7 @@ def attach(session: Session) -> Callable[[], None]:
     rounds.time(basic.Dataset, "construct", "build Dataset", Phase.DATA_LOADING)
 
     def log(results: Sequence[tuple[Any, ...]], *_: object, **__: object) -> None:
-        for data, metric, value, *_rest in results:
+        for data, metric, value, *_rest in results if rounds.counts else ():
             session.scalar(f"{data}-{metric}", value)
 
     for function in ("eval_train", "eval_valid"):

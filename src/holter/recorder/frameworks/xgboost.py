@@ -46,6 +46,8 @@ def attach(session: Session) -> Callable[[], None]:
         rounds.begin()
 
     def after_iteration(result: object, container: Any, model: Any, *args: Any, **named: Any) -> None:
+        if not rounds.counts:
+            return
         began = perf_counter_ns()
         for data, metrics in container.history.items():
             for metric, values in metrics.items():
