@@ -25,9 +25,8 @@ from holter.recorder.frameworks.pytorch.stepping.loop_samples import LoopSampler
 from holter.recorder.frameworks.pytorch.stepping.roots import Roots
 from holter.recorder.frameworks.pytorch.stepping.steps import StepClock
 from holter.recorder.frameworks.pytorch.tensors import TensorRecorder
-from holter.recorder.look import Look
+from holter.recorder.look import Look, mode_from_environment
 from holter.recorder.patches import Patches
-from holter.schema.windows import ENV_LOOK, LOOKS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,8 +91,7 @@ def attach(session: Session) -> Callable[[], None]:
     except Exception as error:
         session.fault("pytorch.data_loading", error)
     sampler = LoopSampler(session, lambda: clock.thread, os.path.join(*torch.__path__, ""))
-    mode = os.environ.get(ENV_LOOK, "")
-    look = Look(session, mode if mode in LOOKS else "auto", lambda: adapter.compiles, sampler.sample_any)
+    look = Look(session, mode_from_environment(), lambda: adapter.compiles, sampler.sample_any)
     sampler.on_wake = look.woke
     session.windows.automatic = look
     try:
