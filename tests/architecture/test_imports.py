@@ -105,6 +105,17 @@ def test_the_recorder_needs_only_the_standard_library() -> None:
     assert not foreign(modules_after("\n".join(f"import {name}" for name in names)))
 
 
+@pytest.mark.parametrize("library", ["xgboost", "lightgbm"])
+def test_an_adapter_of_trees_loads_neither_torch_s_adapter_nor_what_saves_tensors(library: str) -> None:
+    loaded = modules_after(f"import holter.recorder.frameworks.{library}")
+    assert "holter.recorder.frameworks.trees.rounds" in loaded
+    assert not [
+        name
+        for name in loaded
+        if name.startswith(("holter.recorder.frameworks.pytorch", "holter.recorder.tensors"))
+    ]
+
+
 @pytest.mark.parametrize("path", IN_TRAINING, ids=lambda path: str(path.relative_to(SOURCE)))
 def test_what_runs_in_training_is_python_3_10(path: Path) -> None:
     ast.parse(path.read_text(), filename=str(path), feature_version=(3, 10))

@@ -21,6 +21,8 @@ CASES = [
     "estimator",
     "folds",
     "loop",
+    "threads",
+    "threads_in_turn",
     "marked",
     "lightgbm",
     "lightgbm_folds",

@@ -3,8 +3,8 @@
 import pytest
 from tests.recorder.reading import only
 
-from holter.recorder.frameworks.pytorch.patches import followed, preceded
 from holter.recorder.guard import LIMIT
+from holter.recorder.patches import followed, preceded
 from holter.schema.phases import Phase
 
 

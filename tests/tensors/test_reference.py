@@ -215,5 +215,5 @@ def test_every_defect_is_there():
 
 def test_shap_values_are_not_saved():
     # Whoever saves them shows D12 as well.
-    source = TESTS.parent / "src/holter/recorder/frameworks/tree_tensors.py"
+    source = TESTS.parent / "src/holter/recorder/frameworks/trees/tensors.py"
     assert "pred_contribs" not in source.read_text()

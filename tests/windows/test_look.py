@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from holter.recorder.look import BUDGET_NS, LEAST_STEPS, PLAIN_STEPS, Look
+from holter.recorder.look import BUDGET_NS, LEAST_STEPS, PLAIN_STEPS, Look, mode_from_environment
 from holter.schema.phases import Phase
 
 BACKWARD, WAITS = int(Phase.BACKWARD), int(Phase.DATA_LOADING)
@@ -134,3 +134,14 @@ def test_the_budget_grows_with_the_loop(train, hours):
     look.woke(BACKWARD)
     trained(training, PLAIN_STEPS + 1)
     assert look._left == pytest.approx(1e9, rel=0.01), "0.1 % of 1,000 s"
+
+
+@pytest.mark.parametrize(
+    ("given", "mode", "said"), [("", "auto", ""), ("always", "always", ""), ("of", "never", "HOLTER_LOOK=of")]
+)
+def test_an_unknown_mode_is_reported_and_profiles_nothing(monkeypatch, capsys, given, mode, said):
+    monkeypatch.setenv("HOLTER_LOOK", given)
+    assert mode_from_environment() == mode
+    told = capsys.readouterr().err
+    assert said in told
+    assert ("valid: never, auto, always" in told) == bool(said)

@@ -8,6 +8,7 @@ as the budget allows. Meanwhile a thread samples the lines that the training thr
 from __future__ import annotations
 
 import math
+import os
 import threading
 import time
 from collections import Counter
@@ -16,6 +17,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holter.recorder import profilers
+from holter.recorder.guard import tell
 from holter.recorder.switch_interval import SwitchInterval
 from holter.schema import windows as page
 from holter.schema.phases import Phase
@@ -44,6 +46,15 @@ SAMPLES = 100
 MOST_SAMPLING_NS = 2_000_000_000
 _LEAST_INTERVAL_S, _MOST_INTERVAL_S, _SWITCH_S = 0.001, 0.02, 0.0005
 _WAITS = (Phase.DATA_LOADING, Phase.COMMUNICATION, Phase.CHECKPOINT, Phase.EVAL)
+
+
+def mode_from_environment() -> str:
+    """Return one of `LOOKS`; an unknown value of the variable is reported and means `never`."""
+    given = os.environ.get(page.ENV_LOOK) or "auto"
+    if given in page.LOOKS:
+        return given
+    tell(f"{page.ENV_LOOK}={given} is not known; valid: {', '.join(page.LOOKS)}. It counts as never")
+    return "never"
 
 
 class LookSession(Protocol):

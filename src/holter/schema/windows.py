@@ -20,7 +20,7 @@ MAX_ID = 200
 ENV_PROFILE = "HOLTER_PROFILE"
 """Windows that are requested at the start: the text of `to_text`."""
 ENV_LOOK = "HOLTER_LOOK"
-"""One of `LOOKS`: whether the recorder profiles a few steps without a request; unset means `auto`."""
+"""One of `LOOKS`: whether the recorder profiles a few steps without a request; unset or empty means `auto`."""
 LOOKS = ("never", "auto", "always")
 LOOK = "look"
 """Id of the order of such windows."""

@@ -149,6 +149,61 @@ def loop() -> bytes:
     return model.save_raw("ubj")
 
 
+def threads() -> bytes:
+    """Two threads train at once, as workers of Dask do; each waits for the other in each round."""
+    import threading
+
+    import xgboost
+
+    both = threading.Barrier(2, timeout=60)
+    models: list[bytes] = [b"", b""]
+
+    class Together(xgboost.callback.TrainingCallback):
+        def before_training(self, model: Any) -> Any:
+            both.wait()
+            return model
+
+        def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+            both.wait()
+            return False
+
+    def work(at: int) -> None:
+        data, validation = matrices()
+        asked = PARAMETERS | {"seed": at}
+        sets = [(validation, "validation")]
+        model = xgboost.train(asked, data, ROUNDS, evals=sets, verbose_eval=False, callbacks=[Together()])
+        models[at] = model.save_raw("ubj")
+
+    workers = [threading.Thread(target=work, args=(at,)) for at in (0, 1)]
+    for one in workers:
+        one.start()
+    for one in workers:
+        one.join()
+    return b"".join(models)
+
+
+def threads_in_turn() -> bytes:
+    """Loops of `update` in two threads, one after the other."""
+    import threading
+
+    import xgboost
+
+    models: list[bytes] = []
+
+    def work() -> None:
+        data, _ = matrices()
+        model = xgboost.Booster(PARAMETERS, [data])
+        for at in range(ROUNDS // 2):
+            model.update(data, at)
+        models.append(model.save_raw("ubj"))
+
+    for _ in range(2):
+        worker = threading.Thread(target=work)
+        worker.start()
+        worker.join()
+    return b"".join(models)
+
+
 def marked() -> bytes:
     """The script marks the steps itself, in a callback."""
     import xgboost

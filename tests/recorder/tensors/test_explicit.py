@@ -228,9 +228,36 @@ def test_without_a_framework_then_with_one(start, spool, capsys):
     assert found.row("empty", 0)["count"] == 0
 
 
-@pytest.mark.parametrize("values", [[0.0, -2.5, math.inf, 3.0, 1e-310], [math.nan], list(range(50))])
-def test_an_array_is_summarized_as_its_list(values):
-    counts, statistics = explicit.summary([float(value) for value in values])
-    found, of_array = explicit._summary_of_array(explicit._doubles(np.array(values)))
+@pytest.mark.parametrize(
+    ("values", "dtype"),
+    [
+        ([0.0, -2.5, math.inf, 3.0, 1e-310], "float64"),
+        ([math.nan], "float32"),
+        (list(range(50)), "int64"),
+        ([True, False, True], "bool"),
+        ([2**64 - 1, 0, 2**53 + 1], "uint64"),
+        ([], "float64"),
+    ],
+)
+def test_an_array_is_summarized_as_its_list(values, dtype):
+    _, doubles = explicit._flat(values)
+    counts, statistics = explicit.summary(doubles)
+    shape, of_numpy = explicit._flat(np.array(values, dtype))
+    found, of_array = explicit.summary_by_numpy(of_numpy)
+    assert shape == (len(values),)
+    assert of_numpy.tobytes() == doubles.tobytes()
     assert found == counts
     assert of_array == pytest.approx(statistics, nan_ok=True)
+
+
+def test_large_numbers_give_no_warning(recwarn):
+    with np.errstate(all="raise"):
+        explicit.summary_by_numpy(np.array([1e308, -1e308]))
+    assert not recwarn.list
+
+
+def test_a_slow_save_of_an_array_counts_in_the_time_budget(start, capsys, monkeypatch):
+    monkeypatch.setattr(time_budget, "SLOW_NS", 0)
+    start()
+    holter.save_tensor("big", np.ones(1000))
+    assert capsys.readouterr().err.count("saving 'big' held the training for") == 1

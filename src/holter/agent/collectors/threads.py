@@ -37,21 +37,21 @@ class Threads(Collector):
         """Read each training thread."""
         for pid, loop in self.machine.watched.loops.items():
             rank, task = f"rank {loop.rank}", self.machine.proc / str(pid) / "task" / str(loop.thread)
-            looked = self._look(loop, task)
+            stat = self._stat(loop, task)
             times = procfs.scheduled(task)
-            if looked is None or times is None:
+            if stat is None or times is None:
                 continue
-            stopped = looked.state in _STOPPED
+            stopped = stat.state in _STOPPED
             yield rank, "thread.stopped", 100.0 * stopped
-            if not stopped and looked.phase:
-                yield f"{rank} {looked.phase}", "thread.blocked", 0.0 if looked.state == "R" else 100.0
+            if not stopped and stat.phase:
+                yield f"{rank} {stat.phase}", "thread.blocked", 0.0 if stat.state == "R" else 100.0
             key = f"{rank} {task}"  # a rank that starts again has counters of its own
             status = procfs.counters(task / "status")
             for metric, total, scale in (
                 ("thread.running", times.running, 1e-7),
                 ("thread.waiting", times.waiting, 1e-7),
-                ("thread.io", looked.io_ticks if self._io else None, 100 / procfs.TICKS),
-                ("thread.major_faults", looked.major_faults, 1.0),
+                ("thread.io", stat.io_ticks if self._io else None, 100 / procfs.TICKS),
+                ("thread.major_faults", stat.major_faults, 1.0),
                 ("thread.switches", status.get("voluntary_ctxt_switches:"), 1.0),
                 ("thread.preemptions", status.get("nonvoluntary_ctxt_switches:"), 1.0),
             ):
@@ -59,7 +59,7 @@ class Threads(Collector):
                     share = scale != 1.0
                     yield rank, metric, min(speed * scale, 100.0) if share else speed
 
-    def _look(self, loop: LoopThread, task: Path) -> _Look | None:
+    def _stat(self, loop: LoopThread, task: Path) -> _Stat | None:
         """Return what a thread does now; None when it is gone."""
         text = procfs.file_text(task / "stat")
         fields = text[text.rfind(")") + 2 :].split()
@@ -68,10 +68,10 @@ class Threads(Collector):
         head = read_head(loop.head)
         phase = head.phase.phase_name if head and head.phase else "other"
         state, faults = fields[0], int(fields[_MAJOR_FAULTS])
-        return _Look(state, phase if head else "", faults, int(fields[_IO_DELAY]))
+        return _Stat(state, phase if head else "", faults, int(fields[_IO_DELAY]))
 
 
-class _Look(NamedTuple):
+class _Stat(NamedTuple):
     state: str
     phase: str
     """Empty where the head page cannot be read."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.patches import Patches
+from holter.recorder.patches import Patches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.boosting import Rounds
+from holter.recorder.frameworks.trees.rounds import Rounds
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def attach(session: Session) -> Callable[[], None]:
     rounds.time(basic.Dataset, "construct", "build Dataset", Phase.DATA_LOADING)
 
     def log(results: Sequence[tuple[Any, ...]], *_: object, **__: object) -> None:
-        for data, metric, value, *_rest in results:
+        for data, metric, value, *_rest in results if rounds.counts else ():
             session.scalar(f"{data}-{metric}", value)
 
     for function in ("eval_train", "eval_valid"):

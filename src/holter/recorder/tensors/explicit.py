@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 import os
-import struct
 import sys
 import threading
+from array import array
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
@@ -63,11 +63,6 @@ class ExplicitSaver:
             if not any(one.due(MODES[_TRAIN], step) for one in due):
                 return
             try:
-                array = _doubles(given)
-                if array is not None:
-                    with self._lock:
-                        self._write_array(self.files.id(what), step, array)
-                    return
                 shape, values = _flat(given)
             except (TypeError, ValueError, OverflowError) as error:
                 self.files.tell_once(f"refused {name}", f"{name!r} cannot be saved as a tensor: {error}")
@@ -78,22 +73,13 @@ class ExplicitSaver:
             self._session.fault("saving", error)
         self._time_budget.held(began, self._session.step, name)
 
-    def _write(self, number: int, step: int, shape: tuple[int, ...], values: list[float]) -> None:
+    def _write(self, number: int, step: int, shape: tuple[int, ...], values: Any) -> None:
         when = perf_counter_ns()
-        self.files.row(when, step, _TRAIN, number, *summary(values))
+        figures = summary(values) if isinstance(values, array) else summary_by_numpy(values)
+        self.files.row(when, step, _TRAIN, number, *figures)
         if len(values) <= SMALL:
-            for kind, doubles in ((Values.SHAPE, shape), (Values.VALUE, values)):
-                data = struct.pack(f"={len(doubles)}d", *doubles)
-                self.files.values(when, step, _TRAIN, number, kind, data)
-        self.files.flush()
-
-    def _write_array(self, number: int, step: int, array: Any) -> None:
-        when = perf_counter_ns()
-        self.files.row(when, step, _TRAIN, number, *_summary_of_array(array))
-        if array.size <= SMALL:
-            shape = struct.pack(f"={array.ndim}d", *array.shape)
-            self.files.values(when, step, _TRAIN, number, Values.SHAPE, shape)
-            self.files.values(when, step, _TRAIN, number, Values.VALUE, array.tobytes())
+            self.files.values(when, step, _TRAIN, number, Values.SHAPE, array("d", shape).tobytes())
+            self.files.values(when, step, _TRAIN, number, Values.VALUE, values.tobytes())
         self.files.flush()
 
     def _forked(self) -> None:
@@ -101,7 +87,7 @@ class ExplicitSaver:
         self.files.forked()
 
 
-def summary(values: list[float]) -> tuple[tuple[int, ...], tuple[float, ...]]:
+def summary(values: array[float]) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """Return counts and, over the finite elements, statistics as `tensor_spool` lists them; all are exact."""
     sound = sorted(filter(math.isfinite, values))
     zeros, tiny = sound.count(0.0), sum(0 < abs(value) < _TINY for value in sound)
@@ -117,29 +103,33 @@ def summary(values: list[float]) -> tuple[tuple[int, ...], tuple[float, ...]]:
     return counts, (sound[0], sound[-1], mean, std, abs_mean, *quantiles)
 
 
-def _doubles(given: Any) -> Any:
-    """Return a NumPy array in double precision, which NumPy summarizes quickly; None for anything else."""
-    numpy = sys.modules.get("numpy")
-    if numpy is None or type(given) is not numpy.ndarray or given.dtype.kind not in "fiub" or not given.size:
-        return None
-    return given.astype(numpy.float64) if given.size <= LARGEST else None
-
-
-def _summary_of_array(array: Any) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """Return what `summary` returns, for an array in double precision."""
+def summary_by_numpy(values: Any) -> tuple[tuple[int, ...], tuple[float, ...]]:
+    """Return what `summary` returns, faster and rounded, for a NumPy array in double precision."""
     numpy = sys.modules["numpy"]
-    finite = array[numpy.isfinite(array)]
-    odd = (int(numpy.isnan(array).sum()), int((array == math.inf).sum()), int((array == -math.inf).sum()))
-    size, zeros = int(finite.size), int((finite == 0).sum())
-    magnitudes = abs(finite)
-    counts = (int(array.size), *odd, zeros, int((magnitudes < _TINY).sum()) - zeros)
-    if not size:
-        return counts, (_NAN,) * 8
-    scaled = finite / size
-    mean = float(scaled.sum())
-    std = math.sqrt(float(((finite - mean) ** 2 / size).sum()))
-    quantiles = numpy.percentile(finite, (5, 50, 95)).tolist()
-    return counts, (float(finite.min()), float(finite.max()), mean, std, float(abs(scaled).sum()), *quantiles)
+    with numpy.errstate(all="ignore"):  # the script may let NumPy warn or raise
+        finite = values[numpy.isfinite(values)]
+        odd = (
+            int(numpy.isnan(values).sum()),
+            int((values == math.inf).sum()),
+            int((values == -math.inf).sum()),
+        )
+        size, zeros = int(finite.size), int((finite == 0).sum())
+        magnitudes = abs(finite)
+        counts = (int(values.size), *odd, zeros, int((magnitudes < _TINY).sum()) - zeros)
+        if not size:
+            return counts, (_NAN,) * 8
+        scaled = finite / size
+        mean = float(scaled.sum())
+        std = math.sqrt(float(((finite - mean) ** 2 / size).sum()))
+        quantiles = numpy.percentile(finite, (5, 50, 95)).tolist()
+        return counts, (
+            float(finite.min()),
+            float(finite.max()),
+            mean,
+            std,
+            float(abs(scaled).sum()),
+            *quantiles,
+        )
 
 
 def _quantile(ordered: list[float], share: float) -> float:
@@ -149,8 +139,10 @@ def _quantile(ordered: list[float], share: float) -> float:
     return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
 
 
-def _flat(given: Any) -> tuple[tuple[int, ...], list[float]]:
+def _flat(given: Any) -> tuple[tuple[int, ...], Any]:
     """Return the sizes and the elements of an array, a number, or lists of numbers within lists.
+
+    The elements are a flat array in double precision: NumPy's for an array of NumPy, else Python's.
 
     Raises:
         TypeError: A value that is not a number, or nested lists of different lengths.
@@ -159,12 +151,15 @@ def _flat(given: Any) -> tuple[tuple[int, ...], list[float]]:
     size = getattr(given, "size", None)
     if isinstance(size, int) and size > LARGEST:
         raise ValueError(f"it has {size} elements; at most {LARGEST} are summarized without a framework")
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and type(given) is numpy.ndarray and given.dtype.kind in "fiub":
+        return given.shape, numpy.ascontiguousarray(given, dtype=numpy.float64).ravel()
     given = given.tolist() if hasattr(given, "tolist") else given
     shape, rest = [], given
     while isinstance(rest, list | tuple):
         shape.append(len(rest))
         rest = rest[0] if rest else None
-    values = list(map(float, _leaves(given, shape)))
+    values = array("d", map(float, _leaves(given, shape)))
     if len(values) > LARGEST:
         raise ValueError(f"it has {len(values)} elements; at most {LARGEST} are summarized")
     return tuple(shape), values

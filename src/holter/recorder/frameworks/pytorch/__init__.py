@@ -17,7 +17,6 @@ from holter.recorder.frameworks.pytorch.data.batches import Batches
 from holter.recorder.frameworks.pytorch.data.loaders import Loaders
 from holter.recorder.frameworks.pytorch.data.transfers import Transfers
 from holter.recorder.frameworks.pytorch.distributed import Distributed
-from holter.recorder.frameworks.pytorch.patches import Patches
 from holter.recorder.frameworks.pytorch.saving import watch_checkpoints
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
 from holter.recorder.frameworks.pytorch.stepping.backward import Backward
@@ -26,8 +25,8 @@ from holter.recorder.frameworks.pytorch.stepping.loop_samples import LoopSampler
 from holter.recorder.frameworks.pytorch.stepping.roots import Roots
 from holter.recorder.frameworks.pytorch.stepping.steps import StepClock
 from holter.recorder.frameworks.pytorch.tensors import TensorRecorder
-from holter.recorder.look import Look
-from holter.schema.windows import ENV_LOOK, LOOKS
+from holter.recorder.look import Look, mode_from_environment
+from holter.recorder.patches import Patches
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,8 +91,7 @@ def attach(session: Session) -> Callable[[], None]:
     except Exception as error:
         session.fault("pytorch.data_loading", error)
     sampler = LoopSampler(session, lambda: clock.thread, os.path.join(*torch.__path__, ""))
-    mode = os.environ.get(ENV_LOOK, "")
-    look = Look(session, mode if mode in LOOKS else "auto", lambda: adapter.compiles, sampler.sample_any)
+    look = Look(session, mode_from_environment(), lambda: adapter.compiles, sampler.sample_any)
     sampler.on_wake = look.woke
     session.windows.automatic = look
     try:

@@ -9,9 +9,22 @@ from holter.recorder import imports
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
-    from holter.recorder.frameworks.pytorch.patches import Patches
+    from collections.abc import Callable
+
     from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
     from holter.recorder.frameworks.pytorch.stepping.roots import Roots
+    from holter.recorder.patches import Patches
+
+
+def known_to_script(torch: Any, ours: Callable[..., Any], original: Any) -> None:
+    """Let TorchScript compile a wrapper as the function that it wraps; the wrapper must stay alive.
+
+    TorchScript lists its functions at the first lookup, so look up before any is replaced.
+    """
+    scripted = torch.jit._builtins
+    operation = scripted._find_builtin(original)
+    if operation is not None:
+        scripted._register_builtin(ours, operation)
 
 
 class Compilers:

@@ -8,14 +8,14 @@ import weakref
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.patches import followed
+from holter.recorder.patches import followed
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from holter.recorder.frameworks.pytorch.patches import Patches
     from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
+    from holter.recorder.patches import Patches
 
 COLLECTIVES = (
     "all_gather",

@@ -14,8 +14,8 @@ from holter.schema.phases import Phase
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from holter.recorder.frameworks.pytorch.patches import Patches
     from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
+    from holter.recorder.patches import Patches
 
 LATER = {
     "torch.distributed.checkpoint": ("save", "save_state_dict"),

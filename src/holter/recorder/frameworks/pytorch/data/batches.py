@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 from holter.recorder.frameworks.pytorch.data.fetching import SHORT_NS, Fetching
 from holter.recorder.frameworks.pytorch.data.loaders import ENV_LOADER
 from holter.recorder.frameworks.pytorch.data.stacks import StackSampler
-from holter.recorder.frameworks.pytorch.patches import hide, passed_over
+from holter.recorder.patches import hide, passed_over
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holter.recorder.frameworks.pytorch.patches import Patches
     from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
     from holter.recorder.frameworks.pytorch.stepping.step_hooks import ThreadState
+    from holter.recorder.patches import Patches
 
 WORTH = 5
 """Fetches in the training process are recorded if they take more than one part in `WORTH` of its time.

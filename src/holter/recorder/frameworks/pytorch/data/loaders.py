@@ -6,16 +6,16 @@ import os
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.patches import hide
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import NAN
+from holter.recorder.patches import hide
 from holter.schema.phases import ITERATOR_START, NEXT_BATCH, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holter.recorder.frameworks.pytorch.patches import Patches
     from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
     from holter.recorder.frameworks.pytorch.stepping.step_hooks import ThreadState
+    from holter.recorder.patches import Patches
 
 ENV_LOADER = "HOLTER_LOADER"
 """Set while a loader starts its workers: key of this process, colon, index of the loader."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.patches import hide
+from holter.recorder.patches import hide
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
-    from holter.recorder.frameworks.pytorch.patches import Patches
     from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
     from holter.recorder.frameworks.pytorch.stepping.roots import Roots
+    from holter.recorder.patches import Patches
 
 H2D = int(Phase.H2D)
 

@@ -24,11 +24,11 @@ from holter.schema.record import ENV_SENTINEL
 
 if TYPE_CHECKING:
     from holter.recorder.frameworks.pytorch.distributed import Distributed
-    from holter.recorder.frameworks.pytorch.patches import Patches
     from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
     from holter.recorder.frameworks.pytorch.stepping.roots import Roots
     from holter.recorder.frameworks.pytorch.tensors.arrivals import Arrivals
     from holter.recorder.frameworks.pytorch.tensors.names import Models
+    from holter.recorder.patches import Patches
 
 DENSE = 64
 """Up to so many steps after the first, powers of two are due."""

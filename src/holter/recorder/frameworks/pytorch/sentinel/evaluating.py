@@ -9,7 +9,8 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from holter import recorder
-from holter.recorder.frameworks.pytorch.patches import Patches, known_to_script, preceded
+from holter.recorder.frameworks.pytorch.compilers import known_to_script
+from holter.recorder.patches import Patches, preceded
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,13 +7,13 @@ import os
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.patches import hide
 from holter.recorder.frameworks.pytorch.stepping.step_hooks import (
     COMPILED,
     NEVER,
     FastStepHooks,
     ThreadStates,
 )
+from holter.recorder.patches import hide
 from holter.schema.phases import Mode, Phase
 
 if TYPE_CHECKING:

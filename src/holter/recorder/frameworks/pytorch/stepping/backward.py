@@ -10,18 +10,18 @@ from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.patches import hide
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import NAN
 from holter.recorder.frameworks.pytorch.stepping.loss_units import LossUnits
+from holter.recorder.patches import hide
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holter.recorder.frameworks.pytorch.patches import Patches
     from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
     from holter.recorder.frameworks.pytorch.stepping.step_hooks import ThreadState
     from holter.recorder.frameworks.pytorch.stepping.steps import StepClock
+    from holter.recorder.patches import Patches
 
 LOSS, SCALAR = int(Phase.LOSS), int(Phase.SCALAR)
 DEVICE_LOSS_NS = 20_000_000

@@ -13,10 +13,11 @@ from threading import get_ident
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.patches import Patches, followed, known_to_script
+from holter.recorder.frameworks.pytorch.compilers import known_to_script
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import EVAL, PREDICT
 from holter.recorder.frameworks.pytorch.stepping.loss_units import MEAN, SUM, LossUnits
 from holter.recorder.frameworks.pytorch.tensors.arrivals import Arrivals
+from holter.recorder.patches import Patches, followed
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:

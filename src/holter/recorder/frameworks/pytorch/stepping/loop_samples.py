@@ -1,7 +1,8 @@
 """Samples the stack of the training thread while none of its spans is open: the loop's own code.
 
 A sampler thread wakes at random moments, often while the loop's own code runs and rarely while spans explain
-the time. The training thread does nothing for it.
+the time. The training thread only shows it the loop: at the end of the first step, and of one step for each
+new optimizer.
 """
 
 from __future__ import annotations

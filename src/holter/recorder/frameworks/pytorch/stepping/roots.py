@@ -12,9 +12,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder import imports
-from holter.recorder.frameworks.pytorch.patches import hide, passed_over
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import EVAL, NAN, PREDICT, TRAIN
 from holter.recorder.frameworks.pytorch.tensors.names import inner
+from holter.recorder.patches import hide, passed_over
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:

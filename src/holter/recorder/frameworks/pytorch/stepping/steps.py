@@ -19,17 +19,17 @@ import weakref
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.patches import hide
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import PREDICT, TRAIN
+from holter.recorder.patches import hide
 from holter.schema.phases import Phase
 from holter.schema.record import step_lead
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holter.recorder.frameworks.pytorch.patches import Patches
     from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
     from holter.recorder.frameworks.pytorch.stepping.step_hooks import ThreadState
+    from holter.recorder.patches import Patches
 
 PATIENCE = 6
 """Steps of the first optimizer after which the clock no longer waits for others that have not stepped."""

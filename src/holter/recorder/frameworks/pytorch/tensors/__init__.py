@@ -16,7 +16,6 @@ from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.patches import hide
 from holter.recorder.frameworks.pytorch.sentinel import Sentinel
 from holter.recorder.frameworks.pytorch.tensors.activations import Activations
 from holter.recorder.frameworks.pytorch.tensors.arrivals import Arrivals
@@ -26,6 +25,7 @@ from holter.recorder.frameworks.pytorch.tensors.names import Models
 from holter.recorder.frameworks.pytorch.tensors.nonfinite import Nonfinite
 from holter.recorder.frameworks.pytorch.tensors.sink import Sink
 from holter.recorder.frameworks.pytorch.tensors.updates import Updates
+from holter.recorder.patches import hide
 from holter.recorder.tensors import requests
 from holter.recorder.tensors.schedule import NEVER, next_due
 from holter.recorder.tensors.time_budget import TimeBudget
@@ -35,11 +35,11 @@ from holter.schema.tensor_spool import ENV_SAVE
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from holter.recorder.frameworks.pytorch.patches import Patches
     from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
     from holter.recorder.frameworks.pytorch.stepping.backward import Backward
     from holter.recorder.frameworks.pytorch.stepping.roots import Roots
     from holter.recorder.frameworks.pytorch.stepping.steps import StepClock
+    from holter.recorder.patches import Patches
     from holter.recorder.tensors.collections import Collection
 
 _AT_UPDATE = {"parameter", "buffer", "gradient", "optimizer_state"}

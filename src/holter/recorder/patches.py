@@ -1,4 +1,4 @@
-"""Replaces functions of the framework by wrappers, and restores them."""
+"""Replaces functions of a framework by wrappers, and restores them."""
 
 from __future__ import annotations
 
@@ -75,17 +75,6 @@ def followed(
         return result
 
     return wrapper
-
-
-def known_to_script(torch: Any, ours: Callable[..., Any], original: Any) -> None:
-    """Let TorchScript compile a wrapper as the function that it wraps; the wrapper must stay alive.
-
-    TorchScript lists its functions at the first lookup, so look up before any is replaced.
-    """
-    scripted = torch.jit._builtins
-    operation = scripted._find_builtin(original)
-    if operation is not None:
-        scripted._register_builtin(ours, operation)
 
 
 class Patches:
