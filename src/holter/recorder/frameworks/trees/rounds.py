@@ -127,6 +127,7 @@ class Rounds:
             try:
                 return timed(*args, **kwargs) if outermost else original(*args, **kwargs)
             except BaseException as error:
+                self.finish()  # the library does not report the end of a training that fails
                 hide(error)
                 raise
             finally:
