@@ -63,7 +63,7 @@ OWN = [
     Case("own.compresses", "own_code", r"compress AT", "own"),
     Case("own.copies_the_model", "own_code", r"average AT", "own", _BUSY),
     Case("own.reads_its_config", "own_code", r"read_config AT", "own", _BUSY),
-    Case("own.waits_for_a_queue", "own_code", r"ready\.get, called by take AT", "own"),
+    Case("own.waits_for_a_queue", "data_pipeline", r"take AT waits for a queue that thread", "own"),
     Case("own.rolls_out", "own_code", r"busy|Environment\.play AT", "own", _BUSY),
     Case("own.does_two_things", "own_code", r"called by wait AT|busy", "own", _BUSY, promises=False),
     Case("own.in_the_script_itself", "own_code", r"time\.sleep, called by in_the_script_itself AT", "own"),

@@ -15,12 +15,17 @@ from tests.zoo.timed.clock import SICK, batch, busy, main, net, train
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset, get_worker_info
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from tests.zoo.timed.clock import Batch
 
 STEPS = 70
 LATE_S = 0.03 * SICK
+
+
+def train_on(loader: Iterable[Any]) -> None:
+    """Train a model whose step takes some milliseconds with few samples, too."""
+    train(loader, model=net(1024))
 
 
 def stream() -> Iterator[Batch]:
@@ -81,12 +86,13 @@ class Records(IterableDataset[Any]):
 
     def __iter__(self) -> Iterator[tuple[torch.Tensor, int]]:
         for _ in range(STEPS * 16):
-            time.sleep(LATE_S / 16)
+            if SICK:
+                time.sleep(LATE_S / 16)
             yield torch.randn(256), random.randrange(4)
 
 
 def iterable_dataset() -> None:
-    train(DataLoader(Records(), batch_size=16))
+    train_on(DataLoader(Records(), batch_size=16))
 
 
 class Photos(Dataset[Any]):
@@ -96,7 +102,7 @@ class Photos(Dataset[Any]):
         return STEPS * 16
 
     def __getitem__(self, at: int) -> tuple[torch.Tensor, int]:
-        return self.decode(torch.full((256,), float(at % 7))), at % 4
+        return self.decode(torch.full((256,), at / len(self))), at % 4
 
     def decode(self, pixels: torch.Tensor) -> torch.Tensor:
         busy(LATE_S / 16)
@@ -104,11 +110,11 @@ class Photos(Dataset[Any]):
 
 
 def slow_getitem() -> None:
-    train(DataLoader(Photos(), batch_size=16))
+    train_on(DataLoader(Photos(), batch_size=16))
 
 
 def one_worker_is_too_slow() -> None:
-    train(DataLoader(Photos(), batch_size=16, num_workers=1))
+    train_on(DataLoader(Photos(), batch_size=16, num_workers=1))
 
 
 class Lines(Dataset[Any]):
@@ -119,18 +125,18 @@ class Lines(Dataset[Any]):
         self.text = json.dumps(words)
 
     def __len__(self) -> int:
-        return STEPS * 64
+        return 3 * STEPS * 64
 
     def __getitem__(self, at: int) -> tuple[torch.Tensor, int]:
         return self.parse(at), at % 4
 
     def parse(self, at: int) -> torch.Tensor:
         json.loads(self.text)
-        return torch.full((256,), float(at % 7))
+        return torch.full((256,), at / len(self))
 
 
 def slow_parse() -> None:
-    train(DataLoader(Lines(), batch_size=64))
+    train_on(DataLoader(Lines(), batch_size=64))
 
 
 def pad(samples: list[Any]) -> Batch:
@@ -140,7 +146,7 @@ def pad(samples: list[Any]) -> Batch:
 
 def slow_collate() -> None:
     data = TensorDataset(*batch(STEPS * 16))
-    train(DataLoader(data, batch_size=16, collate_fn=pad))
+    train_on(DataLoader(data, batch_size=16, collate_fn=pad))
 
 
 class Files(Dataset[Any]):
@@ -162,7 +168,7 @@ class Files(Dataset[Any]):
 
 
 def compressed_files() -> None:
-    train(DataLoader(Files(), batch_size=4))
+    train_on(DataLoader(Files(), batch_size=4))
 
 
 class Slow(Dataset[Any]):
@@ -178,7 +184,7 @@ class Slow(Dataset[Any]):
         if get_worker_info() and not self.opened:
             time.sleep(0.4 * SICK)
             self.opened = True
-        return torch.full((256,), float(at % 7)), at % 4
+        return torch.full((256,), at / len(self)), at % 4
 
 
 def workers_start_each_epoch() -> None:
@@ -189,7 +195,7 @@ def workers_start_each_epoch() -> None:
 def two_loaders() -> None:
     quick = DataLoader(TensorDataset(*batch(STEPS * 16)), batch_size=16)
     slow = DataLoader(Photos(), batch_size=16)
-    train(first for first, _ in zip(quick, slow, strict=True))
+    train_on(first for first, _ in zip(quick, slow, strict=True))
 
 
 if __name__ == "__main__":

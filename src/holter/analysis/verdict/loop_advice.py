@@ -23,15 +23,16 @@ def own_code(facts: VerdictFacts) -> list[Advice]:
     """Advise on the functions of the training that take the time."""
     found = []
     for one in [one for one in facts.own_code if not one.iterates][:2]:
-        expected = facts.without(one.pct)
+        share = one.pct
         text = f"Shorten {one.place}, or call it less often."
         if one.waits_in == "garbage collection":
+            share = max(share, facts.collecting_pct)  # spans are exact, samples are not
             text = f"Do not collect garbage in every step: {one.place}."
         elif one.waits_in in ("sleep", "lock", "queue", "input"):
             text = f"Remove the wait in {one.place}, or find out what it waits for."
         elif one.waits_in:
             text = f"Move the {one.waits_in} access of {one.place} out of the loop, or into a thread."
-        found.append(Advice(text, expected, f"it takes {pct(one.pct)} of the loop's time"))
+        found.append(Advice(text, facts.without(share), f"it takes {pct(share)} of the loop's time"))
     if not found and facts.python is not None:
         for name, share in facts.python.functions[:2]:
             expected = facts.without(facts.share("other") * share / 100)
