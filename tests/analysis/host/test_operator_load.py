@@ -70,6 +70,7 @@ def test_lines_come_from_samples():
     samples += [("main (a.py:9);g (a.py:6)", (4 * MS) + 100 * at * US, 4.0) for at in range(1, 6)]
     samples += [("main (a.py:9);g (a.py:7)", (5 * MS) + 100 * at * US, 4.0) for at in range(1, 4)]
     samples += [("main (a.py:12) > loss.backward", 9 * MS + at * US, 6.0) for at in range(50)]
+    samples += [("main (a.py:5) > next", 100 * US + at * US, 2.0) for at in range(50)]  # waits for data
     found = loaded(trace, samples)
     assert (found.line.place, round(found.line.pct)) == ("g (a.py:6)", round(100 * 8 / 11))
     assert found.top.line.place == "g (a.py:6)"

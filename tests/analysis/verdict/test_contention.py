@@ -9,10 +9,10 @@ from holter.analysis.verdict.job_facts import Stall, VerdictFacts
 from holter.analysis.verdict.job_verdict import verdict
 
 
-def judged(*, ranks=(0,), stalls=None, **load):
+def judged(*, ranks=(0,), stalls=None, evaluation=0.0, **load):
     """Return the verdict on a job that computes, on a node with four cores."""
     facts = VerdictFacts(
-        breakdown={"forward": 90.0, "other": 10.0},
+        breakdown={"forward": 90.0 - evaluation, "eval": evaluation, "other": 10.0},
         steady_steps=100,
         step_ms=50.0,
         mean_step_ms=50.0,
@@ -87,3 +87,14 @@ def test_busy_cores_alone_are_no_contention():
     assert judged(trainer_delay=5.0, trainer_runnable=4.2, stopped_pct=0.0).suspect == "healthy"
     # What the kernel does not count is unknown.
     assert judged().suspect == "healthy"
+
+
+@pytest.mark.parametrize(
+    ("waits", "first", "second"), [(70.0, "contention", "evaluation"), (48.0, "evaluation", "contention")]
+)
+def test_contention_comes_first_where_it_takes_most_of_the_time(waits, first, second):
+    found = judged(evaluation=40.0, trainer_delay=waits, others={"stress (ann)": 390.0})
+    assert (found.suspect, found.also) == (first, [second])
+    assert found.sentence.startswith("The training waits" if first == "contention" else "Evaluation takes")
+    assert "Evaluation takes" in found.sentence
+    assert "other.cpu" in {one.metric for one in found.evidence}

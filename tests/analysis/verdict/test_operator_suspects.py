@@ -56,6 +56,7 @@ def test_products_are_evidence_and_no_suspect():
             {"small_per_step": 400, "large_ms": 1.0, "delay": 20.0},
             "framework_overhead",
         ),  # 22.5 us, 18 on a core
+        ({"small_per_step": 1800, "large_ms": 1.0, "delay": 79.0}, "contention"),  # 19 % of the step
     ],
 )
 def test_small_operators_that_fill_the_step_are_dispatch_overhead(changes, suspect):

@@ -13,6 +13,7 @@ import numpy as np
 from holter.analysis.grouping import coded, groups
 from holter.analysis.host.operator_tree import host
 from holter.analysis.steps.own_code import sampled_line
+from holter.schema.phases import Phase
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
@@ -28,8 +29,10 @@ SMALL_NS = 50_000
 MIN_SAMPLES = 3
 """Fewer samples name no line."""
 _ITEM = ("aten::item",)
-_BACKWARD = 6.0
+_BACKWARD = float(Phase.BACKWARD)
 """Value of samples inside a backward pass."""
+_WAITS = [float(phase) for phase in (Phase.DATA_LOADING, Phase.COMMUNICATION, Phase.CHECKPOINT)]
+"""Values of samples that show a wait, not the issue of operators."""
 _LINE = re.compile(r":\d+\)$")
 _PRINTS = "torch/_tensor_str.py:"
 
@@ -124,7 +127,7 @@ class _Samples:
     weight: NDArray[np.float64]
     place: NDArray[np.object_]
     forward: NDArray[np.bool_]
-    """Those outside the backward pass, whose operators the forward pass has caused."""
+    """Those outside the backward pass, whose operators the forward pass has caused, and outside of waits."""
     reads: NDArray[np.bool_]
     """Those in `.item()`."""
     prints: NDArray[np.bool_]
@@ -137,7 +140,7 @@ class _Samples:
             time=(stacks["time"] + stacks["duration"]).astype(np.int64),
             weight=stacks["duration"].astype(float),
             place=np.array([place for place, _ in lines], object),
-            forward=stacks["value"] != _BACKWARD,
+            forward=~np.isin(stacks["value"], [_BACKWARD, *_WAITS]),
             reads=np.array([calls.endswith((".item", ".tolist")) for _, calls in lines], bool),
             prints=np.array([_PRINTS in name for name in stacks["name"].tolist()], bool),
         )

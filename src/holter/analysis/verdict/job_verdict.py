@@ -47,6 +47,8 @@ _BY_KERNELS = ("communication", "framework_overhead", "memory_pressure")
 """Suspects that kernels show better than the host's time."""
 _WORTH_SPLITTING = 15.0
 _MOST_SMALLER = 2
+MOST_OF_THE_TIME = 50.0
+"""A wait for a core comes before every other suspect only if it takes a larger percentage of the time."""
 
 
 def verdict(facts: VerdictFacts) -> Verdict:
@@ -86,10 +88,17 @@ def _verdict(facts: VerdictFacts) -> Verdict:
     if any((one.stopped_pct or 0.0) >= STOPPED for one in facts.loads):
         # Whatever the training did when it was stopped looks slow.
         guilty = {"contention": tested["contention"]}
-    # Contention makes every other part longer: with another suspect it is evidence only.
+    # Contention makes every other part longer: with another suspect it is evidence only, unless it takes
+    # most of the time and more than any of them.
     shared = guilty.pop("contention") if len(guilty) > 1 and "contention" in guilty else None
     if operator_suspects.explains_own_code(guilty, by_operators, facts):
         guilty.pop("own_code")
+    behind: list[str] = []
+    if shared and (shared.share or 0.0) > max(
+        MOST_OF_THE_TIME, *(one.share or 0.0 for one in guilty.values())
+    ):
+        also = behind = most_guilty(guilty)
+        guilty, shared = {"contention": shared}, None
     excluded, smaller = ruled_out(tested), smaller_shares(tested)
     if not guilty:
         return replace(_innocent(facts, excluded, lacking, smaller), smaller=smaller)
@@ -97,17 +106,19 @@ def _verdict(facts: VerdictFacts) -> Verdict:
     second = [one for one in smaller if one.share_pct >= SECOND]
     return Verdict(
         suspect=names[0] if len(names) == 1 else "mixed",
-        sentence=" ".join([*(guilty[name].sentence for name in names), *_said(second)]),
+        sentence=" ".join([*(tested[name].sentence for name in [*names, *behind]), *_said(second)]),
         share_pct=summed_share(guilty.values()),
         also=[*(also if len(names) == 1 else names), *(["contention"] if shared else [])],
         evidence=[
-            *(item for name in names for item in guilty[name].evidence),
+            *(item for name in [*names, *behind] for item in tested[name].evidence),
             *(shared.evidence if shared else []),
         ],
         smaller=smaller,
         ruled_out=excluded,
         advice=[
-            *ordered([one for name in names for one in _advice(name, facts, by_kernels, by_operators)]),
+            *ordered(
+                [one for name in [*names, *behind] for one in _advice(name, facts, by_kernels, by_operators)]
+            ),
             *(machine_advice.contention(facts) if shared and any(one.crowded for one in facts.loads) else []),
         ],
         missing=lacking,

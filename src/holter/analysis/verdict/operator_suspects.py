@@ -42,14 +42,14 @@ def framework_overhead(facts: VerdictFacts, load: OperatorLoad) -> SuspectResult
     waits = sum(facts.parts_ms.get(part, 0.0) for part in _NOT_DISPATCH)
     waits += sum(one.pct for one in facts.own_code if one.waits_in) / 100 * (facts.mean_step_ms or 0.0)
     left = max(step - waits - load.large_ms, 0.0)
-    share = 100.0 * left / step if step else 0.0
     waiting = max((one.trainer_delay or 0.0 for one in facts.loads), default=0.0)
-    on_core = left * (1 - waiting / 100)
+    on_core = left * (1 - waiting / 100)  # the wait for a core is contention
+    share = 100.0 * on_core / step if step else 0.0
     if count < MANY_OPERATORS or share < DISPATCH_SHARE or 1000.0 * on_core / count > DISPATCH_US:
         return SuspectResult(
             because=f"a step has {count:,.0f} small operators, which take {pct(share)} of it"
         )
-    each = us(1000.0 * left / count)
+    each = us(1000.0 * on_core / count)
     said = f"Dispatch overhead takes {pct(share)} of each step: {count:,.0f} operators of {each} per step"
     found = [
         _seen(
