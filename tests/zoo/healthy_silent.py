@@ -53,6 +53,14 @@ def tunes_the_head() -> None:
     learn(batches(points, 40), model)
 
 
+def repeats_short_epochs() -> None:
+    """Five batches in the same order in each epoch."""
+    loader = DataLoader(TensorDataset(torch.randn(40, 16), torch.randint(0, 4, (40,))), batch_size=8)
+    model = classifier(16, 64)
+    for _ in range(8):
+        learn(loader, model)
+
+
 def critic_and_generator() -> None:
     """A critic steps with each batch, the generator with every fifth."""
     generator, critic = nn.Linear(8, 16), classifier(16, 32)

@@ -12,8 +12,8 @@ class RepeatedBatches(Rule):
 
     reads = ("events/sentinel",)
     formula = (
-        "of `batches` consecutive batches of a loader a share above `share` equals one of the 16 before it: "
-        "warning, note if all are equal; of data-parallel ranks the same share at one step: warning"
+        "of `batches` consecutive batches of a loader a share above `share` equals one of the 16 before it in "
+        "its epoch: warning, note if all are equal; of data-parallel ranks the same share at one step: warning"
     )
     advice = (
         "Create random generators in worker_init_fn or from torch.initial_seed(), not in the dataset's "
@@ -30,18 +30,20 @@ class RepeatedBatches(Rule):
         """Count repeated batches."""
         for at in facts(window):
             for rank, detail in at.ranks.items():
-                for loader, step, print_ in detail["batches"]:
-                    self._count(window, f"{rank}/{loader}", step, print_)
+                for loader, step, print_, *number in detail["batches"]:
+                    self._count(window, f"{rank}/{loader}", step, print_, *number)
             yield from self._loaders(window, at)
             yield from self._ranks(window, at)
 
-    def _count(self, window: Window, key: str, step: int, print_: int) -> None:
+    def _count(self, window: Window, key: str, step: int, print_: int, number: int = 0) -> None:
         known = window.state.setdefault("loaders", {}).setdefault(
-            key, {"recent": [], "step": step, "seen": 0, "again": 0, "first": None, "distinct": 0}
+            key,
+            {"recent": [], "step": step, "number": 0, "seen": 0, "again": 0, "first": None, "distinct": 0},
         )
-        if step > known["step"] + 1:  # batches between are unknown
+        # After a pause, batches between are unknown. An epoch may repeat the batches of the one before.
+        if step > known["step"] + 1 or 0 < number <= known["number"]:
             known["recent"] = []
-        known["step"] = step
+        known["step"], known["number"] = step, number
         again = print_ in known["recent"]
         known["seen"] += bool(known["recent"])
         known["again"] += again
