@@ -12,8 +12,9 @@ class RepeatedBatches(Rule):
 
     reads = ("events/sentinel",)
     formula = (
-        "of `batches` consecutive batches of a loader a share above `share` equals one of the 16 before it in "
-        "its epoch: warning, note if all are equal; of data-parallel ranks the same share at one step: warning"
+        "of `batches` consecutive batches of a loader a share above `share` equals one of the 16 before it "
+        "in its epoch: warning, note if all are equal; of data-parallel ranks the same share at one step: "
+        "warning"
     )
     advice = (
         "Create random generators in worker_init_fn or from torch.initial_seed(), not in the dataset's "
