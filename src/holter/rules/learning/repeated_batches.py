@@ -13,7 +13,8 @@ class RepeatedBatches(Rule):
     reads = ("events/sentinel",)
     formula = (
         "of `batches` consecutive batches of a loader a share above `share` equals one of the 16 before it: "
-        "warning, note if all are equal; of data-parallel ranks the same share at one step: warning"
+        "warning, note if all are equal; of the ranks of one DDP group that is the whole job the same share at "
+        "one step: likewise"
     )
     advice = (
         "Create random generators in worker_init_fn or from torch.initial_seed(), not in the dataset's "
@@ -70,18 +71,24 @@ class RepeatedBatches(Rule):
             )
 
     def _ranks(self, window: Window, at: StepFacts) -> Issues:
-        state = window.state.setdefault("ranks", {"seen": 0, "same": 0})
-        if len(at.ranks) < 2 or not at.first.get("ddp") or "told" in state:
+        state = window.state.setdefault("ranks", {"seen": 0, "same": 0, "distinct": []})
+        # Ranks of a part of the job, as with tensor parallelism, share batches by design.
+        whole = len(at.ranks) > 1 and at.first.get("ddp_ranks") == at.first["world"]
+        if not whole or "told" in state:
             return
         by_rank = [{tuple(one[:2]): one[2] for one in detail["batches"]} for detail in at.ranks.values()]
         shared = set(by_rank[0]).intersection(*by_rank[1:])
         state["seen"] += len(shared)
         state["same"] += sum(len({one[key] for one in by_rank}) < len(by_rank) for key in shared)
+        state["distinct"] = sorted({*state["distinct"], *(one[key] for one in by_rank for key in shared)})[:2]
         if state["seen"] >= self.batches and state["same"] > self.share * state["seen"]:
             state["told"] = True
+            one = len(state["distinct"]) == 1
             yield self.issue(
-                f"ranks receive the same batches: {state['same']} of {state['seen']} are equal",
+                f"ranks receive the same batches: {state['same']} of {state['seen']} are equal"
+                + ("; all are one batch" if one else ""),
                 code="ranks",
+                severity="info" if one else "warning",
                 step_end=at.step,
-                evidence=dict(state),
+                evidence={"seen": state["seen"], "same": state["same"]},
             )
