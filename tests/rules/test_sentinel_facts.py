@@ -26,7 +26,7 @@ NAMES = ["a.weight", "b.weight"]
 
 def rows(details: list[tuple[int, dict[str, Any]]]) -> Table:
     """Make events of (rank, detail)."""
-    common = {"kind": "sentinel", "node": "n0", "process": "", "severity": "info"}
+    common = {"kind": "sentinel", "name": "", "node": "n0"}
     return Table.of(
         "events",
         [

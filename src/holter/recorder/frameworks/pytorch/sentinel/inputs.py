@@ -80,8 +80,14 @@ class InputWatch:
             began = perf_counter_ns()
             self._remove()
             if not is_observed(self.adapter.torch._C):
-                self._reading(lambda _: self._take(module, args))
+                self._reading(lambda _: self._look(module, args))
             self.spent += perf_counter_ns() - began
+        except Exception as error:
+            self.breaker.fault(error)
+
+    def _look(self, module: Any, args: Any) -> None:
+        try:
+            self._take(module, args)
         except Exception as error:
             self.breaker.fault(error)
 

@@ -21,6 +21,8 @@ def dense(tensor: Any) -> Any:
         return None
     if str(tensor.layout) != "torch.strided" or tensor.is_complex() or tensor.is_quantized:
         return None
+    if tensor.is_floating_point() and tensor.element_size() == 1:
+        return None
     tensor = tensor.detach()
     if tensor.is_contiguous():
         return tensor
