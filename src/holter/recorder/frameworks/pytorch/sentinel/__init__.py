@@ -146,6 +146,10 @@ class Sentinel:
         if self.on:
             self._inputs.on_forward(model)
 
+    def on_compiler(self) -> None:
+        """Remove the hook of modules before a compiler compiles it."""
+        self._inputs.end()
+
     def on_loss(self, graph: Any) -> None:
         """Look at the begin of a backward pass: the operations of the loss, and gradients that are left."""
         if not self._alone():

@@ -250,6 +250,7 @@ class TensorRecorder:
         """Remove hooks before a compiler compiles them."""
         self._activations.remove()
         self._nonfinite.places.remove()
+        self.sentinel.on_compiler()
 
     def _on_loss(self, loss: Any, graph: Any) -> None:
         """Handle the begin of a backward pass."""
