@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 import torch
-from tests.zoo.material import Batch, Convolutions, batches, classifier, learn, points
-from tests.zoo.sick_data import pixels, signed_targets, sorted_by_class
+from tests.zoo.material import Batch, batches, classifier, learn, points
+from tests.zoo.sick_data import signed_targets, sorted_by_class
 from tests.zoo.sick_silent import STEPS, Regular
 from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
-
-
-class Scaling(Convolutions):
-    """Scales pixels itself."""
-
-    def forward(self, pictures: torch.Tensor) -> torch.Tensor:
-        return super().forward(pictures / 128 - 1)
-
-
-def scales_pixels_itself() -> None:
-    """Inputs are pixels of 0 to 255, which the model scales."""
-    learn(batches(pixels, STEPS), Scaling())
 
 
 def normalizes_first() -> None:
@@ -31,24 +19,6 @@ def normalizes_first() -> None:
         return x * 500 + 2000, y
 
     learn(batches(features, STEPS), nn.Sequential(nn.BatchNorm1d(16), classifier(16, 64)))
-
-
-class Filling(nn.Sequential):
-    """Replaces missing values by 0."""
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return super().forward(x.nan_to_num(0.0))
-
-
-def fills_gaps() -> None:
-    """Inputs contain NaN, which the model replaces."""
-
-    def gaps() -> Batch:
-        x, y = points()
-        x[::3, 5] = float("nan")
-        return x, y
-
-    learn(batches(gaps, STEPS), Filling(classifier(16, 64)))
 
 
 def shuffled() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from tests.zoo.material import Batch, batches, classifier, images, learn, points
+from tests.zoo.material import Batch, Convolutions, batches, classifier, images, learn, points
 from tests.zoo.sick_silent import STEPS, Regular
 from torch import nn
 from torch.nn import functional
@@ -33,14 +33,39 @@ def learns_from_nothing() -> None:
     learn(batches(changed(torch.zeros_like), STEPS))
 
 
+def gaps(x: torch.Tensor) -> torch.Tensor:
+    """Remove a value of each third sample."""
+    x[::3, 5] = float("nan")
+    return x
+
+
 def learns_from_gaps() -> None:
-    """A value of each third sample is missing."""
-
-    def gaps(x: torch.Tensor) -> torch.Tensor:
-        x[::3, 5] = float("nan")
-        return x
-
+    """Inputs contain NaN."""
     learn(batches(changed(gaps), 5))
+
+
+class Scaling(Convolutions):
+    """Scales pixels itself."""
+
+    def forward(self, pictures: torch.Tensor) -> torch.Tensor:
+        return super().forward(pictures / 128 - 1)
+
+
+def scales_pixels_itself() -> None:
+    """The healthy twin: inputs are pixels of 0 to 255, which the model scales."""
+    learn(batches(pixels, STEPS), Scaling())
+
+
+class Filling(nn.Sequential):
+    """Replaces missing values by 0."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x.nan_to_num(0.0))
+
+
+def fills_gaps() -> None:
+    """The healthy twin: the model replaces NaN."""
+    learn(batches(changed(gaps), STEPS), Filling(classifier(16, 64)))
 
 
 def labels_one_class() -> None:
@@ -78,7 +103,7 @@ def ignores_all_labels() -> None:
 
 
 def flips_a_bit() -> None:
-    """A device flips the highest but one bit of the exponent of one weight after step 3."""
+    """A device flips a bit of the exponent of one weight after step 3."""
     model = classifier(16, 64)
 
     def flip(step: int) -> None:
