@@ -3,9 +3,9 @@
     python benchmarks/sentinel_cost.py [--steps 1100]
 
 Each training runs in this process with the adapter attached. The benchmark times the sentinel's own calls
-(its facts, its looks at gradients and inputs, fingerprints of batches) and divides by the steps, so a busy machine
-disturbs little. Printed: microseconds of a step that is watched (median), of a step on average from step
-100 on, and the share of a step of 1 ms and of 10 ms.
+(its facts, its looks at gradients and inputs, fingerprints of batches) and divides by the steps, so a busy
+machine disturbs little. Printed: microseconds of a step that is watched (median), of a step on average from
+step 100 on, and the share of a step of 1 ms and of 10 ms.
 """
 
 from __future__ import annotations

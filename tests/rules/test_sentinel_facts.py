@@ -195,5 +195,7 @@ def test_a_pass_in_training_mode_is_an_evaluation_unless_the_model_also_evaluate
     also = (0, {"evaluated": {"model": "Net", "step": 6}})
     assert not ask(EvaluationInTrainMode(), rows([passed(5), also]))
     assert not ask(EvaluationInTrainMode(), rows([passed(5, averages=True)]))
-    assert codes(ask(EvaluationInTrainMode(), rows([passed(5, loss=True, calls=9)]))) == [("repeated", "info")]
+    assert codes(ask(EvaluationInTrainMode(), rows([passed(5, loss=True, calls=9)]))) == [
+        ("repeated", "info")
+    ]
     assert codes(ask(EvaluationInTrainMode(), rows([passed(5, loss=True), also]))) == [("Net", "warning")]

@@ -63,7 +63,9 @@ def test_whole_numbers_of_an_embedding_are_not_described(record):
 
 
 def test_nan_and_constant_inputs_are_seen(record):
-    found = facts(record(loop(before="x = torch.zeros(32, 8) if step == 0 else x.log().log().sub_(9).sqrt()")))
+    found = facts(
+        record(loop(before="x = torch.zeros(32, 8) if step == 0 else x.log().log().sub_(9).sqrt()"))
+    )
     assert found[0]["inputs"][0]["constant"]
     assert found[1]["inputs"][0]["nan"]
     assert not found[1]["finite_loss"]

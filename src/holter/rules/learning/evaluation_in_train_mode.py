@@ -15,9 +15,9 @@ class EvaluationInTrainMode(Rule):
     reads = ("events/sentinel",)
     formula = (
         "without gradients and in training mode, a model with dropout or batch norm that an optimizer trains "
-        "gives a loss: warning, note if it is called more than once for it (Monte Carlo dropout); or it takes 3 "
-        "batches: warning at the second such pass or at the end, unless it also evaluates in evaluation mode "
-        "(recalibrated batch norm)"
+        "gives a loss: warning, note if it is called more than once for it (Monte Carlo dropout); or it takes "
+        "3 batches: warning at the second such pass or at the end, unless it also evaluates in evaluation "
+        "mode (recalibrated batch norm)"
     )
     advice = "Call model.eval() before the evaluation and model.train() after it."
     packs = ("default", "essentials", "convergence")
@@ -41,9 +41,8 @@ class EvaluationInTrainMode(Rule):
                 elif not one["averages"]:
                     passes.setdefault(one["model"], []).append(one)
         for model, known in passes.items():
-            if len(known) > 1 or window.job.ended:
-                if model not in state.get("evaluated", ()):
-                    yield from self._tell(window, known[0])
+            if (len(known) > 1 or window.job.ended) and model not in state.get("evaluated", ()):
+                yield from self._tell(window, known[0])
 
     def _tell(self, window: Window, one: dict[str, Any]) -> Issues:
         purpose = one["calls"] > 1

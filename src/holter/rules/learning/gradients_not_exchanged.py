@@ -35,7 +35,10 @@ class GradientsNotExchanged(Rule):
             world = at.first["world"]
             if world < 2 or len(details) < world or "told" in window.state:
                 continue
-            if any(one.get("sharded") for one in details) or len({tuple(one["names"]) for one in details}) > 1:
+            if (
+                any(one.get("sharded") for one in details)
+                or len({tuple(one["names"]) for one in details}) > 1
+            ):
                 continue
             yield from self._judge(window, at, details)
 
@@ -69,7 +72,5 @@ class GradientsNotExchanged(Rule):
             f"{at.first['world']} ranks have exchanged no gradients until step {at.step}: {cause}",
             step_start=state["first"],
             step_end=at.step,
-            evidence={
-                key: at.first[key] for key in ("world", "ddp", "reductions", "exchanges", "unwrapped")
-            },
+            evidence={key: at.first[key] for key in ("world", "ddp", "reductions", "exchanges", "unwrapped")},
         )

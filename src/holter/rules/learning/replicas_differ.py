@@ -18,8 +18,8 @@ class ReplicasDiffer(Rule):
     severity = "critical"
     formula = (
         "sampled elements of a parameter that were equal on all ranks differ, where ranks use DDP, reduce at "
-        "every step, or never within 16 steps (100 if they exchange other tensors); shards, experts, constant "
-        "parameters and ranks with different learning rates are ignored"
+        "every step, or never within 16 steps (100 if they exchange other tensors); shards, experts, "
+        "constant parameters and ranks with different learning rates are ignored"
     )
     advice = (
         "Call the DDP module and not the model inside it, wrap the model after its last change of device or "

@@ -13,12 +13,12 @@ class TrainedShareChanges(Rule):
 
     reads = ("events/sentinel",)
     formula = (
-        "requires_grad of parameters differs between two watched steps: warning if train() or eval() of a class "
-        "of the model sets it, else note (gradual unfreezing)"
+        "requires_grad of parameters differs between two watched steps: warning if train() or eval() of a "
+        "class of the model sets it, else note (gradual unfreezing)"
     )
     advice = (
-        "Set requires_grad once, before the optimizer is made; a module that freezes itself in train() must be "
-        "put into training mode before the first step, and must not unfreeze in train()."
+        "Set requires_grad once, before the optimizer is made. Call train() of a module that freezes itself "
+        "there before the first step; remove the line that unfreezes in train()."
     )
     packs = ("default", "essentials", "convergence")
 
@@ -45,8 +45,8 @@ class TrainedShareChanges(Rule):
             ]
             by = f"; {listed(changed['functions'])} sets requires_grad" if changed["functions"] else ""
             yield self.issue(
-                f"{' and '.join(parts)} between steps {last} and {at.step}: {100 * before / total:.2g} % of the "
-                f"elements trained before, {100 * now / total:.2g} % after{by}",
+                f"{' and '.join(parts)} between steps {last} and {at.step}: {100 * before / total:.2g} % of "
+                f"the elements trained before, {100 * now / total:.2g} % after{by}",
                 code=code,
                 severity="warning" if changed["functions"] else "info",
                 step_start=last,

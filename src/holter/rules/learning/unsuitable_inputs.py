@@ -17,7 +17,7 @@ _CONSTANT = 8
 _ADVICE = {
     "pixels": "Divide pixels by 255, then subtract the mean and divide by the standard deviation of each "
     "channel, for example with transforms.ToTensor and transforms.Normalize.",
-    "scale": "Subtract the mean of each feature and divide by its standard deviation, from the training data.",
+    "scale": "Subtract the mean of each feature, and divide by its standard deviation over the training data.",
     "constant": "Look at a few samples of the dataset, and at the transforms that they pass.",
     "nan": "Find the samples with NaN in the dataset or its transforms; remove or fill them.",
 }
@@ -29,9 +29,9 @@ class UnsuitableInputs(Rule):
 
     reads = ("events/sentinel",)
     formula = (
-        "floating-point data that enters the first layer at `steps` watched steps: pixels of 0 to 255, or all "
-        "elements equal: warning; mean or standard deviation above `scale`: note; NaN: warning, note if the "
-        "loss is finite. Normalization as first layer: only constant data and NaN"
+        "floating-point data that enters the first layer at `steps` watched steps: pixels of 0 to 255, or "
+        "all elements equal: warning; mean or standard deviation above `scale`: note; NaN: warning, note if "
+        "the loss is finite. Normalization as first layer: only constant data and NaN"
     )
     advice = _ADVICE["scale"]
     packs = ("default", "essentials", "convergence")
@@ -66,7 +66,11 @@ class UnsuitableInputs(Rule):
     def _problems(self, one: dict[str, Any], *, finite: bool) -> Iterator[tuple[str, Any, str]]:
         if one["nan"] or one["nonfinite"]:
             text = "inputs contain NaN or infinity"
-            yield "nan", "info" if finite else "warning", text + (", but the loss is finite" if finite else "")
+            yield (
+                "nan",
+                "info" if finite else "warning",
+                text + (", but the loss is finite" if finite else ""),
+            )
         if one["constant"] and math.prod(one["shape"][1:]) >= _CONSTANT:
             yield "constant", "warning", f"all elements of the inputs are {one['low']:g}"
         if "Norm" in one["layer"] or one["constant"] or "mean" not in one:

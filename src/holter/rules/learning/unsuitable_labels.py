@@ -30,10 +30,10 @@ class UnsuitableLabels(Rule):
 
     reads = ("events/sentinel",)
     formula = (
-        "labels of cross_entropy, one a sample: all equal at 5 watched steps: warning from `labels` labels of "
-        "3 or more classes on, else note; two labels of one batch are equal with a chance of at least `alike`, "
-        "of two batches with at most half of it: warning. Targets of binary_cross_entropy outside of 0 to 1, or "
-        "ignore_index for all labels, at 3 watched steps: warning"
+        "labels of cross_entropy, one a sample: all equal at 5 watched steps: warning from `labels` labels "
+        "of 3 or more classes on, else note; two labels of one batch are equal with a chance of at least "
+        "`alike`, of two batches with at most half of it: warning. Targets of binary_cross_entropy outside of "
+        "0 to 1, or ignore_index for all labels, at 3 watched steps: warning"
     )
     advice = _ADVICE["constant"]
     packs = ("default", "essentials", "convergence")
@@ -61,7 +61,9 @@ class UnsuitableLabels(Rule):
         told = window.state.setdefault("told", [])
         if code not in told:
             told.append(code)
-            yield self.issue(text, code=code, advice=_ADVICE[code.rpartition("/")[2]], step_end=at.step, **about)
+            yield self.issue(
+                text, code=code, advice=_ADVICE[code.rpartition("/")[2]], step_end=at.step, **about
+            )
 
     def _values(self, window: Window, at: StepFacts, one: dict[str, Any]) -> Issues:
         counts = window.state.setdefault("counts", {"range": 0, "ignored": 0})

@@ -1,9 +1,10 @@
 """Watches for silent errors: records cheap facts about a training at steps 0, 1, 2, 4, 8, … and every 100.
 
 Each such step is one event `sentinel`; the rules of folder `learning` read them. Read `samples` (fingerprints
-of parameters), `flips` (parameters that change by themselves), `models` (what trains), `losses` (the graph of a
+of parameters), `flips` (elements that change by themselves), `models` (what trains), `losses` (the graph of a
 loss), `labels` and `inputs` with `values` (data), `batches` (fingerprints of batches), `ranks` (exchange),
-`evaluating` and `untracked` (evaluations) too. Nothing here waits for a device, draws a random number, changes a tensor or keeps one alive.
+`evaluating` and `untracked` (evaluations) too. Nothing here waits for a device, draws a random number,
+changes a tensor or keeps one alive.
 """
 
 from __future__ import annotations

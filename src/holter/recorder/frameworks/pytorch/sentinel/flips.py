@@ -1,9 +1,9 @@
-"""Compares sampled elements of parameters where no optimizer may change them: a device may have flipped a bit.
+"""Compares sampled elements of parameters where no optimizer changes them: a device may have flipped a bit.
 
-Elements are read when a step that is due begins, and again before the optimizer steps. If one element of all
-has changed, by one bit or by orders of magnitude, the device may have changed it. Edits of the script, such as
-moving averages, clamped or tied weights, change more elements, or one by little.
-Between two steps that are due the optimizer moves all elements, so only a jump of one element stands out.
+Elements are read when a step that is due begins, and again before the optimizer steps. If exactly one has
+changed, by one bit or by orders of magnitude, the device may have changed it. Edits of the script, such as
+moving averages, clamped or tied weights, change more elements, or one by little. Between two steps that are
+due the optimizer moves all elements, so only a jump of one element stands out.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.sentinel import values
-from holter.recorder.frameworks.pytorch.stepping.evaluations import is_observed
+from holter.recorder.frameworks.pytorch.compilers import is_observed
 from holter.recorder.frameworks.pytorch.tensors.names import class_name, inner
 
 if TYPE_CHECKING:

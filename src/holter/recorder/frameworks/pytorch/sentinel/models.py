@@ -1,4 +1,4 @@
-"""What of the models trains at a step: parameters that require and receive gradients, and modes of modules."""
+"""What trains at a step: parameters that require and receive gradients, and modes of modules."""
 
 from __future__ import annotations
 
@@ -100,9 +100,10 @@ def _freezing(root: Any) -> set[str]:
     for cls in {type(one) for one in root.modules()}:
         for name in ("train", "eval"):
             function = getattr(cls, name)
-            if function.__module__.partition(".")[0] != "torch" and isinstance(function, types.FunctionType):
-                if any(_sets_trainable(one) for one in (function, *_called(cls, function))):
-                    found.add(f"{cls.__qualname__}.{name}")
+            if not isinstance(function, types.FunctionType) or function.__module__.startswith("torch."):
+                continue
+            if any(_sets_trainable(one) for one in (function, *_called(cls, function))):
+                found.add(f"{cls.__qualname__}.{name}")
     return found
 
 

@@ -1,8 +1,8 @@
 """Watches evaluations that run in training mode, where dropout drops and batch norm learns.
 
-A call without gradients is not yet an evaluation: rollouts, teachers, generators and labels that a model gives
-to itself are computed so, in training mode and within a step. Two things make it one: a function computes a
-single loss without gradients, or several batches are loaded and evaluated without a backward pass between.
+A call without gradients is not yet an evaluation: rollouts, teachers, generators and labels that a model
+gives to itself are computed so, in training mode and within a step. Two things make it one: a function
+computes a single loss without gradients, or several batches are evaluated without a backward pass between.
 """
 
 from __future__ import annotations

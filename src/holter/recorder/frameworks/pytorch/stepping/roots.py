@@ -39,7 +39,7 @@ class Roots:
         self.on_evaluation: Callable[[bool], object] = bool
         """Called with True before a model evaluates, and with False before the next model that trains."""
         self.on_untracked: Callable[[Any, bool], object] | None = None
-        """Called with a model before it is called without gradients, and with whether a batch was just loaded."""
+        """Called with a model before a call without gradients, and with whether a batch was just loaded."""
         self.on_compiler: Callable[[], None] = lambda: None
         self._classes: dict[type, Callable[[], None]] = {}
         self._examined: set[type] = set()
