@@ -17,7 +17,7 @@ _CONSTANT = 8
 _ADVICE = {
     "pixels": "Divide pixels by 255, then subtract the mean and divide by the standard deviation of each "
     "channel, for example with transforms.ToTensor and transforms.Normalize.",
-    "scale": "Subtract the mean of each feature, and divide by its standard deviation over the training data.",
+    "scale": "Subtract the mean of each feature and divide by its standard deviation, from training data.",
     "constant": "Look at a few samples of the dataset, and at the transforms that they pass.",
     "nan": "Find the samples with NaN in the dataset or its transforms; remove or fill them.",
 }

@@ -32,8 +32,8 @@ class UnsuitableLabels(Rule):
     formula = (
         "labels of cross_entropy, one a sample: all equal at 5 watched steps: warning from `labels` labels "
         "of 3 or more classes on, else note; two labels of one batch are equal with a chance of at least "
-        "`alike`, of two batches with at most half of it: warning. Targets of binary_cross_entropy outside of "
-        "0 to 1, or ignore_index for all labels, at 3 watched steps: warning"
+        "`alike`, of two batches with at most half of it: warning. Targets of binary_cross_entropy outside "
+        "of 0 to 1, or ignore_index for all labels, at 3 watched steps: warning"
     )
     advice = _ADVICE["constant"]
     packs = ("default", "essentials", "convergence")

@@ -11,8 +11,8 @@ from threading import get_ident
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.sentinel import values
 from holter.recorder.frameworks.pytorch.compilers import is_observed
+from holter.recorder.frameworks.pytorch.sentinel import values
 from holter.recorder.frameworks.pytorch.tensors.names import class_name, inner
 
 if TYPE_CHECKING:
