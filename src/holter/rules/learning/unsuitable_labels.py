@@ -16,6 +16,8 @@ _BATCHES = 64
 """Batches that are remembered."""
 _FEW = 8
 """Labels of a batch that are too few to compare batches."""
+_APART = 0.6
+"""Chance that labels of two batches are equal, relative to that within a batch, of batches that are alike."""
 _ADVICE = {
     "constant": "Print a few labels; if they differ, shuffle: DataLoader(..., shuffle=True).",
     "sorted": "Shuffle the data: DataLoader(..., shuffle=True), or a DistributedSampler with set_epoch().",
@@ -32,7 +34,7 @@ class UnsuitableLabels(Rule):
     formula = (
         "labels of cross_entropy, one a sample: all equal at 5 watched steps: warning from `labels` labels "
         "of 3 or more classes on, else note; two labels of one batch are equal with a chance of at least "
-        "`alike`, of two batches with at most half of it: warning. Targets of binary_cross_entropy outside "
+        "`alike`, of two batches with at most 60 % of it: warning. Targets of binary_cross_entropy outside "
         "of 0 to 1, or ignore_index for all labels, at 3 watched steps: warning"
     )
     advice = _ADVICE["constant"]
@@ -40,7 +42,7 @@ class UnsuitableLabels(Rule):
 
     labels: int = parameter(256, low=2)
     """Number of labels of which one should differ."""
-    alike: float = parameter(0.5, low=0, high=1)
+    alike: float = parameter(0.6, low=0, high=1)
     """Chance that two labels of a batch are equal, from which on batches are compared."""
 
     def evaluate(self, window: Window) -> Issues:
@@ -102,7 +104,7 @@ class UnsuitableLabels(Rule):
         within = sum(map(_within, large)) / len(large)
         pairs = list(itertools.combinations(large, 2))
         between = sum(_between(a, b) for a, b in pairs) / len(pairs)
-        if within < self.alike or between > within / 2:
+        if within < self.alike or between > _APART * within:
             return
         classes = sum(len(most) for most in large) / len(large)
         yield from self._tell(
@@ -132,6 +134,6 @@ def _within(most: list[list[int]]) -> float:
 
 def _between(one: list[list[int]], other: list[list[int]]) -> float:
     """Return the chance that a label of one batch equals a label of another."""
-    there = dict(map(tuple, other))
+    there = {label[0]: label[1] for label in other}
     total = sum(n for _, n in one) * sum(n for _, n in other)
     return sum(n * there.get(label, 0) for label, n in one) / total

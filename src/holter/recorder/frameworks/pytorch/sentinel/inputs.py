@@ -92,7 +92,7 @@ class InputWatch:
             self.breaker.fault(error)
 
     def _take(self, module: Any, args: Any) -> None:
-        given = args[0] if args else None
+        given: Any = args[0] if args else None
         if type(given) is not self.adapter.torch.Tensor or self._pass_on is None:
             return
         fact = {
