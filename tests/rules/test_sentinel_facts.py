@@ -127,6 +127,19 @@ def test_only_ranks_of_one_group_should_have_different_batches():
     assert {severity for _, severity in codes(ask(RepeatedBatches(), one))} == {"info"}
 
 
+def test_the_same_data_in_each_epoch_is_healthy():
+    def epochs(_: int, step: int) -> list[list[int]]:
+        return [[0, step, at] + [1] * (at == 0) for _ in range(2) for at in range(4)]
+
+    def endless(_: int, step: int) -> list[list[int]]:
+        return [one[:3] for one in epochs(0, step)]
+
+    alone = [(0, fact(step, batches=epochs(0, step))) for step in WATCHED]
+    assert not ask(RepeatedBatches(), rows(alone))
+    again = [(0, fact(step, batches=endless(0, step))) for step in WATCHED]
+    assert codes(ask(RepeatedBatches(), rows(again))) == [("loader", "warning")]
+
+
 def classified(draw: Any, *, classes: int = 4, after: tuple[str, ...] = ("LogSoftmax", "Addmm")) -> Table:
     """Make facts with 32 labels a step, of the classes that `draw(step)` returns."""
     details = []

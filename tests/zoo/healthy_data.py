@@ -31,18 +31,6 @@ def zero_and_one() -> None:
     signed_targets(low=0.0)
 
 
-def rare_positives() -> None:
-    """Two classes, of which one is rare."""
-    model = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 2))
-
-    def rare() -> Batch:
-        x, _ = points()
-        y = (torch.rand(64) < 0.002).long()
-        return x + y[:, None], y
-
-    learn(batches(rare, 120), model)
-
-
 def contrasts_with_a_queue() -> None:
     """Momentum contrast: the first of many similarities is the right one, so all labels are 0."""
     model = nn.Linear(16, 8)
@@ -62,7 +50,7 @@ def contrasts_with_a_queue() -> None:
 def tags_words() -> None:
     """A label for each word; of a sentence most words have one label, and sentences differ."""
     model = nn.Sequential(nn.Embedding(20, 16), nn.Linear(16, 4))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     for _ in range(60):
         y = torch.randint(0, 4, (1,)).expand(4, 12).clone()
         words = y * 4 + torch.randint(0, 4, (4, 12))

@@ -73,6 +73,18 @@ def labels_one_class() -> None:
     learn(batches(changed(torch.clone, label=3), STEPS))
 
 
+def rare_positives() -> None:
+    """A healthy twin: two classes, of which one is rare."""
+    model = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 2))
+
+    def rare() -> Batch:
+        x, _ = points()
+        y = (torch.rand(64) < 0.002).long()
+        return x + y[:, None], y
+
+    learn(batches(rare, 120), model)
+
+
 def sorted_by_class(*, shuffles: bool = False) -> None:
     """The data of four classes, one class after the other."""
     x, y = points(1280)

@@ -12,7 +12,7 @@ class RepeatedBatches(Rule):
 
     reads = ("events/sentinel",)
     formula = (
-        "of `batches` consecutive batches of a loader a share above `share` equals one of the 16 before it: "
+        "of `batches` consecutive batches of an epoch a share above `share` equals one of the 16 before it: "
         "warning, note if all are equal; of the ranks of one DDP group that is the whole job the same share "
         "at one step: likewise"
     )
@@ -31,16 +31,16 @@ class RepeatedBatches(Rule):
         """Count repeated batches."""
         for at in facts(window):
             for rank, detail in at.ranks.items():
-                for loader, step, print_ in detail["batches"]:
-                    self._count(window, f"{rank}/{loader}", step, print_)
+                for loader, step, print_, *first in detail["batches"]:
+                    self._count(window, f"{rank}/{loader}", step, print_, bool(first))
             yield from self._loaders(window, at)
             yield from self._ranks(window, at)
 
-    def _count(self, window: Window, key: str, step: int, print_: int) -> None:
+    def _count(self, window: Window, key: str, step: int, print_: int, first: bool) -> None:
         known = window.state.setdefault("loaders", {}).setdefault(
             key, {"recent": [], "step": step, "seen": 0, "again": 0, "first": None, "distinct": 0}
         )
-        if step > known["step"] + 1:  # batches between are unknown
+        if first or step > known["step"] + 1:  # another epoch, or batches between are unknown
             known["recent"] = []
         known["step"] = step
         again = print_ in known["recent"]

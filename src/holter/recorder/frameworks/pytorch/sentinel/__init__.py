@@ -44,6 +44,8 @@ DENSE = 64
 """Up to so many steps after the first, powers of two are due."""
 EVERY = 100
 MOST_EVERY = 100_000
+SELDOM = 10
+"""Steps that are due, of which one describes inputs and labels, once steps are due every `EVERY`."""
 SHARE = 0.001
 """Largest share of the time of steps; the interval grows until the cost is below it."""
 _ANEW = 10
@@ -95,7 +97,8 @@ class Sentinel:
         self._inputs = InputWatch(adapter, reading)
         self._flips = Flips(adapter.torch)
         self._facts_of_models = ModelFacts(models)
-        self._spent = 0
+        self._spent = self._looks = 0
+        self._values = True  # inputs and labels are described
         self._last = 0, 0
         self._from, self._anew = 0, _ANEW
         self._thread = 0  # that trains
@@ -133,7 +136,11 @@ class Sentinel:
     def begin(self) -> None:
         """Prepare for a step that is due."""
         self._facts = facts = _Facts()
-        facts.document["inputs"] = self._inputs.begin(partial(self._pass_on, facts))
+        step = self.adapter.session.step
+        self._values = step <= self._from + DENSE or self._looks % SELDOM == 0
+        self._looks += 1
+        if self._values:
+            facts.document["inputs"] = self._inputs.begin(partial(self._pass_on, facts))
 
     def read(self) -> None:
         """Read what the optimizers hold as the step begins."""
@@ -158,7 +165,8 @@ class Sentinel:
         facts, began = self._facts, perf_counter_ns()
         if "loss" not in facts.document:
             facts.document["loss"] = operations(graph.grad_fn)
-            facts.document["labels"] = labels.look(graph, partial(self._pass_on, facts))
+            if self._values:
+                facts.document["labels"] = labels.look(graph, partial(self._pass_on, facts))
         for key, (_, parameters) in self._optimizers.items():
             if key not in facts.cleared:
                 left = samples.gradients_left([one() for one in parameters])
@@ -223,12 +231,12 @@ class Sentinel:
         document["sharded"] = document.get("sharded", False) or chosen.sharded
         key, step = id(optimizer), self.adapter.session.step
         types = [one.dtype for _, one in chosen.owners]
-        vector, skipped = self._flips.vector(key, chosen)
+        vector, skipped, first = self._flips.vector(key, chosen)
         sizes = chosen.sizes  # and nothing else of it: a parameter must not live longer
 
         def arrived(host: Any) -> None:
             taken = samples.prints(host[skipped:], sizes)
-            flip = self._flips.compared(key, step, host, skipped, sizes[: len(named)], types)
+            flip = self._flips.compared(key, step, host, skipped, first, sizes[: len(named)], types)
             if flip is not None:
                 document["flip"] = flip | {"parameter": named[flip["parameter"]]}
             document.setdefault("names", []).extend(named)

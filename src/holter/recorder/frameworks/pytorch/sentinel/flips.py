@@ -26,6 +26,8 @@ FAR, FAR_JUMP = 1e4, 1e6
 """The least magnitude, and the factor, of a jump between steps, where the optimizer may have caused it."""
 LEAST = 8
 """Sampled elements of a parameter that is judged: a script may clamp or set a single number."""
+WINDOW = 32
+"""Parameters of one optimizer that are read as a step begins; each time the next ones."""
 _OPTIMIZERS = 20
 _FORMATS = {"float16": "e", "bfloat16": "f", "float32": "f", "float64": "d"}
 
@@ -37,28 +39,32 @@ class Flips:
         self._torch = torch
         self._owners: dict[int, list[Any]] = {}
         """Weak references to the sampled parameters, by id of the optimizer."""
-        self._begun: dict[int, tuple[Any, list[int]]] = {}
-        """The elements at the begin of the step, and how many each parameter has."""
+        self._begun: dict[int, tuple[Any, list[int], int]] = {}
+        """The elements at the begin of the step, how many each parameter has, and the first parameter."""
+        self._looks = 0
         self._last: dict[int, tuple[int, bytes, list[int]]] = {}
         """Step, elements on the host, and numbers of elements, of the last look."""
 
     def begin(self) -> None:
         """Read the parameters of all known optimizers, as a step begins."""
         self._begun = {}
+        self._looks += 1
         for key, references in self._owners.items():
-            parameters = [one() for one in references]
+            first = self._looks * WINDOW % (-(-len(references) // WINDOW) * WINDOW)
+            parameters = [one() for one in references[first : first + WINDOW]]
             found = samples.gathered(self._torch, [one for one in parameters if one is not None])
-            if found is not None and len(found[1]) == len(references):
-                self._begun[key] = found
+            if found is not None and len(found[1]) == len(parameters):
+                self._begun[key] = *found, first
 
     def end(self) -> None:
         """Forget the elements of this step."""
         self._begun = {}
 
-    def vector(self, key: int, chosen: samples.Chosen) -> tuple[Any, int]:
+    def vector(self, key: int, chosen: samples.Chosen) -> tuple[Any, int, int]:
         """Return the elements of an optimizer before its step, after the elements of the begin.
 
-        The first number is the largest magnitude. The second value counts the numbers before `chosen`.
+        The first number is the largest magnitude. The second value counts the numbers before `chosen`, the
+        third one is the number of the first parameter of the begin.
         """
         if len(self._owners) > _OPTIMIZERS:
             self._owners.clear()
@@ -66,14 +72,21 @@ class Flips:
         self._owners[key] = samples.weakly(one for _, one in chosen.owners)
         sizes = chosen.sizes[: len(chosen.owners)]
         most = chosen.vector[: sum(sizes)].abs().amax().reshape(1)
-        begun, before = self._begun.pop(key, (None, []))
+        begun, before, first = self._begun.pop(key, (None, [], 0))
         parts = [most, chosen.vector]
-        if begun is not None and before == sizes and begun.device == most.device:
+        if begun is not None and before == sizes[first : first + WINDOW] and begun.device == most.device:
             parts.insert(1, begun)
-        return self._torch.cat(parts), sum(one.numel() for one in parts[:-1])
+        return self._torch.cat(parts), sum(one.numel() for one in parts[:-1]), first
 
     def compared(
-        self, key: int, step: int, host: Any, skipped: int, sizes: Sequence[int], types: Sequence[Any]
+        self,
+        key: int,
+        step: int,
+        host: Any,
+        skipped: int,
+        first: int,
+        sizes: Sequence[int],
+        types: Sequence[Any],
     ) -> dict[str, Any] | None:
         """Return a fact about one element that has changed by itself; its `parameter` is a position.
 
@@ -81,7 +94,8 @@ class Flips:
             key: Id of the optimizer.
             step: The step before whose update the elements were read.
             host: What `vector` returned, on the host.
-            skipped: The number that `vector` returned.
+            skipped: The second value that `vector` returned.
+            first: The third one.
             sizes: Sampled elements of each parameter.
             types: Types of the parameters.
         """
@@ -89,9 +103,13 @@ class Flips:
         raw = ctypes.string_at(host.data_ptr(), 8 * (skipped + count))
         then, now = raw[8 : 8 * skipped], raw[8 * skipped :]
         last, self._last[key] = self._last.get(key), (step, now, list(sizes))
-        if then and then != now:
-            found = _changed(_doubles(then), _doubles(now), sizes, types)
-            return None if found is None else found | {"since": step, "step": step}
+        begin = 8 * sum(sizes[:first])
+        after = now[begin : begin + len(then)]
+        if then != after:
+            found = _changed(_doubles(then), _doubles(after), sizes[first:], types[first:])
+            if found is None:
+                return None
+            return found | {"parameter": found["parameter"] + first, "since": step, "step": step}
         if last is None or last[2] != list(sizes) or not _doubles(raw[:8])[0] > FAR:
             return None
         found = _jumped(_doubles(last[1]), _doubles(now), sizes)

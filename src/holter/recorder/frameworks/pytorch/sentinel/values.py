@@ -7,7 +7,7 @@ import math
 from array import array
 from typing import Any
 
-ELEMENTS = 512
+ELEMENTS = 256
 """Sampled elements of one tensor."""
 COPIED = 1 << 16
 """Elements of a tensor whose memory has gaps, which is copied to sample it; larger ones stay unknown."""
