@@ -85,6 +85,18 @@ CASES = [
     Case("DropoutInEvaluation", "drops_in_evaluation", "returns_to_training", "Regular.forward"),
     Case("RepeatedBatches", "workers_share_a_stream", "workers_have_own_streams", "of loader 0"),
     Case("LossOnProbabilities", "loss_of_probabilities", "distills_its_average", "softmax"),
+    Case("UnsuitableInputs", "raw_pixels", "scales_pixels_itself", "pixels"),
+    Case("UnsuitableInputs", "learns_from_nothing", "normalizes_first", "elements of the inputs are 0"),
+    Case("UnsuitableInputs", "learns_from_gaps", "fills_gaps", "contain NaN"),
+    Case("UnsuitableLabels", "labels_one_class", "rare_positives", "are class 3"),
+    Case("UnsuitableLabels", "sorted_by_class", "shuffled", "sorted by class"),
+    Case("UnsuitableLabels", "signed_targets", "zero_and_one", "-1 to 1"),
+    Case("UnsuitableLabels", "ignores_all_labels", "contrasts_with_a_queue", "-100"),
+    Case("CorruptedWeight", "flips_a_bit", "clamps_its_weights", "one bit"),
+    Case("CorruptedWeight", "flips_between", "distills_its_average", "2.weight"),
+    Case("EvaluationInTrainMode", "evaluates_in_training_mode", "averages_with_dropout", "sick_data.py"),
+    Case("EvaluationInTrainMode", "passes_in_training_mode", "recalibrates_norms", "sick_data.py"),
+    Case("TrainedShareChanges", "thaws_in_train", "unfreezes_gradually", "became trainable"),
 ]
 
 _GPU = "needs a GPU"
@@ -110,6 +122,7 @@ NOT_HERE = {
     "FeatureImportanceOverweight": _XGBOOST,
     "GPUMemoryIncrease": _GPU,
     "GPUMemoryLeak": _GPU,
+    "GradientsNotExchanged": _RANKS,
     "H2DBound": _GPU,
     "HardwareError": _GPU,
     "HostDeviceSyncStorm": _TRACE,

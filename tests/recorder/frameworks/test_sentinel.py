@@ -160,7 +160,7 @@ def test_sparse_batches_have_no_fingerprints(record):
             """
         )
     )
-    assert {loader for fact in found for loader, _, _ in fact["batches"]} == {2}
+    assert {loader for fact in found for loader, *_ in fact["batches"]} == {2}
 
 
 def test_it_can_be_turned_off(record, monkeypatch):

@@ -12,9 +12,9 @@ class RepeatedBatches(Rule):
 
     reads = ("events/sentinel",)
     formula = (
-        "of `batches` consecutive batches of a loader a share above `share` equals one of the 16 before it "
-        "in its epoch: warning, note if all are equal; of data-parallel ranks the same share at one step: "
-        "warning"
+        "of `batches` consecutive batches of an epoch a share above `share` equals one of the 16 before it: "
+        "warning, note if all are equal; of the ranks of one DDP group that is the whole job the same share "
+        "at one step: likewise"
     )
     advice = (
         "Create random generators in worker_init_fn or from torch.initial_seed(), not in the dataset's "
@@ -31,20 +31,18 @@ class RepeatedBatches(Rule):
         """Count repeated batches."""
         for at in facts(window):
             for rank, detail in at.ranks.items():
-                for loader, step, print_, *number in detail["batches"]:
-                    self._count(window, f"{rank}/{loader}", step, print_, *number)
+                for loader, step, print_, *first in detail["batches"]:
+                    self._count(window, f"{rank}/{loader}", step, print_, bool(first))
             yield from self._loaders(window, at)
             yield from self._ranks(window, at)
 
-    def _count(self, window: Window, key: str, step: int, print_: int, number: int = 0) -> None:
+    def _count(self, window: Window, key: str, step: int, print_: int, first: bool) -> None:
         known = window.state.setdefault("loaders", {}).setdefault(
-            key,
-            {"recent": [], "step": step, "number": 0, "seen": 0, "again": 0, "first": None, "distinct": 0},
+            key, {"recent": [], "step": step, "seen": 0, "again": 0, "first": None, "distinct": 0}
         )
-        # After a pause, batches between are unknown. An epoch may repeat the batches of the one before.
-        if step > known["step"] + 1 or 0 < number <= known["number"]:
+        if first or step > known["step"] + 1:  # another epoch, or batches between are unknown
             known["recent"] = []
-        known["step"], known["number"] = step, number
+        known["step"] = step
         again = print_ in known["recent"]
         known["seen"] += bool(known["recent"])
         known["again"] += again
@@ -73,18 +71,24 @@ class RepeatedBatches(Rule):
             )
 
     def _ranks(self, window: Window, at: StepFacts) -> Issues:
-        state = window.state.setdefault("ranks", {"seen": 0, "same": 0})
-        if len(at.ranks) < 2 or not at.first.get("ddp") or "told" in state:
+        state = window.state.setdefault("ranks", {"seen": 0, "same": 0, "distinct": []})
+        # Ranks of a part of the job, as with tensor parallelism, share batches by design.
+        whole = len(at.ranks) > 1 and at.first.get("ddp_ranks") == at.first["world"]
+        if not whole or "told" in state:
             return
         by_rank = [{tuple(one[:2]): one[2] for one in detail["batches"]} for detail in at.ranks.values()]
         shared = set(by_rank[0]).intersection(*by_rank[1:])
         state["seen"] += len(shared)
         state["same"] += sum(len({one[key] for one in by_rank}) < len(by_rank) for key in shared)
+        state["distinct"] = sorted({*state["distinct"], *(one[key] for one in by_rank for key in shared)})[:2]
         if state["seen"] >= self.batches and state["same"] > self.share * state["seen"]:
             state["told"] = True
+            one = len(state["distinct"]) == 1
             yield self.issue(
-                f"ranks receive the same batches: {state['same']} of {state['seen']} are equal",
+                f"ranks receive the same batches: {state['same']} of {state['seen']} are equal"
+                + ("; all are one batch" if one else ""),
                 code="ranks",
+                severity="info" if one else "warning",
                 step_end=at.step,
-                evidence=dict(state),
+                evidence={"seen": state["seen"], "same": state["same"]},
             )

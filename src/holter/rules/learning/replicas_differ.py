@@ -7,7 +7,7 @@ from typing import Any
 
 from holter.rules import Issues, Rule, Window, rule_class
 from holter.rules.patterns.layers import EXPERT, listed
-from holter.rules.patterns.sentinel import StepFacts, facts, prints
+from holter.rules.patterns.sentinel import LOCAL_STEPS, StepFacts, facts, independent, prints
 
 
 @rule_class
@@ -18,7 +18,8 @@ class ReplicasDiffer(Rule):
     severity = "critical"
     formula = (
         "sampled elements of a parameter that were equal on all ranks differ, where ranks use DDP, reduce at "
-        "every step or never; shards, experts and constant parameters are ignored"
+        "every step, or never within 16 steps (100 if they exchange other tensors); shards, experts, "
+        "constant parameters and ranks with different learning rates are ignored"
     )
     advice = (
         "Call the DDP module and not the model inside it, wrap the model after its last change of device or "
@@ -47,6 +48,9 @@ class ReplicasDiffer(Rule):
             mine = [i for i in differ if names[i] in same]
             steps = at.step - state.setdefault("first_step", at.step)
             reduced = at.first["reductions"] - state.setdefault("reductions", at.first["reductions"])
+            local = not at.first["ddp"] and not reduced  # may be averaged later
+            if local and (independent(details) or steps < LOCAL_STEPS[at.first["exchanges"] > 0]):
+                continue
             if mine and (at.first["ddp"] or reduced == 0 or reduced >= steps):
                 state["told"] = at.step
                 yield self._issue(at, mine, by_rank, same[names[mine[0]]], reduced)

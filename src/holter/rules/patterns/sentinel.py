@@ -18,6 +18,11 @@ NO_FACTS = (
 )
 
 
+LOCAL_STEPS = {False: 16, True: 100}
+"""Steps without a reduction after which ranks without DDP do not average their models: longer if they have
+exchanged other tensors, such as parameters at the begin."""
+
+
 class StepFacts(NamedTuple):
     """What the ranks recorded at one step."""
 
@@ -57,3 +62,8 @@ def facts(window: Window) -> Iterator[StepFacts]:
 def prints(detail: dict[str, Any], kind: str = "prints") -> list[int]:
     """Return the fingerprints of the parameters, or of their `gradients`, in the order of the names."""
     return array("I", b64decode(detail.get(kind, ""))).tolist()
+
+
+def independent(details: list[dict[str, Any]]) -> bool:
+    """Return whether ranks train on purpose by themselves: their learning rates differ."""
+    return len({tuple(one["lr"] for one in detail["optimizers"]) for detail in details}) > 1

@@ -64,7 +64,7 @@ def attach(session: Session) -> Callable[[], None]:
     loaders.end_unseen_step = roots.end_unseen_step
 
     def attach_sentinel(patches: Patches) -> None:
-        tensors.sentinel.attach(patches, roots, distributed)
+        tensors.sentinel.attach(patches, roots, distributed, evaluations)
 
     parts = {
         "steps": clock.attach,

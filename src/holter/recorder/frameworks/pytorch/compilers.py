@@ -27,6 +27,14 @@ def known_to_script(torch: Any, ours: Callable[..., Any], original: Any) -> None
         scripted._register_builtin(ours, operation)
 
 
+def is_observed(inner: Any) -> bool:
+    """Whether operations are traced, dispatched to a mode, or transformed, as by `torch.func`."""
+    if inner._get_tracing_state() is not None or getattr(inner, "_len_torch_dispatch_stack", int)():
+        return True
+    transforms = getattr(getattr(inner, "_functorch", None), "peek_interpreter_stack", None)
+    return transforms is not None and transforms() is not None
+
+
 class Compilers:
     """Times torch's compiler. Removes hooks that disturb it before it compiles the first frame."""
 

@@ -43,6 +43,7 @@ COLLECTIVES = (
 WATCHED_PARAMETERS = 4
 """Parameters of a DDP module whose gradients are timed: the first ones, whose gradients are ready last."""
 _REDUCTIONS = ("all_reduce", "all_reduce_coalesced", "reduce_scatter", "reduce_scatter_tensor")
+_WITHOUT_TENSORS = ("barrier", "object", "object_list")
 COMMUNICATION = int(Phase.COMMUNICATION)
 NAN = float("nan")
 
@@ -59,6 +60,8 @@ class Distributed:
         self._gradient_bytes = NAN
         self.reductions = 0
         """Reductions that the script or a library has called; those of DDP are not among them."""
+        self.exchanges = 0
+        """The same for all collectives that pass on tensors."""
         self._codes: dict[tuple[str, str], int] = {}
         """Codes of spans of collectives within a process group, by collective and group."""
 
@@ -104,7 +107,7 @@ class Distributed:
         places = {name: place for place, name in enumerate(inspect.signature(original).parameters)}
         name = original.__name__
         default = self.adapter.code(Phase.COMMUNICATION, name)
-        reduces = name in _REDUCTIONS
+        reduces, exchanges = name in _REDUCTIONS, not name.endswith(_WITHOUT_TENSORS)
 
         def argument(what: str, args: tuple[Any, ...], kwargs: Mapping[str, object]) -> Any:
             place = places.get(what, len(args))
@@ -112,6 +115,7 @@ class Distributed:
 
         def is_asynchronous(args: tuple[Any, ...], kwargs: Mapping[str, object]) -> Any:
             self.reductions += reduces
+            self.exchanges += exchanges
             return argument("async_op", args, kwargs)
 
         def size(args: tuple[Any, ...], kwargs: Mapping[str, object]) -> float:

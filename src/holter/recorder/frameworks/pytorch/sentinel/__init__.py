@@ -1,8 +1,10 @@
 """Watches for silent errors: records cheap facts about a training at steps 0, 1, 2, 4, 8, … and every 100.
 
 Each such step is one event `sentinel`; the rules of folder `learning` read them. Read `samples` (fingerprints
-of parameters), `losses` (the graph of a loss), `evaluating` (evaluations) and `batches` (fingerprints of
-batches) too. Nothing here waits for a device, draws a random number, changes a tensor or keeps one alive.
+of parameters), `flips` (elements that change by themselves), `models` (what trains), `losses` (the graph of a
+loss), `labels` and `inputs` with `values` (data), `batches` (fingerprints of batches), `ranks` (exchange),
+`evaluating` and `untracked` (evaluations) too. Nothing here waits for a device, draws a random number,
+changes a tensor or keeps one alive.
 """
 
 from __future__ import annotations
@@ -10,21 +12,29 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import dataclass, field
+from functools import partial
 from threading import get_ident
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.sentinel import samples
+from holter.recorder.frameworks.pytorch.sentinel import labels, samples
 from holter.recorder.frameworks.pytorch.sentinel.batches import BatchPrints
 from holter.recorder.frameworks.pytorch.sentinel.evaluating import EvaluationWatch
+from holter.recorder.frameworks.pytorch.sentinel.flips import Flips
+from holter.recorder.frameworks.pytorch.sentinel.inputs import InputWatch
 from holter.recorder.frameworks.pytorch.sentinel.losses import operations
-from holter.recorder.frameworks.pytorch.tensors.names import inner
+from holter.recorder.frameworks.pytorch.sentinel.models import ModelFacts
+from holter.recorder.frameworks.pytorch.sentinel.ranks import exchange
+from holter.recorder.frameworks.pytorch.sentinel.untracked import TrainingModeWatch
 from holter.recorder.tensors.schedule import NEVER
 from holter.schema.record import ENV_SENTINEL
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from holter.recorder.frameworks.pytorch.distributed import Distributed
     from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
+    from holter.recorder.frameworks.pytorch.stepping.evaluations import Evaluations
     from holter.recorder.frameworks.pytorch.stepping.roots import Roots
     from holter.recorder.frameworks.pytorch.tensors.arrivals import Arrivals
     from holter.recorder.frameworks.pytorch.tensors.names import Models
@@ -34,12 +44,13 @@ DENSE = 64
 """Up to so many steps after the first, powers of two are due."""
 EVERY = 100
 MOST_EVERY = 100_000
+SELDOM = 10
+"""Steps that are due, of which one describes inputs and labels, once steps are due every `EVERY`."""
 SHARE = 0.001
 """Largest share of the time of steps; the interval grows until the cost is below it."""
 _ANEW = 10
 """Optimizers after the first with which the steps that are due begin anew."""
-_LISTED = 20
-"""Names in one list of an event."""
+_OPTIMIZERS = 20
 _CHECKED = 4
 """Parameters of an optimizer whose gradients show whether they were cleared."""
 
@@ -64,7 +75,13 @@ class _Facts:
 class Sentinel:
     """Takes the facts at steps that are due; the recorder of tensors calls it."""
 
-    def __init__(self, adapter: AdapterState, models: Models, arrivals: Arrivals) -> None:
+    def __init__(
+        self,
+        adapter: AdapterState,
+        models: Models,
+        arrivals: Arrivals,
+        reading: Callable[[Callable[[int], None]], None],
+    ) -> None:
         self.adapter = adapter
         self.on = os.environ.get(ENV_SENTINEL) != "0"
         self.breaker = adapter.breaker("sentinel")
@@ -77,17 +94,25 @@ class Sentinel:
         self._held: set[int] = set()
         self._distributed: Distributed | None = None
         self._batches = BatchPrints(adapter)
-        self._spent = 0
+        self._inputs = InputWatch(adapter, reading)
+        self._flips = Flips(adapter.torch)
+        self._facts_of_models = ModelFacts(models)
+        self._spent = self._looks = 0
+        self._values = True  # inputs and labels are described
         self._last = 0, 0
         self._from, self._anew = 0, _ANEW
         self._thread = 0  # that trains
 
-    def attach(self, patches: Patches, roots: Roots, distributed: Distributed) -> None:
+    def attach(
+        self, patches: Patches, roots: Roots, distributed: Distributed, evaluations: Evaluations
+    ) -> None:
         """Watch batches and evaluations."""
         if self.on:
             self._distributed = distributed
             self._batches.attach(patches)
             EvaluationWatch(self.adapter, roots).attach(patches)
+            TrainingModeWatch(self.adapter, roots, evaluations, self._held).attach(patches)
+            patches.later(self._inputs.end)
 
     def next(self, step: int) -> int:
         """Return the first step from `step` on that is due."""
@@ -110,7 +135,28 @@ class Sentinel:
 
     def begin(self) -> None:
         """Prepare for a step that is due."""
-        self._facts = _Facts()
+        self._facts = facts = _Facts()
+        step = self.adapter.session.step
+        self._values = step <= self._from + DENSE or self._looks % SELDOM == 0
+        self._looks += 1
+        if self._values:
+            facts.document["inputs"] = self._inputs.begin(partial(self._pass_on, facts))
+
+    def read(self) -> None:
+        """Read what the optimizers hold as the step begins."""
+        if self._optimizers and self._thread == get_ident():
+            began = perf_counter_ns()
+            self._flips.begin()
+            self._spent += perf_counter_ns() - began
+
+    def on_forward(self, model: Any) -> None:
+        """Look at a model that the loop is about to call."""
+        if self.on:
+            self._inputs.on_forward(model)
+
+    def on_compiler(self) -> None:
+        """Remove the hook of modules before a compiler compiles it."""
+        self._inputs.end()
 
     def on_loss(self, graph: Any) -> None:
         """Look at the begin of a backward pass: the operations of the loss, and gradients that are left."""
@@ -118,7 +164,9 @@ class Sentinel:
             return
         facts, began = self._facts, perf_counter_ns()
         if "loss" not in facts.document:
-            facts.document["loss"] = operations(graph)
+            facts.document["loss"] = operations(graph.grad_fn)
+            if self._values:
+                facts.document["labels"] = labels.look(graph, partial(self._pass_on, facts))
         for key, (_, parameters) in self._optimizers.items():
             if key not in facts.cleared:
                 left = samples.gradients_left([one() for one in parameters])
@@ -150,10 +198,10 @@ class Sentinel:
         self._held |= facts.held[key]
         facts.received.update(map(id, got))
         self._note_received(facts)
-        if len(self._optimizers) > _LISTED:
+        if len(self._optimizers) > _OPTIMIZERS:
             self._optimizers.clear()
         self._optimizers[key] = facts.stepped[-1]["number"], samples.weakly(got[-_CHECKED:])
-        self._sample(facts, parameters)
+        self._sample(facts, optimizer, parameters)
         self._spent += perf_counter_ns() - began
 
     def _alone(self) -> bool:
@@ -173,7 +221,7 @@ class Sentinel:
         others = (one for one, _ in self._models.named() if id(one) not in received)
         received |= {id(one) for one in others if self.on and one.grad is not None}  # `on` may change here
 
-    def _sample(self, facts: _Facts, parameters: list[Any]) -> None:
+    def _sample(self, facts: _Facts, optimizer: Any, parameters: list[Any]) -> None:
         """Take fingerprints of the parameters of one optimizer and of their gradients."""
         chosen = samples.chosen(self.adapter.torch, parameters)
         if chosen is None:
@@ -181,17 +229,33 @@ class Sentinel:
         named = [self._models.parameter(one, 0, at).name for at, one in chosen.owners]
         document = facts.document
         document["sharded"] = document.get("sharded", False) or chosen.sharded
-        facts.waiting += 1
+        key, step = id(optimizer), self.adapter.session.step
+        types = [one.dtype for _, one in chosen.owners]
+        vector, skipped, first = self._flips.vector(key, chosen)
         sizes = chosen.sizes  # and nothing else of it: a parameter must not live longer
 
         def arrived(host: Any) -> None:
-            taken = samples.prints(host, sizes)
+            taken = samples.prints(host[skipped:], sizes)
+            flip = self._flips.compared(key, step, host, skipped, first, sizes[: len(named)], types)
+            if flip is not None:
+                document["flip"] = flip | {"parameter": named[flip["parameter"]]}
             document.setdefault("names", []).extend(named)
-            for key, values in taken.items():
-                document.setdefault(key, []).extend(values)
-            self._write(facts)
+            for what, values in taken.items():
+                document.setdefault(what, []).extend(values)
 
-        self._arrivals.pass_on(chosen.vector, arrived)
+        self._pass_on(facts, vector, arrived)
+
+    def _pass_on(self, facts: _Facts, vector: Any, call: Callable[[Any], None]) -> None:
+        """Call `call` once a vector is on the host; the facts are written after that."""
+        facts.waiting += 1
+
+        def arrived(host: Any) -> None:
+            try:
+                call(host)
+            finally:
+                self._write(facts)
+
+        self._arrivals.pass_on(vector, arrived)
 
     def finish(self, step: int, began: int) -> None:
         """Write the facts of a step; `began`: when the boundary began, ns."""
@@ -206,66 +270,19 @@ class Sentinel:
             facts.document |= {
                 "time": began,
                 "step": step,
+                "finite_loss": self.adapter.healthy_step == step,
                 "optimizers": facts.stepped,
-                **self._of_model(facts),
-                **self._of_ranks(),
+                **self._facts_of_models.take(facts.received, facts.held, self._held),
+                "batches": self._batches.take(),
+                **exchange(self.adapter.torch, self._distributed, self._models.last and self._models.last()),
             }
             self._write(facts)
+        self._inputs.end()
+        self._flips.end()
         now = perf_counter_ns()
         self._spent += now - began
         self._adapt(step, now)
         self._batches.begin()
-
-    def _of_model(self, facts: _Facts) -> dict[str, Any]:
-        trained: dict[str, int] = {}
-        unused: list[str] = []
-        unheld: list[str] = []
-        total = unused_elements = 0
-        alive, received = self._models.alive(), facts.received
-        roots = [root for root in alive if any(id(one) in received for one in root.parameters())]
-        judged: set[int] = set()
-        for parameter, tensor in self._models.named():
-            key, size = id(parameter), parameter.numel()
-            total += size
-            if not parameter.requires_grad:
-                continue
-            trained[tensor.role] = trained.get(tensor.role, 0) + size
-            if key in received:
-                if key not in self._held:
-                    unheld.append(tensor.name)
-                continue
-            if not judged:  # rarely needed, and slow
-                judged.update(*facts.held.values(), (id(one) for root in roots for one in root.parameters()))
-            if key in judged:
-                unused.append(tensor.name)
-                unused_elements += size
-        return {
-            "elements": total,
-            "trained": trained,
-            "unused": unused[:_LISTED],
-            "unused_count": len(unused),
-            "unused_elements": unused_elements,
-            "unheld": unheld[:_LISTED],
-            "unheld_count": len(unheld),
-            "models": [_modes(root) for root in roots],
-            "batches": self._batches.take(),
-        }
-
-    def _of_ranks(self) -> dict[str, Any]:
-        of_torch = getattr(self.adapter.torch, "distributed", None)
-        if self._distributed is None or of_torch is None or not of_torch.is_available():
-            return {"world": 1}
-        if not of_torch.is_initialized() or (world := of_torch.get_world_size()) == 1:
-            return {"world": 1}
-        ddp = self._distributed.ddp
-        called = self._models.last() if self._models.last is not None else None
-        return {
-            "world": world,
-            "reductions": self._distributed.reductions,
-            "ddp": ddp is not None,
-            "ddp_hook": bool(getattr(ddp, "_comm_hooks", ())),
-            "unwrapped": ddp is not None and called is not None and called is inner(ddp),
-        }
 
     def _write(self, facts: _Facts) -> None:
         facts.waiting -= 1
@@ -279,21 +296,8 @@ class Sentinel:
 
     def _adapt(self, step: int, now: int) -> None:
         """Double the interval while the cost is above the share of steps."""
-        spent, self._spent = self._spent, 0
+        spent, self._spent, self._inputs.spent = self._spent + self._inputs.spent, 0, 0
         (last, then), self._last = self._last, (step, now)
         allowed = SHARE * (now - then) * self.interval / max(step - last, 1)
         if step > self._from + DENSE and then and spent > allowed:
             self.interval = min(2 * self.interval, MOST_EVERY)
-
-
-def _modes(root: Any) -> dict[str, Any]:
-    modules = list(root.modules())
-    kinds = [type(one).__name__ for one in modules]
-    return {
-        "model": type(root).__qualname__,
-        "training": root.training,
-        "modules": len(modules),
-        "eval": sum(not one.training for one in modules),
-        "dropout": sum("Dropout" in kind for kind in kinds),
-        "batch_norm": sum("BatchNorm" in kind for kind in kinds),
-    }

@@ -43,7 +43,7 @@ class BatchPrints:
             self.adapter.on_batch = self._on_batch
 
     def take(self) -> list[list[int]]:
-        """Return loader, step, fingerprint and number in its epoch, from 1, of each new batch."""
+        """Return loader, step and fingerprint of each new batch; the first one of an epoch has a 1 more."""
         found, self._found = self._found, []
         return found
 
@@ -55,8 +55,8 @@ class BatchPrints:
             loader = int(getattr(iterator, "_holter_loader", -1))
             tensors = list(itertools.islice(_tensors(batch, self.adapter.torch), _TENSORS))
             if tensors and self.adapter.states.current.optimizers == 0:
-                number = int(getattr(iterator, "_num_yielded", 0))
-                self._found.append([loader, self.adapter.session.step, _print(tensors), number])
+                first = getattr(iterator, "_num_yielded", 0) == 1
+                self._found.append([loader, self.adapter.session.step, _print(tensors), *[1] * first])
                 del self._found[: -4 * BATCHES]
         except Exception as error:
             self.breaker.fault(error)

@@ -7,10 +7,9 @@ from typing import Any
 _MOST = 8
 
 
-def operations(loss: Any) -> list[str]:
-    """Return the last operations of a loss along the first input of each, such as `NllLoss`."""
+def operations(node: Any) -> list[str]:
+    """Return the last operations up to a node of autograd, along the first input of each: `NllLoss`, …."""
     found: list[str] = []
-    node = loss.grad_fn
     while node is not None and len(found) < _MOST:
         found.append(node.name().removesuffix("0").removesuffix("Backward"))
         node = next((one for one, _ in node.next_functions if one is not None), None)

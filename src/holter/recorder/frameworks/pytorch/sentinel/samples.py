@@ -69,8 +69,21 @@ def chosen(torch: Any, parameters: Sequence[Any]) -> Chosen | None:
     if not parts:
         return None
     sizes = [one.numel() for one in (*parts, *gradients)]
-    wide = [one.double() if one.dtype is not parts[0].dtype else one for one in (*parts, *gradients)]
-    return Chosen(torch.cat(wide).double(), owners, sizes, sharded)
+    return Chosen(_joined(torch, [*parts, *gradients]), owners, sizes, sharded)
+
+
+def gathered(torch: Any, parameters: Sequence[Any]) -> tuple[Any, list[int]] | None:
+    """Sample parameters; return the elements and how many each parameter has, None if one cannot be read."""
+    parts = [_sample(one) for one in parameters]
+    if not parts or any(one is None or one.device != parts[0].device for one in parts):
+        return None
+    return _joined(torch, parts), [one.numel() for one in parts]
+
+
+def _joined(torch: Any, parts: Sequence[Any]) -> Any:
+    """Return vectors as one vector of doubles."""
+    wide = [one.double() if one.dtype is not parts[0].dtype else one for one in parts]
+    return torch.cat(wide).double()
 
 
 def _sample(tensor: Any) -> Any:

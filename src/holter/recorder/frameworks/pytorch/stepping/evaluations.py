@@ -13,7 +13,7 @@ from threading import get_ident
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.compilers import known_to_script
+from holter.recorder.frameworks.pytorch.compilers import is_observed, known_to_script
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import EVAL, PREDICT
 from holter.recorder.frameworks.pytorch.stepping.loss_units import MEAN, SUM, LossUnits
 from holter.recorder.frameworks.pytorch.tensors.arrivals import Arrivals
@@ -68,11 +68,13 @@ class Evaluations:
         self.breaker = adapter.breaker("evaluation")
         self._roots = roots
         self._patches = Patches()
+        self._wrapped = False
         self._arrivals = Arrivals(adapter)
         self._watchers: dict[Any, Callable[..., Any]] = {}
         """Wrappers by original function; they stay alive, because TorchScript knows functions by address."""
         self._thread = 0
         """The thread that evaluates; 0 outside of an evaluation."""
+        self._listener: Callable[[], None] | None = None
 
     def attach(self, patches: Patches) -> None:
         """Watch for models that change between training and evaluation."""
@@ -84,6 +86,7 @@ class Evaluations:
         """Remove everything."""
         atexit.unregister(self._finish)
         self._roots.on_evaluation = bool
+        self._listener = None
         self._stop()
         self._finish()
 
@@ -92,18 +95,33 @@ class Evaluations:
         if self.adapter.evaluated:
             self._write_losses()
         if evaluates and not self._roots.compiled:
-            if not self._thread:
-                torch = self.adapter.torch
-                for owner, names in ((torch._C._nn, _BENEATH), (torch, _ABOVE)):
-                    for name in names:
-                        self._patches.wrap(owner, name, self._watch)
+            self._wrap()
             self._thread = get_ident()
         elif self._thread:
             self._stop()
 
+    def listen(self, call: Callable[[], None] | None) -> None:
+        """Call `call` after each function that computes a loss, until this is called with None."""
+        self._listener = call
+        if call is not None:
+            self._wrap()
+        elif not self._thread:
+            self._stop()
+
+    def _wrap(self) -> None:
+        if self._wrapped:
+            return
+        self._wrapped = True
+        torch = self.adapter.torch
+        for owner, names in ((torch._C._nn, _BENEATH), (torch, _ABOVE)):
+            for name in names:
+                self._patches.wrap(owner, name, self._watch)
+
     def _stop(self) -> None:
         self._thread = 0
-        self._patches.undo()
+        if self._listener is None:
+            self._wrapped = False
+            self._patches.undo()
 
     def _watch(self, original: Any) -> Callable[..., Any]:
         if original not in self._watchers:
@@ -119,12 +137,16 @@ class Evaluations:
         """Keep a loss, if it is a single number that the script itself computes."""
         adapter = self.adapter
         torch = adapter.torch
-        if self._thread != get_ident() or adapter.is_compiling():
+        if (self._thread != get_ident() and self._listener is None) or adapter.is_compiling():
             return
         # Under tracing or a transform, reading the tensor would become part of the trace.
-        if type(result) is not torch.Tensor or adapter.states.current.backward or _is_observed(torch._C):
+        if type(result) is not torch.Tensor or adapter.states.current.backward or is_observed(torch._C):
             return
         if result.numel() != 1 or not result.is_floating_point():
+            return
+        if self._listener is not None:
+            self._listener()
+        if self._thread != get_ident():
             return
         if adapter.on_eval_loss is not None:
             adapter.on_eval_loss(result)
@@ -178,11 +200,3 @@ class Evaluations:
             self._arrivals.finish()
         except Exception as error:
             self.breaker.fault(error)
-
-
-def _is_observed(inner: Any) -> bool:
-    """Whether operations are traced, dispatched to a mode, or transformed, as by `torch.func`."""
-    if inner._get_tracing_state() is not None or getattr(inner, "_len_torch_dispatch_stack", int)():
-        return True
-    transforms = getattr(getattr(inner, "_functorch", None), "peek_interpreter_stack", None)
-    return transforms is not None and transforms() is not None

@@ -38,6 +38,8 @@ class Roots:
         self.compiled = False
         self.on_evaluation: Callable[[bool], object] = bool
         """Called with True before a model evaluates, and with False before the next model that trains."""
+        self.on_untracked: Callable[[Any, bool], object] | None = None
+        """Called with a model before a call without gradients, and with whether a batch was just loaded."""
         self.on_compiler: Callable[[], None] = lambda: None
         self._classes: dict[type, Callable[[], None]] = {}
         self._examined: set[type] = set()
@@ -163,7 +165,10 @@ class Roots:
 
     def _begin(self, module: Any, state: ThreadState) -> int:
         # A rollout has no batch of its own. It is part of the training, even without gradients.
-        tests = not (module.training and (state.seen or self.adapter.torch.is_grad_enabled()))
+        gradients = self.adapter.torch.is_grad_enabled()
+        tests = not (module.training and (state.seen or gradients))
+        if not gradients and self.on_untracked is not None:
+            self.on_untracked(module, not state.seen)
         state.forward = state.seen = True
         if self.adapter.predicting is None:
             self.clock.on_forward_begin()

@@ -67,7 +67,7 @@ class TensorRecorder:
         self._nonfinite = Nonfinite(adapter, self._models, self._sink)
         self._explicit = TorchExplicitSaver(adapter, clock, self._models, self._sink, self._time_budget)
         self._default_statistics = DefaultStatistics(adapter, self._arrivals, self._nonfinite.on_gradients)
-        self.sentinel = Sentinel(adapter, self._models, self._arrivals)
+        self.sentinel = Sentinel(adapter, self._models, self._arrivals, self._reading)
         self._due: Sequence[Collection] = ()
         self._takes_defaults = self._takes_facts = False
         self._armed = -1
@@ -142,7 +142,9 @@ class TensorRecorder:
         self._default_statistics.begin()
         if self._takes_facts:
             self.sentinel.begin()
+            self._reading(lambda _: self.sentinel.read())
             self.adapter.look = self._on_loss
+            self.adapter.on_forward = self._on_forward
         if self._takes_facts or self._takes_defaults or any(one.sources & _AT_UPDATE for one in self._due):
             self.adapter.before_step = self._before_step
             self.adapter.after_step = self._default_statistics.after if self._takes_defaults else None
@@ -238,6 +240,8 @@ class TensorRecorder:
         self._models.add(module)
         if self._activations.collections:
             self._activations.on_forward(module)
+        if self._takes_facts and not self._roots.compiled:
+            self.sentinel.on_forward(module)
         places = self._nonfinite.places
         if not places.learned and module.training and not self._roots.compiled:
             places.learn(module)
@@ -246,6 +250,7 @@ class TensorRecorder:
         """Remove hooks before a compiler compiles them."""
         self._activations.remove()
         self._nonfinite.places.remove()
+        self.sentinel.on_compiler()
 
     def _on_loss(self, loss: Any, graph: Any) -> None:
         """Handle the begin of a backward pass."""

@@ -232,11 +232,8 @@ def _input_role(
     return f"act_in:{function}" if function else "input"
 
 
-def _loss_inputs(loss: Any) -> Iterator[tuple[str, str, Any]]:
-    """Yield name, role and tensor of the inputs of the functions that computed a loss.
-
-    The first input of a classification loss is the logarithm of probabilities: scores up to a constant.
-    """
+def loss_nodes(loss: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the functions that computed a loss: autograd's name, such as `NllLoss`, and the node."""
     waiting = deque([loss.grad_fn])
     seen: set[Any] = set()
     while waiting and len(seen) < _MAX_NODES:
@@ -248,6 +245,15 @@ def _loss_inputs(loss: Any) -> Iterator[tuple[str, str, Any]]:
         if match is None:
             waiting += [before for before, _ in node.next_functions]
             continue
-        name = _WORDS.sub("_", match[1]).lower()
+        yield match[1], node
+
+
+def _loss_inputs(loss: Any) -> Iterator[tuple[str, str, Any]]:
+    """Yield name, role and tensor of the inputs of the functions that computed a loss.
+
+    The first input of a classification loss is the logarithm of probabilities: scores up to a constant.
+    """
+    for function, node in loss_nodes(loss):
+        name = _WORDS.sub("_", function).lower()
         yield f"{name}_input_0", "logits", node._saved_self
         yield f"{name}_input_1", "labels", node._saved_target
