@@ -7,14 +7,14 @@ import os
 from typing import Any
 
 import pytest
-from tests.zoo import healthy, healthy_shapes, healthy_silent, healthy_special
+from tests.zoo import healthy, healthy_course, healthy_shapes, healthy_silent, healthy_special
 from tests.zoo.conftest import Zoo, wanted
 
 from holter.rules import catalogue
 
 TRAININGS = [
     name
-    for shelf in (healthy, healthy_special, healthy_shapes, healthy_silent)
+    for shelf in (healthy, healthy_special, healthy_shapes, healthy_silent, healthy_course)
     for name, made in vars(shelf).items()
     if inspect.isfunction(made) and made.__module__ == shelf.__name__
 ]

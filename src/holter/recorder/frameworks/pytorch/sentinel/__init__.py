@@ -1,8 +1,9 @@
 """Watches for silent errors: records cheap facts about a training at steps 0, 1, 2, 4, 8, … and every 100.
 
 Each such step is one event `sentinel`; the rules of folder `learning` read them. Read `samples` (fingerprints
-of parameters), `losses` (the graph of a loss), `evaluating` (evaluations) and `batches` (fingerprints of
-batches) too. Nothing here waits for a device, draws a random number, changes a tensor or keeps one alive.
+of parameters), `losses` (the graph of a loss), `evaluating` (evaluations), `batches` (fingerprints of
+batches), `precision` (autocast), `clipping`, `schedules` (of learning rates) and `resuming` (checkpoints)
+too. Nothing here waits for a device, draws a random number, changes a tensor or keeps one alive.
 """
 
 from __future__ import annotations
@@ -16,8 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.sentinel import samples
 from holter.recorder.frameworks.pytorch.sentinel.batches import BatchPrints
+from holter.recorder.frameworks.pytorch.sentinel.clipping import ClipOrder
 from holter.recorder.frameworks.pytorch.sentinel.evaluating import EvaluationWatch
-from holter.recorder.frameworks.pytorch.sentinel.losses import operations
+from holter.recorder.frameworks.pytorch.sentinel.losses import classes, operations
+from holter.recorder.frameworks.pytorch.sentinel.precision import PrecisionWatch
+from holter.recorder.frameworks.pytorch.sentinel.resuming import Resuming
+from holter.recorder.frameworks.pytorch.sentinel.schedules import Schedules
 from holter.recorder.frameworks.pytorch.tensors.names import inner
 from holter.recorder.tensors.schedule import NEVER
 from holter.schema.record import ENV_SENTINEL
@@ -77,17 +82,21 @@ class Sentinel:
         self._held: set[int] = set()
         self._distributed: Distributed | None = None
         self._batches = BatchPrints(adapter)
+        self._precision, self._clips = PrecisionWatch(adapter), ClipOrder(adapter)
+        self._schedules, self._resuming = Schedules(adapter), Resuming(adapter)
         self._spent = 0
         self._last = 0, 0
         self._from, self._anew = 0, _ANEW
         self._thread = 0  # that trains
 
     def attach(self, patches: Patches, roots: Roots, distributed: Distributed) -> None:
-        """Watch batches and evaluations."""
+        """Watch batches, evaluations, precision, schedules and checkpoints."""
         if self.on:
             self._distributed = distributed
             self._batches.attach(patches)
             EvaluationWatch(self.adapter, roots).attach(patches)
+            for part in (self._precision, self._schedules, self._resuming):
+                part.attach(patches)
 
     def next(self, step: int) -> int:
         """Return the first step from `step` on that is due."""
@@ -111,14 +120,23 @@ class Sentinel:
     def begin(self) -> None:
         """Prepare for a step that is due."""
         self._facts = _Facts()
+        self._precision.begin()
+        self._clips.begin()
 
-    def on_loss(self, graph: Any) -> None:
+    def clip(self, limit: float | None) -> None:
+        """Note that the training clips gradients."""
+        if self._alone():
+            self._clips.clip(limit)
+
+    def on_loss(self, graph: Any, *, scaled: bool) -> None:
         """Look at the begin of a backward pass: the operations of the loss, and gradients that are left."""
         if not self._alone():
             return
         facts, began = self._facts, perf_counter_ns()
         if "loss" not in facts.document:
             facts.document["loss"] = operations(graph)
+            facts.document["classes"] = classes(graph)
+        self._precision.on_loss(graph, scaled=scaled)
         for key, (_, parameters) in self._optimizers.items():
             if key not in facts.cleared:
                 left = samples.gradients_left([one() for one in parameters])
@@ -146,6 +164,9 @@ class Sentinel:
                 "skipped": skipped,
             }
         )
+        self._clips.before()
+        self._precision.before(parameters)
+        self._resuming.before(optimizer, parameters)
         facts.held[key] = set(map(id, parameters))
         self._held |= facts.held[key]
         facts.received.update(map(id, got))
@@ -209,6 +230,10 @@ class Sentinel:
                 "optimizers": facts.stepped,
                 **self._of_model(facts),
                 **self._of_ranks(),
+                **self._precision.facts(),
+                **self._clips.facts(),
+                **self._resuming.facts(),
+                "schedules": self._schedules.facts(),
             }
             self._write(facts)
         now = perf_counter_ns()
