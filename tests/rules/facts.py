@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from array import array
+from base64 import b64encode
+from typing import TYPE_CHECKING, Any
 
 from tests.rules.rows import SECOND, START, scalars
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def _event(kind: str, step: int, detail: dict[str, Any], rank: int = 0) -> dict[str, Any]:
@@ -18,9 +23,12 @@ def _event(kind: str, step: int, detail: dict[str, Any], rank: int = 0) -> dict[
     }
 
 
-def watched(step: int, *, lr: float | None = None, **facts: Any) -> dict[str, Any]:
-    """Return the event of one watched step."""
-    optimizer = {"number": 0, "class": "SGD", "lr": lr, "skipped": False}
+def watched(
+    step: int, *, lr: float | None = None, received: int = 1, gradients: Sequence[int] = (7,), **facts: Any
+) -> dict[str, Any]:
+    """Return the event of one watched step; `gradients`: a hash for each parameter, 0 for zeros."""
+    optimizer = {"number": 0, "class": "SGD", "lr": lr, "skipped": False, "received": received}
+    facts["gradients"] = b64encode(array("I", map(int, gradients)).tobytes()).decode()
     return _event("sentinel", step, {"step": step, "names": ["w"], "optimizers": [optimizer], **facts})
 
 

@@ -99,7 +99,7 @@ CASES = [
     Case("GradientClipping", "clips_after_the_step", "measures_its_norm"),
     Case("GradientClipping", "clips_to_nothing", "clips_moderately", "leaves"),
     Case("NothingLearned", "guesses", "starts_slowly", "4 classes"),
-    Case("NothingLearned", "dies_at_its_output", "tiny", "gradients"),
+    Case("NothingLearned", "dies_at_its_output", "tiny", "all gradients are 0"),
     Case("ResumeIncomplete", "forgets_its_optimizer", "resumes", "the optimizer begins anew"),
     Case("ResumeIncomplete", "forgets_its_optimizer", "tunes_a_checkpoint"),
     Case("ResumeIncomplete", "begins_its_schedule_anew", "restores_its_best", "80 of its calls"),

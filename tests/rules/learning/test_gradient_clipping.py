@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import pytest
-from tests.rules.facts import scalars, watched
+from tests.rules.facts import watched
 
 from holter.rules import GradientClipping, check_rule
 
+WATCHED = (0, 1, 2, 4, 8, 16, 32, 64, 100, 200)
 
-def told(events=(), **series):
-    tables = {"scalars": scalars(**series), "events": [watched(0), *events]}
-    return [i.code for i in check_rule(GradientClipping(), tables)]
+
+def told(**facts_of_steps):
+    """Judge facts, each a function of the step."""
+    events = [watched(step, **{name: of(step) for name, of in facts_of_steps.items()}) for step in WATCHED]
+    return [i.code for i in check_rule(GradientClipping(), {"events": events})]
+
+
+def clips(late, in_time):
+    return lambda step: {"late": late, "in_time": in_time, "limit": 1.0}
 
 
 @pytest.mark.parametrize(("late", "in_time", "found"), [(1, 0, ["late"]), (1, 1, []), (0, 1, []), (0, 2, [])])
 def test_only_clipping_that_is_always_late(late, in_time, found):
-    clips = {"late": late, "in_time": in_time, "limit": 1.0}
-    assert told([watched(step, clips=clips) for step in (1, 2, 4, 8)]) == found
+    assert told(clips=clips(late, in_time)) == found
 
 
-def test_a_norm_that_is_always_cut_to_a_hundredth():
-    def cut(norms, limit):
-        return told(grad_norm=norms, grad_norm_clipped=[min(limit, one) for one in norms])
-
-    assert cut([5.0] * 200, 0.01) == ["hard"]
-    assert cut([5.0] * 200, 0.1) == []
-    assert cut([5.0] * 50, 0.01) == []  # too few steps
-    assert cut([0.001, *[5.0] * 200], 0.01) == []  # not always
-    assert told(grad_norm=[5.0] * 200) == []  # not clipped
+@pytest.mark.parametrize(
+    ("left", "found"),
+    [
+        (lambda step: 0.005, ["hard"]),
+        (lambda step: 0.05, []),
+        (lambda step: 0.005 if step < 50 else 0.5, []),  # only at first
+        (lambda step: 1.0 if step == 8 else 0.005, []),  # not always
+    ],
+)
+def test_a_norm_that_is_always_cut_to_a_hundredth(left, found):
+    assert told(clips=clips(0, 1), clips_to=left) == found

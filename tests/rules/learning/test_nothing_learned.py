@@ -50,15 +50,31 @@ def test_other_losses_and_warm_up_are_not_judged():
 
 
 @pytest.mark.parametrize(
-    ("series", "found"),
+    ("updates", "found"),
     [
-        ({"grad_norm": [0.0] * 20}, ["gradient"]),
-        ({"grad_norm": [0.0] * 5}, []),
-        ({"grad_norm": [1.0] + [0.0] * 20}, []),
-        ({"grad_norm": [1.0] * 20, "update_ratio/group0": [0.0] * 20}, ["update"]),
-        ({"update_ratio/group0": [0.0] * 20, "update_ratio/group1": [0.1] * 20}, []),
-        ({"update_ratio/group0": [0.0] * 3 + [0.1] * 20}, []),  # warm-up from 0
+        ({"group0": [0.0] * 60}, ["update"]),
+        ({"group0": [0.0] * 20}, []),
+        ({"group0": [0.0] * 60, "group1": [0.1] * 60}, []),
+        ({"group0": [0.0] * 3 + [0.1] * 57}, []),  # warm-up from 0
     ],
 )
-def test_gradients_and_updates_of_zero(series, found):
-    assert told(**series) == found
+def test_updates_of_zero(updates, found):
+    assert told(**{f"update_ratio/{name}": values for name, values in updates.items()}) == found
+
+
+@pytest.mark.parametrize(
+    ("gradients", "norm", "received", "found"),
+    [
+        (lambda step: [0, 0], [0.0] * 70, 2, ["gradient"]),
+        (lambda step: [0, 0], [1.0] * 70, 2, []),  # of elements that are not sampled
+        (lambda step: [0, 7], [0.0] * 70, 2, []),
+        (lambda step: [0, step >= 32], [0.0] * 70, 2, []),  # a first reward that comes late
+        (lambda step: [0, 0], [0.0] * 70, 0, []),  # no gradient at all is another error
+    ],
+)
+def test_gradients_of_zero(gradients, norm, received, found):
+    events = [
+        watched(step, received=received, gradients=gradients(step)) for step in (0, 1, 2, 4, 8, 16, 32, 64)
+    ]
+    tables = {"scalars": scalars(grad_norm=norm), "events": events}
+    assert [i.code for i in check_rule(NothingLearned(), tables)] == found

@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING
 from holter.rules import Issues, Rule, State, Window, parameter, rule_class
 from holter.rules.patterns.event_details import details_of
 from holter.rules.patterns.logged import MAIN_LOSS, is_rate, numbers
+from holter.rules.patterns.sentinel import prints
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from holter.rules.patterns.logged import Curve
 
 _NORM, _RATIO = "grad_norm", "update_ratio/"
+_SAMPLED = "gradients"
+_READINGS = 3
 _BLOCK = 50
 """Steps whose losses are one mean."""
 _MOST = 100
@@ -35,7 +40,7 @@ class NothingLearned(Rule):
     formula = (
         "after warm-up, the mean of each 50 losses is within `band` of log(classes) for `steps` steps, or "
         "half of them at the end, without a trend; or the last 50 losses equal it up to rounding; or the "
-        "norms of gradients, or all update ratios, are 0 at the first `readings` readings and later ones"
+        "gradients, or all update ratios, are 0 at all readings in the first `still` steps or more"
     )
     advice = _ADVICE["guessing"]
     packs = ("default", "essentials", "convergence")
@@ -44,16 +49,18 @@ class NothingLearned(Rule):
     """Distance from the value of guessing, as a part of it."""
     steps: int = parameter(1000, low=100, unit="steps")
     """Number of steps after warm-up at the value of guessing."""
-    readings: int = parameter(10, low=2)
-    """Number of readings that are 0."""
+    still: int = parameter(50, low=1, unit="steps")
+    """Number of steps with gradients or updates of 0, from the first step on."""
 
     def evaluate(self, window: Window) -> Issues:
         """Collect the classes, then judge losses, gradients and updates."""
         state, main = window.state, re.compile(MAIN_LOSS)
+        state.setdefault("zero", {})
         for _, detail in details_of(window.new("events"), "sentinel"):
-            if detail.get("optimizers"):
-                seen = state.setdefault("classes", [])
-                state["classes"] = sorted({*seen, detail.get("classes") or 0})
+            if optimizers := detail.get("optimizers"):
+                state["classes"] = sorted({*state.get("classes", ()), detail.get("classes") or 0})
+                if any(one["received"] for one in optimizers):
+                    self._zero(state, _SAMPLED, [(detail["step"], not any(prints(detail, _SAMPLED)))])
         found = numbers(
             window,
             lambda name: is_rate(name) or name == _NORM or name.startswith(_RATIO) or main.search(name),
@@ -61,12 +68,14 @@ class NothingLearned(Rule):
         for attempt in sorted({one.attempt for _, one in found}):
             mine = {name: one for name, one in found if one.attempt == attempt}
             if state.get("attempt") != attempt:
-                state |= {"attempt": attempt, "rise": None, "peak": 0.0, "guess": None, "zero": {}}
+                state |= {"attempt": attempt, "rise": None, "peak": 0.0, "guess": None}
             window.judged(sum(len(one.steps) for one in mine.values()))
             for name in filter(is_rate, mine):
                 self._warm(state, mine[name])
-            for name in (_NORM, *(name for name in mine if name.startswith(_RATIO))):
-                self._zero(state, name, mine.get(name))
+            for name, one in mine.items():
+                if name == _NORM or name.startswith(_RATIO):
+                    steps = zip(one.steps, one.values, strict=True)
+                    self._zero(state, name, [(step, value == 0) for step, value in steps])
             for name in filter(main.search, mine):
                 yield from self._losses(state, mine[name])
         if "attempt" not in state:
@@ -82,34 +91,33 @@ class NothingLearned(Rule):
             if value > 1.01 * state["peak"]:
                 state["rise"], state["peak"] = step, value
 
-    def _zero(self, state: State, name: str, curve: Curve | None) -> None:
-        known = state["zero"].setdefault(name, {"readings": 0, "zero": True, "last": 0})
-        for step, value in zip(curve.steps, curve.values, strict=True) if curve else ():
-            known["readings"] += 1
-            known["zero"] = known["zero"] and value == 0
-            known["last"] = step
+    def _zero(self, state: State, name: str, zeros: Iterable[tuple[int, bool]]) -> None:
+        """Remember for how many steps, from the first one on, something is 0."""
+        known = state["zero"].setdefault(name, {"first": None, "last": 0, "count": 0, "zero": True})
+        for step, zero in zeros:
+            known["first"] = step if known["first"] is None else known["first"]
+            known["last"], known["count"] = step, known["count"] + 1
+            known["zero"] = known["zero"] and zero
 
     def _zeros(self, state: State) -> Issues:
-        told = state.setdefault("told", [])
-        norm = state["zero"].get(_NORM, {"readings": 0, "zero": False})
-        ratios = [one for name, one in state["zero"].items() if name.startswith(_RATIO)]
-        kinds = (
-            ("gradient", "the norm of the gradients is", [norm]),
-            ("update", "all update ratios are", ratios),
-        )
-        for code, text, readings in kinds:
-            count = min((one["readings"] for one in readings), default=0)
-            if count < self.readings or not all(one["zero"] for one in readings) or told:
+        told, zero = state.setdefault("told", []), state["zero"]
+        ratios = [one for name, one in zero.items() if name.startswith(_RATIO)]
+        gradients = [zero[_SAMPLED], *([zero[_NORM]] if _NORM in zero else [])] if _SAMPLED in zero else []
+        kinds = (("gradient", "gradients are", gradients), ("update", "updates are", ratios))
+        for code, text, found in kinds:
+            if told or not found or not all(one["zero"] for one in found):
+                continue
+            last = max(one["last"] for one in found)
+            if found[0]["count"] < _READINGS or last - found[0]["first"] < self.still:
                 continue
             told.append(code)
             yield self.issue(
-                f"{text} 0 at all {count} readings: nothing moves the weights",
+                f"all {text} 0 from step {found[0]['first']} to step {last}: nothing moves the weights",
                 code=code,
-                severity="critical",
-                step_start=0,
-                step_end=max(one["last"] for one in readings),
+                step_start=found[0]["first"],
+                step_end=last,
                 advice=_ADVICE[code],
-                evidence={"readings": count},
+                evidence={"readings": found[0]["count"]},
             )
 
     def _losses(self, state: State, losses: Curve) -> Issues:

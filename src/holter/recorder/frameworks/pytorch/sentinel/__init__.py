@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.sentinel import samples
 from holter.recorder.frameworks.pytorch.sentinel.batches import BatchPrints
-from holter.recorder.frameworks.pytorch.sentinel.clipping import ClipOrder
+from holter.recorder.frameworks.pytorch.sentinel.clipping import ClipOrder, share_left
 from holter.recorder.frameworks.pytorch.sentinel.evaluating import EvaluationWatch
 from holter.recorder.frameworks.pytorch.sentinel.losses import classes, operations
 from holter.recorder.frameworks.pytorch.sentinel.precision import PrecisionWatch
@@ -127,6 +127,19 @@ class Sentinel:
         """Note that the training clips gradients."""
         if self._alone():
             self._clips.clip(limit)
+
+    def clipped(self, norm: Any, limit: Any) -> None:
+        """Note the norm before clipping, which the function that clips has returned."""
+        if type(norm) is not self.adapter.torch.Tensor or not self._alone():
+            return
+        facts = self._facts
+        facts.waiting += 1
+
+        def arrived(host: Any) -> None:
+            facts.document["clips_to"] = max(facts.document.get("clips_to", 0.0), share_left(host, limit))
+            self._write(facts)
+
+        self._arrivals.pass_on(norm.detach().double().reshape(1), arrived)
 
     def on_loss(self, graph: Any, *, scaled: bool) -> None:
         """Look at the begin of a backward pass: the operations of the loss, and gradients that are left."""

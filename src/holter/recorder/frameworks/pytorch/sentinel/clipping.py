@@ -48,3 +48,11 @@ class ClipOrder:
         if not self._passed or not (self._late or self._in_time):
             return {}
         return {"clips": {"late": self._late, "in_time": self._in_time, "limit": self._limit}}
+
+
+def share_left(norm: Any, limit: Any) -> float:
+    """Return which share of gradients with this norm is left; 1 for a norm that is not finite."""
+    found = float(norm[0])
+    if not math.isfinite(found) or found <= 0 or getattr(limit, "is_cuda", False):
+        return 1.0
+    return min(float(limit) / found, 1.0)

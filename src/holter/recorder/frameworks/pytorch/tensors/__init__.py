@@ -277,10 +277,13 @@ class TensorRecorder:
                 kind = float(args[0] if args else kwargs.get("norm_type", 2.0)) if by_norm else 0.0
                 self._reading(lambda step: self._read_clip(listed, limit, kind, step))
             try:
-                return original(parameters, limit, *args, **kwargs)
+                norm = original(parameters, limit, *args, **kwargs)
             except BaseException as error:
                 hide(error)
                 raise
+            if by_norm and self._takes_facts:
+                self._reading(lambda _: self.sentinel.clipped(norm, limit))
+            return norm
 
         return clip
 
