@@ -31,7 +31,7 @@ def test_an_optimizer_that_begins_anew(changes, found):
     assert told([watched(step, resumed={**FOUND, **changes}) for step in (0, 1, 2)]) == found
 
 
-def test_a_note_becomes_a_warning_once_it_saves_into_the_same_folder():
+def test_a_note_becomes_a_warning_once_it_saves_such_files():
     rows = [watched(0, resumed=FOUND), watched(1, resumed={**FOUND, "own": True})]
     assert told(rows) == [("optimizer", "warning")]
 

@@ -63,8 +63,8 @@ class GradientClipping(Rule):
             return
         known["told"] = True
         yield self.issue(
-            f"clipping leaves {100 * known['largest']:.2g} % of the gradients or less at all {known['count']} "
-            f"watched steps; the limit is {at.first['clips']['limit']}",
+            f"clipping leaves {100 * known['largest']:.2g} % of the gradients or less at all "
+            f"{known['count']} watched steps; the limit is {at.first['clips']['limit']}",
             code="hard",
             step_start=known["first"],
             step_end=at.step,

@@ -20,8 +20,8 @@ class ResumeIncomplete(Rule):
     reads = ("events/sentinel",)
     formula = (
         "a checkpoint with the state of an optimizer is loaded into the model that trains, no optimizer "
-        "takes its state, and the optimizer is new: warning if the process was started again or saves into "
-        "the folder of the checkpoint, else note; the optimizer takes its state, and all schedules are "
+        "takes its state, and the optimizer is new: warning if the process was started again or saves "
+        "checkpoints of that name, up to numbers, else note; the optimizer takes its state, and all schedules are "
         "`calls` calls or more behind: warning"
     )
     advice = _ADVICE["optimizer"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import weakref
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 _COUNTERS = ("global_step", "step", "iteration", "iter", "epoch")
 """Names under which checkpoints store how far the training was, the finest first."""
 _MOST = 64
-_FOLDERS = 16
+_SERIES = 16
 
 
 class Resuming:
@@ -26,9 +27,9 @@ class Resuming:
         self.adapter = adapter
         self.breaker = adapter.breaker("sentinel_resuming")
         self._found: dict[str, Any] | None = None
-        self._folder = ""
+        self._series = ""
         self._saved: set[str] = set()
-        """Folders into which this process saves."""
+        """Series of files that this process saves."""
         self._models: list[weakref.ref[Any]] = []
         """Models that took their weights from somewhere since then."""
         self._settled = False
@@ -43,8 +44,8 @@ class Resuming:
 
     def _on_save(self, _: Any, __: Any = None, file: Any = None, *args: Any, **kwargs: Any) -> None:
         path = file if file is not None else kwargs.get("f")
-        if len(self._saved) < _FOLDERS and isinstance(path, (str, os.PathLike)):
-            self._saved.add(_folder(path))
+        if len(self._saved) < _SERIES and isinstance(path, (str, os.PathLike)):
+            self._saved.add(_series(path))
 
     def _on_load(self, loaded: Any, file: Any = None, *_: Any, **kwargs: Any) -> None:
         path = file if file is not None else kwargs.get("f")
@@ -52,7 +53,7 @@ class Resuming:
         if not held["entries"]:
             return
         named = isinstance(path, (str, os.PathLike))
-        self._folder = _folder(path) if named else ""
+        self._series = _series(path) if named else ""
         name = os.path.basename(os.fsdecode(path)) if named else ""
         self._found = {"file": name, "step": self.adapter.session.step, "optimizers_loaded": 0, **held}
         self._models, self._settled = [], False
@@ -84,7 +85,7 @@ class Resuming:
         """Return what is known about the last checkpoint; nothing before the first step after it."""
         if self._found is None or not self._settled:
             return {}
-        return {"resumed": {**self._found, "own": bool(self._folder) and self._folder in self._saved}}
+        return {"resumed": {**self._found, "own": bool(self._series) and self._series in self._saved}}
 
 
 def contents(loaded: Any) -> dict[str, Any]:
@@ -126,5 +127,7 @@ def counter(optimizer: Any) -> int | None:
     return None
 
 
-def _folder(path: str | os.PathLike[Any]) -> str:
-    return os.path.dirname(os.path.abspath(os.fsdecode(path)))
+def _series(path: str | os.PathLike[Any]) -> str:
+    """Return a path whose file has no numbers: checkpoints of one training differ in them only."""
+    folder, name = os.path.split(os.path.abspath(os.fsdecode(path)))
+    return os.path.join(folder, re.sub(r"\d+", "#", name))
