@@ -105,7 +105,7 @@ class NothingLearned(Rule):
         gradients = [zero[_SAMPLED], *([zero[_NORM]] if _NORM in zero else [])] if _SAMPLED in zero else []
         kinds = (("gradient", "gradients are", gradients), ("update", "updates are", ratios))
         for code, text, found in kinds:
-            if told or not found or not all(one["zero"] for one in found):
+            if {"gradient", "update"} & set(told) or not found or not all(one["zero"] for one in found):
                 continue
             last = max(one["last"] for one in found)
             if found[0]["count"] < _READINGS or last - found[0]["first"] < self.still:

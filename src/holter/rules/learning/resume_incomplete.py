@@ -21,8 +21,8 @@ class ResumeIncomplete(Rule):
     formula = (
         "a checkpoint with the state of an optimizer is loaded into the model that trains, no optimizer "
         "takes its state, and the optimizer is new: warning if the process was started again or saves "
-        "checkpoints of that name, up to numbers, else note; the optimizer takes its state, and all schedules are "
-        "`calls` calls or more behind: warning"
+        "checkpoints of that name, up to numbers, else note; the optimizer takes its state, and all "
+        "schedules are `calls` calls or more behind: warning"
     )
     advice = _ADVICE["optimizer"]
     packs = ("default", "essentials", "convergence")
