@@ -122,7 +122,7 @@ class NothingLearned(Rule):
 
     def _losses(self, state: State, losses: Curve) -> Issues:
         """Collect the losses after warm-up in blocks; a later rise of the rate begins anew."""
-        empty = {"rise": None, "block": [], "blocks": [], "exact": 0, "first": 0, "learned": False}
+        empty: State = {"rise": None, "block": [], "blocks": [], "exact": 0, "first": 0, "learned": False}
         known = state["guess"] = state["guess"] or empty
         for step, value in zip(losses.steps, losses.values, strict=True):
             if known["learned"]:

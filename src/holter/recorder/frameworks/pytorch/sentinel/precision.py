@@ -97,7 +97,8 @@ def _requested(torch: Any) -> str:
 def computes_low(torch: Any, node: Any) -> bool | None:
     """Return whether a result in the graph of a loss has 16 bits; None if parts of the graph are hidden."""
     low = (torch.bfloat16, torch.float16)
-    waiting, seen, hidden = deque([node]), set(), node is None
+    seen: set[Any] = set()
+    waiting, hidden = deque([node]), node is None
     while waiting and len(seen) < NODES:
         node = waiting.popleft()
         if node is None or node in seen:

@@ -48,7 +48,7 @@ class Resuming:
             self._saved.add(_series(path))
 
     def _on_load(self, loaded: Any, file: Any = None, *_: Any, **kwargs: Any) -> None:
-        path = file if file is not None else kwargs.get("f")
+        path: Any = file if file is not None else kwargs.get("f")
         held = contents(loaded)
         if not held["entries"]:
             return
@@ -121,7 +121,7 @@ def _parts(loaded: Mapping[Any, Any]) -> Iterator[Mapping[Any, Any]]:
 def counter(optimizer: Any) -> int | None:
     """Return the number of steps that an optimizer counts itself; None where it counts none on the host."""
     state = next(iter(optimizer.state.values()), None)
-    steps = state.get("step") if isinstance(state, Mapping) else None
+    steps: Any = state.get("step") if isinstance(state, Mapping) else None
     if isinstance(steps, (int, float)) or (getattr(steps, "is_cpu", False) and steps.numel() == 1):
         return int(steps)
     return None
