@@ -7,14 +7,21 @@ import os
 from typing import Any
 
 import pytest
-from tests.zoo import healthy, healthy_data, healthy_shapes, healthy_silent, healthy_special
+from tests.zoo import healthy, healthy_course, healthy_data, healthy_shapes, healthy_silent, healthy_special
 from tests.zoo.conftest import Zoo, wanted
 
 from holter.rules import catalogue
 
 TRAININGS = [
     name
-    for shelf in (healthy, healthy_data, healthy_special, healthy_shapes, healthy_silent)
+    for shelf in (
+        healthy,
+        healthy_course,
+        healthy_data,
+        healthy_shapes,
+        healthy_silent,
+        healthy_special,
+    )
     for name, made in vars(shelf).items()
     if inspect.isfunction(made) and made.__module__ == shelf.__name__
 ]

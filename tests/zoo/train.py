@@ -21,10 +21,11 @@ SAVE = [
     "role=logits@10:values",
 ]
 """What every training saves, so that the rules about tensors have something to judge."""
-_KINDS = ("", "_data", "_shapes", "_silent", "_special")
+_KINDS = ("", "_course", "_data", "_shapes", "_silent", "_special")
 SHELVES = [import_module(f"tests.zoo.healthy{kind}") for kind in _KINDS]
 SHELVES += [
-    import_module(f"tests.zoo.sick{kind}") for kind in ("", "_data", "_numbers", "_silent", "_tensors")
+    import_module(f"tests.zoo.sick{kind}")
+    for kind in ("", "_course", "_data", "_numbers", "_silent", "_tensors")
 ]
 
 

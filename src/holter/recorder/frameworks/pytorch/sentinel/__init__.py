@@ -3,8 +3,9 @@
 Each such step is one event `sentinel`; the rules of folder `learning` read them. Read `samples` (fingerprints
 of parameters), `flips` (elements that change by themselves), `models` (what trains), `losses` (the graph of a
 loss), `labels` and `inputs` with `values` (data), `batches` (fingerprints of batches), `ranks` (exchange),
-`evaluating` and `untracked` (evaluations) too. Nothing here waits for a device, draws a random number,
-changes a tensor or keeps one alive.
+`evaluating` and `untracked` (evaluations), `precision` (autocast), `clipping`, `schedules` (of rates) and
+`resuming` (checkpoints) too. Nothing here waits for a device, draws a random number, changes a tensor or
+keeps one alive.
 """
 
 from __future__ import annotations
@@ -19,12 +20,16 @@ from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.sentinel import labels, samples
 from holter.recorder.frameworks.pytorch.sentinel.batches import BatchPrints
+from holter.recorder.frameworks.pytorch.sentinel.clipping import ClipOrder, share_left
 from holter.recorder.frameworks.pytorch.sentinel.evaluating import EvaluationWatch
 from holter.recorder.frameworks.pytorch.sentinel.flips import Flips
 from holter.recorder.frameworks.pytorch.sentinel.inputs import InputWatch
-from holter.recorder.frameworks.pytorch.sentinel.losses import operations
+from holter.recorder.frameworks.pytorch.sentinel.losses import classes, operations
 from holter.recorder.frameworks.pytorch.sentinel.models import ModelFacts
+from holter.recorder.frameworks.pytorch.sentinel.precision import PrecisionWatch
 from holter.recorder.frameworks.pytorch.sentinel.ranks import exchange
+from holter.recorder.frameworks.pytorch.sentinel.resuming import Resuming
+from holter.recorder.frameworks.pytorch.sentinel.schedules import Schedules
 from holter.recorder.frameworks.pytorch.sentinel.untracked import TrainingModeWatch
 from holter.recorder.tensors.schedule import NEVER
 from holter.schema.record import ENV_SENTINEL
@@ -97,6 +102,8 @@ class Sentinel:
         self._inputs = InputWatch(adapter, reading)
         self._flips = Flips(adapter.torch)
         self._facts_of_models = ModelFacts(models)
+        self._precision, self._clips = PrecisionWatch(adapter), ClipOrder(adapter)
+        self._schedules, self._resuming = Schedules(adapter), Resuming(adapter)
         self._spent = self._looks = 0
         self._values = True  # inputs and labels are described
         self._last = 0, 0
@@ -106,13 +113,15 @@ class Sentinel:
     def attach(
         self, patches: Patches, roots: Roots, distributed: Distributed, evaluations: Evaluations
     ) -> None:
-        """Watch batches and evaluations."""
+        """Watch batches, evaluations, precision, schedules and checkpoints."""
         if self.on:
             self._distributed = distributed
             self._batches.attach(patches)
             EvaluationWatch(self.adapter, roots).attach(patches)
             TrainingModeWatch(self.adapter, roots, evaluations, self._held).attach(patches)
             patches.later(self._inputs.end)
+            for part in (self._precision, self._schedules, self._resuming):
+                part.attach(patches)
 
     def next(self, step: int) -> int:
         """Return the first step from `step` on that is due."""
@@ -136,6 +145,8 @@ class Sentinel:
     def begin(self) -> None:
         """Prepare for a step that is due."""
         self._facts = facts = _Facts()
+        self._precision.begin()
+        self._clips.begin()
         step = self.adapter.session.step
         self._values = step <= self._from + DENSE or self._looks % SELDOM == 0
         self._looks += 1
@@ -158,15 +169,33 @@ class Sentinel:
         """Remove the hook of modules before a compiler compiles it."""
         self._inputs.end()
 
-    def on_loss(self, graph: Any) -> None:
+    def clip(self, limit: float | None) -> None:
+        """Note that the training clips gradients."""
+        if self._alone():
+            self._clips.clip(limit)
+
+    def clipped(self, norm: Any, limit: Any) -> None:
+        """Note the norm before clipping, which the function that clips has returned."""
+        if type(norm) is not self.adapter.torch.Tensor or not self._alone():
+            return
+        document = self._facts.document
+
+        def arrived(host: Any) -> None:
+            document["clips_to"] = max(document.get("clips_to", 0.0), share_left(host, limit))
+
+        self._pass_on(self._facts, norm.detach().double().reshape(1), arrived)
+
+    def on_loss(self, graph: Any, *, scaled: bool) -> None:
         """Look at the begin of a backward pass: the operations of the loss, and gradients that are left."""
         if not self._alone():
             return
         facts, began = self._facts, perf_counter_ns()
         if "loss" not in facts.document:
             facts.document["loss"] = operations(graph.grad_fn)
+            facts.document["classes"] = classes(graph)
             if self._values:
                 facts.document["labels"] = labels.look(graph, partial(self._pass_on, facts))
+        self._precision.on_loss(graph, scaled=scaled)
         for key, (_, parameters) in self._optimizers.items():
             if key not in facts.cleared:
                 left = samples.gradients_left([one() for one in parameters])
@@ -194,6 +223,9 @@ class Sentinel:
                 "skipped": skipped,
             }
         )
+        self._clips.before()
+        self._precision.before(parameters)
+        self._resuming.before(optimizer, parameters)
         facts.held[key] = set(map(id, parameters))
         self._held |= facts.held[key]
         facts.received.update(map(id, got))
@@ -275,6 +307,10 @@ class Sentinel:
                 **self._facts_of_models.take(facts.received, facts.held, self._held),
                 "batches": self._batches.take(),
                 **exchange(self.adapter.torch, self._distributed, self._models.last and self._models.last()),
+                **self._precision.facts(),
+                **self._clips.facts(),
+                **self._resuming.facts(),
+                "schedules": self._schedules.facts(),
             }
             self._write(facts)
         self._inputs.end()

@@ -260,7 +260,7 @@ class TensorRecorder:
             places.learn_parameters(graph, {id(one): what.name for one, what in self._models.named()})
         self._activations.on_loss(loss, graph)
         if self._takes_facts:
-            self._reading(lambda _: self.sentinel.on_loss(graph))
+            self._reading(lambda _: self.sentinel.on_loss(graph, scaled=loss is not graph))
         elif places.learned and not self._activations.collections:
             self.adapter.look = None
             self.adapter.on_forward = None  # steps that are due set it again, to find new models
@@ -280,20 +280,24 @@ class TensorRecorder:
                     was = isinstance(parameters, types.GeneratorType)
                     parameters = (one for one in listed) if was else listed
                 kind = float(args[0] if args else kwargs.get("norm_type", 2.0)) if by_norm else 0.0
-                self._reading(
-                    lambda step: self._read_clip(listed, float(limit) if kind == 2.0 else None, step)
-                )
+                self._reading(lambda step: self._read_clip(listed, limit, kind, step))
             try:
-                return original(parameters, limit, *args, **kwargs)
+                norm = original(parameters, limit, *args, **kwargs)
             except BaseException as error:
                 hide(error)
                 raise
+            if by_norm and self._takes_facts:
+                self._reading(lambda _: self.sentinel.clipped(norm, limit))
+            return norm
 
         return clip
 
-    def _read_clip(self, parameters: list[Any], limit: float | None, step: int) -> None:
+    def _read_clip(self, parameters: list[Any], limit: Any, kind: float, step: int) -> None:
+        known = None if getattr(limit, "is_cuda", False) else float(limit)
+        if self._takes_facts:
+            self.sentinel.clip(known)
         if self._takes_defaults:
-            self._default_statistics.clip(parameters, limit)
+            self._default_statistics.clip(parameters, known if kind == 2.0 else None)
         self._updates.clip(parameters, self._due, step)
 
     def _finish(self) -> None:
