@@ -39,6 +39,9 @@ def default(rule: str, name: str, profile: str = "modern") -> float:
     return float(catalogue()[rule].of({}, defaults=profile).values()[name])
 
 
+LEAST_GRADIENT = default("VanishingGradient", "threshold")
+
+
 def finite(one: Summary, *names: str) -> bool:
     """Return whether a summary has all these numbers."""
     return all(math.isfinite(one[name]) for name in names)
@@ -58,8 +61,7 @@ def vanishing(one: Summary, share: float) -> bool | None:
     """Tell whether the smallest gradient is below a share of the median one, or below any use."""
     if not finite(one, "gradient_min", "gradient_median"):
         return None
-    least = default("VanishingGradient", "threshold")
-    return one["gradient_min"] < max(share * one["gradient_median"], least)
+    return one["gradient_min"] < max(share * one["gradient_median"], LEAST_GRADIENT)
 
 
 def uneven(one: Summary, decades: float) -> bool | None:
@@ -90,7 +92,7 @@ RULES = [
         counted("nan_gradients_count", "nan_weight_count"),
         0,
     ),
-    Stand("AllZero", "`gradient_max` = 0", no_gradient, 0),
+    Stand("WeightsNotTrained", "`gradient_max` = 0", no_gradient, 0),
     Stand(
         "VanishingGradient",
         "`gradient_min` < threshold x `gradient_median`, or < 1e-7",
@@ -138,7 +140,6 @@ def score(stand: Stand, threshold: float, rows: list[tuple[Summary, bool]]) -> d
         "healthy": len(flagged) - sum(flagged),
         "precision": sum(flagged) / len(flagged) if flagged else math.nan,
         "recall": sum(flagged) / buggy if buggy else math.nan,
-        "usual": buggy / len(judged) if judged else math.nan,
     }
 
 
