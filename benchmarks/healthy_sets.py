@@ -59,7 +59,9 @@ def run(job: Job, at: Path, python: str) -> Told | str:
     env = {**environment(), "PYTHONPATH": os.pathsep.join(paths), "HF_HUB_OFFLINE": "1", **job.env}
     if job.before:
         words = [python, *job.before]
-        done = subprocess.run(words, cwd=at, env=env, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        done = subprocess.run(
+            words, cwd=at, env=env, capture_output=True, text=True, timeout=LIMIT_S, check=False
+        )
         if done.returncode:
             return done.stderr[-300:]
     words = [python, "-m", "holter"]
@@ -110,7 +112,12 @@ def main() -> None:
             cells = ["", "", f"**failed: {told}**", ""]
         else:
             warned += bool(told.warnings)
-            cells = [str(told.steps), str(told.judged), "; ".join(told.warnings) or "0", "; ".join(told.notes) or "0"]
+            cells = [
+                str(told.steps),
+                str(told.judged),
+                "; ".join(told.warnings) or "0",
+                "; ".join(told.notes) or "0",
+            ]
         row = [job.name, f"`{' '.join(job.command)}`", job.changed, *cells]
         print("|", " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row), "|", flush=True)
     print(f"\n{len(jobs)} jobs, {warned} with warnings, {failed} failed; {described()}")

@@ -2,8 +2,8 @@
 
     python benchmarks/labelled_summaries.py 1st_Level_UnderSampled.csv
 
-The file is part of DEFault (`SigmaJahan/DEFault-DNN-Debugging`, folder `g_Dataset`): one row for each of 9,588
-trainings, with the mean of each statistic over the epochs, labelled `correct` or `buggy` (faults were
+The file is part of DEFault (`SigmaJahan/DEFault-DNN-Debugging`, folder `g_Dataset`): one row for each of
+9,588 trainings, with the mean of each statistic over the epochs, labelled `correct` or `buggy` (faults were
 injected). A rule of holter judges values of one step or curves; here its threshold judges the mean. `RULES`
 names the columns that stand in for what a rule reads. Rules whose input has no column are not scored.
 """
@@ -13,11 +13,13 @@ from __future__ import annotations
 import argparse
 import csv
 import math
-from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holter.rules import catalogue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 Summary = dict[str, float]
 
@@ -114,9 +116,11 @@ RULES = [
         default("Overfit", "ratio_threshold"),
         (default("Overfit", "ratio_threshold", "classic"), 0.5, 1, 2, 5, 10, 100),
     ),
-    Stand("DeadRelu", "`dying_relu`: share of epochs; over 70 % zeros", counted("dying_relu"), 0, (0.5, 0.99)),
+    Stand(
+        "DeadRelu", "`dying_relu`: share of epochs; over 70 % zeros", counted("dying_relu"), 0, (0.5, 0.99)
+    ),
 ]
-"""What corresponds. DEFault's other columns, such as accuracies and utilization, have no rule with a threshold."""
+"""What corresponds. DEFault's other columns, such as accuracies, have no rule with a threshold."""
 
 
 def read(path: Path) -> Iterable[tuple[Summary, bool]]:
@@ -154,7 +158,9 @@ def main() -> None:
         ("thresholds of holter", [(stand, (stand.threshold,)) for stand in RULES]),
         ("other thresholds", [(stand, stand.others) for stand in RULES]),
     ):
-        print(f"\n| rule ({title}) | stand-in | threshold | judged | flagged | healthy ones | precision | recall |")
+        print(
+            f"\n| rule ({title}) | stand-in | threshold | judged | flagged | healthy | precision | recall |"
+        )
         print("|---|---|---:|---:|---:|---:|---:|---:|")
         for stand, thresholds in stands:
             for threshold in thresholds:

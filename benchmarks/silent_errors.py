@@ -208,7 +208,9 @@ def table(*names: str) -> None:
 
 def row(*cells: object) -> None:
     """Print a row of a table."""
-    print("|", " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells), "|", flush=True)
+    print(
+        "|", " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells), "|", flush=True
+    )
 
 
 def after(found: Found, cause: int | None) -> str:
@@ -248,7 +250,15 @@ def main() -> None:
         )
     ratios: dict[str, dict[str, dict[str, list[float]]]] = {}
     checks: dict[str, float] = {}
-    table("error", "holter, steps", "holter says", "also", "TrainCheck, steps", "it says", "others, of the twin too")
+    table(
+        "error",
+        "holter, steps",
+        "holter says",
+        "also",
+        "TrainCheck, steps",
+        "it says",
+        "others, of the twin too",
+    )
     for form in forms:
         for number in range(asked.rounds):
             bare = timed(command(form.name), folder, environment())

@@ -1,4 +1,4 @@
-"""Data in place of downloads: images of ten patterns in noise, a graph of papers, sentences, and a tokenizer."""
+"""Data in place of downloads: images of ten patterns, a graph of papers, sentences, and a tokenizer."""
 
 import json
 import os
@@ -16,7 +16,9 @@ class _Images:
 
     side, channels, dark = 28, 1, 0.8
 
-    def __init__(self, root="", train=True, transform=None, target_transform=None, download=False, split=None):
+    def __init__(
+        self, root="", train=True, transform=None, target_transform=None, download=False, split=None
+    ):
         import torch
 
         train = train if split is None else split == "train"
@@ -95,7 +97,9 @@ def language_model(kind):
     from tokenizers import ByteLevelBPETokenizer
 
     chance = random.Random(0)
-    words = ["".join(chance.choice("aeioubdgklmnprst") for _ in range(chance.randint(2, 6))) for _ in range(300)]
+    words = [
+        "".join(chance.choice("aeioubdgklmnprst") for _ in range(chance.randint(2, 6))) for _ in range(300)
+    ]
     for name, count in (("train", 1500), ("valid", 300)):
         text = "".join(" ".join(chance.choices(words, k=12)) + " .\n" for _ in range(count))
         Path(f"{name}.txt").write_text(text)

@@ -7,9 +7,7 @@ from typing import Any
 from holter.rules import Issues, Rule, Window, parameter, rule_class
 from holter.rules.patterns.sentinel import StepFacts, facts, prints
 
-_NO_SIGNAL = (
-    "Look at the output of each layer: dead ReLU units, a saturated or clamped output, or a loss of a constant."
-)
+_NO_SIGNAL = "Look at the output of each layer: dead ReLU units, a clamped output, or a loss of a constant."
 
 
 @rule_class
