@@ -179,11 +179,13 @@ class TrainCheck:
         found = Found(failed="" if taken.code == 0 else f"exit code {taken.code}")
         new = [one for one in violations if one["display_name"] not in self.failing[form.twin]]
         telling = [one for one in new if re.search(TELLS[form.name], one["display_name"])]
-        # Its steps count from 1: the first pass of the loop is step 1.
+        # Its first step is 1, ours is 0; its 0 is before the loop.
         steps = [one["first_step"] for one in telling if one["first_step"] is not None]
         if telling:
-            found.step = min(steps, default=None)
-            first = next((one for one in telling if one["first_step"] == found.step), telling[0])
+            first = next(
+                (one for one in telling if one["first_step"] == min(steps, default=None)), telling[0]
+            )
+            found.step = max(min(steps) - 1, 0) if steps else None
             found.message = first["display_name"]
         found.others = [one["display_name"] for one in violations if one not in telling]
         return taken, checked, found
