@@ -14,7 +14,7 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, Dataset
 
 FORM, SEED = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0
-STEPS, BATCH, FEATURES, FIRST_EVALUATION = 40, 128, 256, 10
+STEPS, BATCH, FEATURES, FIRST_EVALUATION = 24, 128, 256, 10
 CAUSE = {"no_zero_grad": 1, "eval_dropout": FIRST_EVALUATION, "same_augment": 1}
 
 
@@ -69,7 +69,7 @@ for step, (x, y) in enumerate(batches()):
     loss = functional.cross_entropy(model(x), y)
     loss.backward()
     optimizer.step()
-    if step % 20 == FIRST_EVALUATION:
+    if step == FIRST_EVALUATION:
         model.eval()
         with torch.no_grad():
             model(x)

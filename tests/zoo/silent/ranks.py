@@ -15,7 +15,7 @@ from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 FORM, SEED = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 0
-STEPS, BATCH, FEATURES = 40, 128, 256
+STEPS, BATCH, FEATURES = 24, 128, 256
 
 torch.set_num_threads(1)
 dist.init_process_group("gloo")
