@@ -25,7 +25,7 @@ from pathlib import Path
 from healthy_jobs import JOBS, Job
 from machine import HERE, described, environment
 
-LIMIT_S = 300
+LIMIT_S = 900
 
 
 @dataclass(frozen=True)

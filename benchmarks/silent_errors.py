@@ -34,7 +34,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.zoo.silent.forms import FORMS, HERE, TWINS, Form, command, measured, script_of  # noqa: E402
 
-LIMIT_S = 600
+LIMIT_S = 1800
 TELLS = {
     "frozen": r"requires_grad|step.*(changes|updates|contains).*data|\.grad",
     "no_zero_grad": r"zero_grad",
