@@ -82,6 +82,18 @@ def warms_up_from_zero() -> None:
     scheduled(lambda step: min(step / 20, 1.0))
 
 
+def factorizes() -> None:
+    """Embeddings alone: most of their rows have no gradient at a step."""
+    users, items = nn.Embedding(4000, 8), nn.Embedding(4000, 8)
+    optimizer = torch.optim.Adam([*users.parameters(), *items.parameters()], lr=0.05)
+    for _ in range(40):
+        pairs = torch.randint(0, 4000, (16, 2))
+        optimizer.zero_grad()
+        guess = (users(pairs[:, 0]) * items(pairs[:, 1])).sum(1)
+        (guess - (pairs.sum(1) % 2)).pow(2).mean().backward()
+        optimizer.step()
+
+
 def decays_to_zero() -> None:
     """The learning rate follows a cosine to 0."""
     scheduled(lambda step: 0.5 * (1 + math.cos(math.pi * step / 60)))

@@ -1,0 +1,3 @@
+"""Stands in for `traincheck.instrumentor.tracer`."""
+
+DISABLE_WRAPPER = False
