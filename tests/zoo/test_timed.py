@@ -6,12 +6,12 @@ import inspect
 from pathlib import Path
 
 import pytest
-from tests.zoo.timed import loading, own, sound, whole
+from tests.zoo.timed import beside, loading, own, sound, whole
 from tests.zoo.timed.cases import HEALTHY, JOBS, SICK
 from tests.zoo.timed.judging import mistakes, run
 
 FINE = ("healthy", "contention")
-HERE = ("reports_to_a_server", "evaluates_without_eval", "starts_late")
+HERE = ("reports_to_a_server", "evaluates_without_eval", "starts_late", "thread_collects")
 """The trainings that a test runs, each a few seconds."""
 
 
@@ -21,7 +21,7 @@ def test_there_are_many() -> None:
 
 
 def test_every_training_exists() -> None:
-    modules = {"loading": loading, "own": own, "sound": sound, "whole": whole}
+    modules = {"beside": beside, "loading": loading, "own": own, "sound": sound, "whole": whole}
     for training in [*(case.training for case in SICK), *HEALTHY]:
         module, _, name = training.partition(".")
         assert inspect.isfunction(getattr(modules[module], name)), training
@@ -33,7 +33,8 @@ def test_the_verdict_says_what_the_training_measures(case, tmp_path: Path) -> No
     assert not mistakes(case, judged, of_job=case in JOBS), judged.verdict
 
 
-def test_a_healthy_training_gets_no_warning(tmp_path: Path) -> None:
-    judged = run("sound.gradient_accumulation", tmp_path)
+@pytest.mark.parametrize("training", ["sound.gradient_accumulation", "beside.thread_multiplies"])
+def test_a_healthy_training_gets_no_warning(training: str, tmp_path: Path) -> None:
+    judged = run(training, tmp_path)
     assert judged.verdict["suspect"] in FINE, judged.verdict
     assert not judged.warnings

@@ -21,6 +21,7 @@ from holter.analysis.verdict.evidence import counted, pct, sentence
 from holter.analysis.verdict.job_suspects import DATA_INNOCENT, DATA_SHARE, TESTS
 from holter.analysis.verdict.machine_suspects import STOPPED
 from holter.analysis.verdict.result import (
+    BOTTLENECK,
     GPU_BUSY,
     SECOND,
     UNEXPLAINED,
@@ -47,6 +48,8 @@ _BY_KERNELS = ("communication", "framework_overhead", "memory_pressure")
 """Suspects that kernels show better than the host's time."""
 _WORTH_SPLITTING = 15.0
 _MOST_SMALLER = 2
+_STAYS = ("own_code", "contention")
+"""Suspects that a thread that holds the interpreter does not explain."""
 
 
 def verdict(facts: VerdictFacts) -> Verdict:
@@ -86,9 +89,13 @@ def _verdict(facts: VerdictFacts) -> Verdict:
     if any((one.stopped_pct or 0.0) >= STOPPED for one in facts.loads):
         # Whatever the training did when it was stopped looks slow.
         guilty = {"contention": tested["contention"]}
+    held = facts.held_pct if facts.held_pct >= UNEXPLAINED else 0.0
+    if held:
+        # A thread that holds the interpreter makes every other part longer.
+        guilty = {name: one for name, one in guilty.items() if name in _STAYS or _without(one, held)}
     # Contention makes every other part longer: with another suspect it is evidence only.
     shared = guilty.pop("contention") if len(guilty) > 1 and "contention" in guilty else None
-    if operator_suspects.explains_own_code(guilty, by_operators, facts):
+    if not held and operator_suspects.explains_own_code(guilty, by_operators, facts):
         guilty.pop("own_code")
     excluded, smaller = ruled_out(tested), smaller_shares(tested)
     if not guilty:
@@ -112,6 +119,11 @@ def _verdict(facts: VerdictFacts) -> Verdict:
         ],
         missing=lacking,
     )
+
+
+def _without(found: SuspectResult, held: float) -> bool:
+    """Return whether a suspect stays a bottleneck without the wait for a thread that holds the interpreter."""
+    return (found.share or 100.0) * (1 - held / 100) >= BOTTLENECK
 
 
 def _said(smaller: list[SmallerShare]) -> list[str]:

@@ -1,0 +1,71 @@
+"""Finds another Python thread that holds the interpreter, so that the training thread waits for it.
+
+The sampler of the loop shares the training thread's fate: it wakes late while a thread computes in Python. A
+thread that computes without the interpreter lock, as in torch or numpy, lets it wake in time.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import suppress
+from time import perf_counter_ns
+
+from holter.recorder.frameworks.pytorch.data.paths import frame_text
+from holter.recorder.frameworks.pytorch.stepping.producers import of_user
+
+LATE = 0.8
+"""A holder gives up the lock after Python's switch interval; this part of it is late."""
+CPU_SHARE = 0.25
+"""A holder has run for at least this share of the time since it was looked at last."""
+_OURS = "holter-"
+_MOST_KNOWN = 256
+
+
+class Holders:
+    """Remembers how long threads have run."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[int, int]] = {}
+        """Native id of a thread → when its time was read, and its time on a core so far, ns."""
+        self._on = getattr(sys, "_is_gil_enabled", lambda: True)()
+
+    def holder(self, late: int, trains: int) -> str | None:
+        """Return the thread that held the interpreter: `thread metrics;run (a.py:5);collect (a.py:12)`.
+
+        Args:
+            late: How late the calling thread woke, ns.
+            trains: The training thread.
+        """
+        if not self._on or late < LATE * 1e9 * sys.getswitchinterval():
+            return None
+        # `threading.enumerate` would take a lock that the training may need.
+        threads = getattr(threading, "_active", {})
+        stacks = sys._current_frames()
+        passed = (trains, threading.get_ident())
+        own = {ident: of_user(frame) for ident, frame in stacks.items() if ident not in passed}
+        del stacks  # and the frames of the training with it
+        if len(self._known) > _MOST_KNOWN:
+            self._known.clear()
+        found, most = None, CPU_SHARE
+        for ident, frames in own.items():
+            thread = threads.get(ident)
+            native, name = getattr(thread, "native_id", None), getattr(thread, "name", "")
+            if not frames or native is None or name.startswith(_OURS):
+                continue
+            ran, now = _ran(native), perf_counter_ns()
+            then, before = self._known.get(native, (now, ran))
+            self._known[native] = now, ran
+            if now > then and (ran - before) / (now - then) >= most:
+                most = (ran - before) / (now - then)
+                shown = (frame_text(one.f_code, one.f_lineno or one.f_code.co_firstlineno) for one in frames)
+                found = ";".join([f"thread {name.replace(';', ',')}", *shown])
+        return found
+
+
+def _ran(thread: int) -> int:
+    """Return how long a thread has run on a core, ns; 0 where the kernel does not say."""
+    # The thread's clock would be cheaper. To ask for that of a thread that has just ended can crash the process.
+    with suppress(OSError, ValueError, IndexError), open(f"/proc/self/task/{thread}/schedstat") as file:
+        return int(file.read().split()[0])
+    return 0
