@@ -1,8 +1,8 @@
 """Watches for silent errors: records cheap facts about a training at steps 0, 1, 2, 4, 8, … and every 100.
 
 Each such step is one event `sentinel`; the rules of folder `learning` read them. Read `samples` (fingerprints
-of parameters), `losses` (the graph of a loss), `evaluating` (evaluations) and `batches` (fingerprints of
-batches) too. Nothing here waits for a device, draws a random number, changes a tensor or keeps one alive.
+of parameters), `losses` (the graph of a loss), `evaluating` and `graphs` (evaluations) and `batches`
+(fingerprints of batches) too. Nothing here waits for a device, draws a random number, changes a tensor or keeps one alive.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from holter.recorder.frameworks.pytorch.sentinel import samples
 from holter.recorder.frameworks.pytorch.sentinel.batches import BatchPrints
 from holter.recorder.frameworks.pytorch.sentinel.evaluating import EvaluationWatch
+from holter.recorder.frameworks.pytorch.sentinel.graphs import GraphWatch
 from holter.recorder.frameworks.pytorch.sentinel.losses import operations
 from holter.recorder.frameworks.pytorch.tensors.names import inner
 from holter.recorder.tensors.schedule import NEVER
@@ -88,6 +89,7 @@ class Sentinel:
             self._distributed = distributed
             self._batches.attach(patches)
             EvaluationWatch(self.adapter, roots).attach(patches)
+            GraphWatch(self.adapter, roots).attach(patches)
 
     def next(self, step: int) -> int:
         """Return the first step from `step` on that is due."""

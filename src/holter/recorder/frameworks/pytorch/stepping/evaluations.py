@@ -122,7 +122,7 @@ class Evaluations:
         if self._thread != get_ident() or adapter.is_compiling():
             return
         # Under tracing or a transform, reading the tensor would become part of the trace.
-        if type(result) is not torch.Tensor or adapter.states.current.backward or _is_observed(torch._C):
+        if type(result) is not torch.Tensor or adapter.states.current.backward or is_observed(torch._C):
             return
         if result.numel() != 1 or not result.is_floating_point():
             return
@@ -180,7 +180,7 @@ class Evaluations:
             self.breaker.fault(error)
 
 
-def _is_observed(inner: Any) -> bool:
+def is_observed(inner: Any) -> bool:
     """Whether operations are traced, dispatched to a mode, or transformed, as by `torch.func`."""
     if inner._get_tracing_state() is not None or getattr(inner, "_len_torch_dispatch_stack", int)():
         return True
