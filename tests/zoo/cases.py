@@ -83,6 +83,11 @@ CASES = [
     Case("ModelInEvalMode", "stays_in_eval_mode", "returns_to_training", "since step 4"),
     Case("ModelInEvalMode", "stays_in_eval_mode", "tunes_the_head"),
     Case("DropoutInEvaluation", "drops_in_evaluation", "returns_to_training", "Regular.forward"),
+    Case("EvaluationWithGradients", "evaluates_with_gradients", "returns_to_training", "validate at"),
+    Case("EvaluationWithGradients", "evaluates_with_gradients", "attacks_itself"),
+    Case("EvaluationWithGradients", "evaluates_with_gradients", "adapts_to_tasks"),
+    Case("EvaluationWithGradients", "evaluates_with_gradients", "perceives"),
+    Case("EvaluationWithGradients", "evaluates_with_gradients", "agrees_with_itself"),
     Case("RepeatedBatches", "workers_share_a_stream", "workers_have_own_streams", "of loader 0"),
     Case("LossOnProbabilities", "loss_of_probabilities", "distills_its_average", "softmax"),
 ]

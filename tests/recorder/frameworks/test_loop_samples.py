@@ -13,6 +13,7 @@ import time
 import pytest
 
 from holter.recorder.frameworks.pytorch.stepping import loop_samples
+from holter.recorder.frameworks.pytorch.stepping.holders import Holders
 from holter.recorder.frameworks.pytorch.stepping.loop_samples import LoopCode
 from holter.recorder.frameworks.pytorch.stepping.producers import Seen as Frame
 from holter.recorder.frameworks.pytorch.stepping.producers import producer, waits
@@ -161,5 +162,40 @@ def test_the_producer_is_the_thread_that_works():
     finally:
         ready.clear()
         idle.put(0)
+        for thread in threads:
+            thread.join()
+
+
+def count(over):
+    total = 0
+    while not over.is_set():
+        total += 1
+
+
+def wait(over):
+    over.wait()
+
+
+LATE = 10**9
+
+
+def test_the_holder_of_the_interpreter_is_the_thread_that_runs():
+    over, holders = threading.Event(), Holders()
+    threads = [
+        threading.Thread(target=work, args=(over,), name=name)
+        for work, name in ((wait, "watch"), (count, "a;b"), (count, "holter-loop"))
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        assert holders.holder(LATE, 0) is None, "the first look has nothing to compare with"
+        time.sleep(0.3)
+        found = holders.holder(LATE, 0)
+        assert re.fullmatch(rf"thread a,b;(.+;)?count \(.*{HERE}:\d+\)", found), found
+        time.sleep(0.3)
+        assert holders.holder(0, 0) is None, "a sampler that wakes in time waits for nobody"
+        assert holders.holder(LATE, threads[1].ident) is None, "the training thread holds it itself"
+    finally:
+        over.set()
         for thread in threads:
             thread.join()

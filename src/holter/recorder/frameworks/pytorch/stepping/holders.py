@@ -44,7 +44,7 @@ class Holders:
         stacks = sys._current_frames()
         passed = (trains, threading.get_ident())
         own = {ident: of_user(frame) for ident, frame in stacks.items() if ident not in passed}
-        del stacks  # and the frames of the training with it
+        stacks.clear()  # the frames of the training, too
         if len(self._known) > _MOST_KNOWN:
             self._known.clear()
         found, most = None, CPU_SHARE
