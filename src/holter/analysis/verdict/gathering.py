@@ -112,9 +112,7 @@ def gather(
             "what_if": what_if_of_steps(used, [one.rank for one in slow]),
             "loads": machines,
             "threads": threads,
-            "holders": holders(
-                sampled, used, threads, own, split, loading=loading, device=found["device"]
-            )
+            "holders": holders(sampled, used, threads, own, split, loading=loading, device=found["device"])
             if sampled is not None
             else [],
             "python": profiled_python(*python, used) if python is not None else None,

@@ -122,7 +122,7 @@ def _verdict(facts: VerdictFacts) -> Verdict:
 
 
 def _without(found: SuspectResult, held: float) -> bool:
-    """Return whether a suspect stays a bottleneck without the wait for a thread that holds the interpreter."""
+    """Return whether a suspect stays a bottleneck without the wait for the interpreter."""
     return (found.share or 100.0) * (1 - held / 100) >= BOTTLENECK
 
 

@@ -34,7 +34,7 @@ def sampled(facts: VerdictFacts, one: OwnCode) -> Evidence:
 
 
 def own_code(facts: VerdictFacts) -> SuspectResult:
-    """The loop's own code, or another thread's, takes 30 % of the time or more, and stack samples say where."""
+    """The loop's own code, or another thread, takes 30 % of the time or more, and stack samples say where."""
     if facts.held_pct >= UNEXPLAINED:
         return _held(facts)
     if facts.collecting_pct >= UNEXPLAINED:

@@ -1,4 +1,4 @@
-"""EvaluationWithGradients: a model evaluates without `torch.no_grad`, so each call records a graph for nothing."""
+"""EvaluationWithGradients: a model evaluates without `torch.no_grad`, so its calls record graphs."""
 
 from __future__ import annotations
 

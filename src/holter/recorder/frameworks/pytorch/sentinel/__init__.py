@@ -1,8 +1,8 @@
 """Watches for silent errors: records cheap facts about a training at steps 0, 1, 2, 4, 8, … and every 100.
 
 Each such step is one event `sentinel`; the rules of folder `learning` read them. Read `samples` (fingerprints
-of parameters), `losses` (the graph of a loss), `evaluating` and `graphs` (evaluations) and `batches`
-(fingerprints of batches) too. Nothing here waits for a device, draws a random number, changes a tensor or keeps one alive.
+of parameters), `losses` (the graph of a loss), `evaluating` and `graphs` (evaluations) and `batches` too.
+Nothing here waits for a device, draws a random number, changes a tensor or keeps one alive.
 """
 
 from __future__ import annotations

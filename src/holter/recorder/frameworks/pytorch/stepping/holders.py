@@ -65,7 +65,7 @@ class Holders:
 
 def _ran(thread: int) -> int:
     """Return how long a thread has run on a core, ns; 0 where the kernel does not say."""
-    # The thread's clock would be cheaper. To ask for that of a thread that has just ended can crash the process.
+    # The clock of a thread would be cheaper, but if the thread has just ended, a read can crash the process.
     with suppress(OSError, ValueError, IndexError), open(f"/proc/self/task/{thread}/schedstat") as file:
         return int(file.read().split()[0])
     return 0
