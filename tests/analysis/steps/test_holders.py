@@ -44,7 +44,7 @@ def found(names, *, blocked=80.0, own=(), loading=None, device="cpu", **given):
     return holders(rows, STEPS, state(blocked), own, SPLIT, loading=loading, device=device)
 
 
-IN_PROCESS = DataLoading(20.0, {}, workers=0)
+IN_PROCESS = DataLoading(share_pct=20.0, stages={}, workers=0)
 
 
 def test_thread_function_and_line_are_those_with_most_of_the_time():

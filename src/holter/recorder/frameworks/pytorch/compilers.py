@@ -100,3 +100,11 @@ class Compilers:
             self.adapter.states.current.end_of(self._code)
         except Exception as error:
             self.breaker.fault(error)
+
+
+def is_observed(inner: Any) -> bool:
+    """Whether operations are traced, dispatched to a mode, or transformed, as by `torch.func`."""
+    if inner._get_tracing_state() is not None or getattr(inner, "_len_torch_dispatch_stack", int)():
+        return True
+    transforms = getattr(getattr(inner, "_functorch", None), "peek_interpreter_stack", None)
+    return transforms is not None and transforms() is not None

@@ -15,7 +15,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from holter import recorder
-from holter.recorder.frameworks.pytorch.stepping.evaluations import is_observed
+from holter.recorder.frameworks.pytorch.compilers import is_observed
 from holter.recorder.frameworks.pytorch.tensors.names import inner
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from threading import get_ident
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.compilers import known_to_script
+from holter.recorder.frameworks.pytorch.compilers import is_observed, known_to_script
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import EVAL, PREDICT
 from holter.recorder.frameworks.pytorch.stepping.loss_units import MEAN, SUM, LossUnits
 from holter.recorder.frameworks.pytorch.tensors.arrivals import Arrivals
@@ -178,11 +178,3 @@ class Evaluations:
             self._arrivals.finish()
         except Exception as error:
             self.breaker.fault(error)
-
-
-def is_observed(inner: Any) -> bool:
-    """Whether operations are traced, dispatched to a mode, or transformed, as by `torch.func`."""
-    if inner._get_tracing_state() is not None or getattr(inner, "_len_torch_dispatch_stack", int)():
-        return True
-    transforms = getattr(getattr(inner, "_functorch", None), "peek_interpreter_stack", None)
-    return transforms is not None and transforms() is not None

@@ -17,7 +17,7 @@ from holter.recorder.frameworks.pytorch.stepping.producers import of_user
 LATE = 0.8
 """A holder gives up the lock after Python's switch interval; this part of it is late."""
 CPU_SHARE = 0.25
-"""A holder has run for at least this share of the time since it was looked at last."""
+"""A holder has run, or been ready to run, for this share of the time since it was looked at last."""
 _OURS = "holter-"
 _MOST_KNOWN = 256
 
@@ -27,7 +27,7 @@ class Holders:
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[int, int]] = {}
-        """Native id of a thread → when its time was read, and its time on a core so far, ns."""
+        """Native id of a thread → when its time was read, and how long it was not blocked so far, ns."""
         self._on = getattr(sys, "_is_gil_enabled", lambda: True)()
 
     def holder(self, late: int, trains: int) -> str | None:
@@ -64,8 +64,11 @@ class Holders:
 
 
 def _ran(thread: int) -> int:
-    """Return how long a thread has run on a core, ns; 0 where the kernel does not say."""
+    """Return how long a thread has run or waited for a core, ns; 0 where the kernel does not say.
+
+    It may hold the lock while it waits for a core.
+    """
     # The clock of a thread would be cheaper, but if the thread has just ended, a read can crash the process.
     with suppress(OSError, ValueError, IndexError), open(f"/proc/self/task/{thread}/schedstat") as file:
-        return int(file.read().split()[0])
+        return sum(map(int, file.read().split()[:2]))
     return 0
