@@ -48,8 +48,8 @@ def own_code(facts: VerdictFacts) -> SuspectResult:
     if facts.not_seen or left < (SMALLER if named else SECOND):
         if facts.held_pct < SMALLER:
             return SuspectResult()
-        first = facts.holders[0]
-        text = f"{first.text}, for which the training thread waits {pct(first.pct)} of the loop's time"
+        holder = facts.holders[0]
+        text = f"{holder.text}, for which the training thread waits {pct(holder.pct)} of the loop's time"
         return facts.smaller(text, facts.held_pct)
     if left < UNEXPLAINED:
         places = f": {named[0].text} {pct(named[0].pct)}" if named else ""
