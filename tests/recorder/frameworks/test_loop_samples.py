@@ -9,6 +9,7 @@ import re
 import sys
 import threading
 import time
+from collections import Counter
 
 import pytest
 
@@ -17,6 +18,7 @@ from holter.recorder.frameworks.pytorch.stepping.holders import Holders
 from holter.recorder.frameworks.pytorch.stepping.loop_samples import LoopCode
 from holter.recorder.frameworks.pytorch.stepping.producers import Seen as Frame
 from holter.recorder.frameworks.pytorch.stepping.producers import producer, waits
+from holter.schema.phases import HOLDS, Phase
 
 HERE = os.path.basename(__file__)
 
@@ -199,3 +201,47 @@ def test_the_holder_of_the_interpreter_is_the_thread_that_runs():
         over.set()
         for thread in threads:
             thread.join()
+
+
+HELD = """
+import threading, time
+
+def collect(over):
+    while not over.is_set():
+        sum(len(word) for word in ["to", "be"] * 100)
+
+def multiply(over):
+    matrix = torch.randn(400, 400)
+    while not over.is_set():
+        matrix @ matrix
+
+def sleep(over):
+    while not over.wait(0.01):
+        pass
+
+for work in (multiply, sleep, collect):
+    over = threading.Event()
+    thread = threading.Thread(target=work, args=(over,), name=work.__name__ + "s")
+    thread.start()
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    until = time.monotonic() + 3
+    while time.monotonic() < until:
+        optimizer.zero_grad()
+        model(torch.randn(64, 8)).sum().backward()
+        optimizer.step()
+    over.set()
+    thread.join()
+"""
+
+
+def test_the_thread_that_holds_the_interpreter_is_sampled(record):
+    done = record(HELD)
+    held = Counter()
+    for span in done.trainer.spans:
+        if span.phase == Phase.LOOP_STACK and span.value == HOLDS:
+            held[re.sub(r"\d+", "N", span.name)] += span.duration / 1e9
+    collects = held.pop("thread collects;collect (train.py:N)")
+    assert collects > 0.5
+    # On a crowded machine, any thread may lose its core while it holds the lock.
+    assert sum(held.values()) < collects / 2, held

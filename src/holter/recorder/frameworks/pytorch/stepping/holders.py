@@ -23,11 +23,13 @@ _MOST_KNOWN = 256
 
 
 class Holders:
-    """Remembers how long threads have run."""
+    """Remembers how long threads have run. Belongs to the thread that makes it."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[int, int]] = {}
         """Native id of a thread → when its time was read, and how long it was not blocked so far, ns."""
+        self._waited = _scheduled(threading.get_native_id())[1]
+        """How long the calling thread has waited for a core so far, ns."""
         self._on = getattr(sys, "_is_gil_enabled", lambda: True)()
 
     def holder(self, late: int, trains: int) -> str | None:
@@ -37,7 +39,11 @@ class Holders:
             late: How late the calling thread woke, ns.
             trains: The training thread.
         """
-        if not self._on or late < LATE * 1e9 * sys.getswitchinterval():
+        least = LATE * 1e9 * sys.getswitchinterval()
+        if not self._on or late < least:
+            return None
+        before, self._waited = self._waited, _scheduled(threading.get_native_id())[1]
+        if late - (self._waited - before) < least:  # it waited for a core
             return None
         # `threading.enumerate` would take a lock that the training may need.
         threads = getattr(threading, "_active", {})
@@ -53,7 +59,8 @@ class Holders:
             native, name = getattr(thread, "native_id", None), getattr(thread, "name", "")
             if not frames or native is None or name.startswith(_OURS):
                 continue
-            ran, now = _ran(native), perf_counter_ns()
+            # It may hold the lock while it waits for a core.
+            ran, now = sum(_scheduled(native)), perf_counter_ns()
             then, before = self._known.get(native, (now, ran))
             self._known[native] = now, ran
             if now > then and (ran - before) / (now - then) >= most:
@@ -63,12 +70,10 @@ class Holders:
         return found
 
 
-def _ran(thread: int) -> int:
-    """Return how long a thread has run or waited for a core, ns; 0 where the kernel does not say.
-
-    It may hold the lock while it waits for a core.
-    """
+def _scheduled(thread: int) -> tuple[int, int]:
+    """Return how long a thread has run and has waited for a core, ns; 0 where the kernel does not say."""
     # The clock of a thread would be cheaper, but if the thread has just ended, a read can crash the process.
     with suppress(OSError, ValueError, IndexError), open(f"/proc/self/task/{thread}/schedstat") as file:
-        return sum(map(int, file.read().split()[:2]))
-    return 0
+        ran, waited = file.read().split()[:2]
+        return int(ran), int(waited)
+    return 0, 0
