@@ -190,10 +190,13 @@ def test_the_holder_of_the_interpreter_is_the_thread_that_runs():
     for thread in threads:
         thread.start()
     try:
+        holders.sleeps()
         assert holders.holder(LATE, 0) is None, "the first look has nothing to compare with"
+        holders.sleeps()
         time.sleep(0.3)
         found = holders.holder(LATE, 0)
         assert re.fullmatch(rf"thread a,b;(.+;)?count \(.*{HERE}:\d+\)", found), found
+        holders.sleeps()
         time.sleep(0.3)
         assert holders.holder(0, 0) is None, "a sampler that wakes in time waits for nobody"
         assert holders.holder(LATE, threads[1].ident) is None, "the training thread holds it itself"

@@ -23,27 +23,30 @@ _MOST_KNOWN = 256
 
 
 class Holders:
-    """Remembers how long threads have run. Belongs to the thread that makes it."""
+    """Remembers how long threads have run."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[int, int]] = {}
         """Native id of a thread → when its time was read, and how long it was not blocked so far, ns."""
-        self._waited = _scheduled(threading.get_native_id())[1]
-        """How long the calling thread has waited for a core so far, ns."""
+        self._waited = 0
+        """How long the sampler had waited for a core when it went to sleep, ns."""
         self._on = getattr(sys, "_is_gil_enabled", lambda: True)()
+
+    def sleeps(self) -> None:
+        """Note that the calling thread goes to sleep."""
+        self._waited = _scheduled(threading.get_native_id())[1]
 
     def holder(self, late: int, trains: int) -> str | None:
         """Return the thread that held the interpreter: `thread metrics;run (a.py:5);collect (a.py:12)`.
 
         Args:
-            late: How late the calling thread woke, ns.
+            late: How late the calling thread woke after `sleeps`, ns.
             trains: The training thread.
         """
         least = LATE * 1e9 * sys.getswitchinterval()
         if not self._on or late < least:
             return None
-        before, self._waited = self._waited, _scheduled(threading.get_native_id())[1]
-        if late - (self._waited - before) < least:  # it waited for a core
+        if late - (_scheduled(threading.get_native_id())[1] - self._waited) < least:  # it waited for a core
             return None
         # `threading.enumerate` would take a lock that the training may need.
         threads = getattr(threading, "_active", {})

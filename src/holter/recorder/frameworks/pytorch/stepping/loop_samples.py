@@ -106,6 +106,7 @@ class LoopSampler:
         before, samples, holders = perf_counter_ns(), 0, Holders()
         while breaker.on:
             pause = interval * (0.5 + moments.random())
+            holders.sleeps()
             due = perf_counter_ns() + int(1e9 * pause)
             if self._stop.wait(pause):
                 break
