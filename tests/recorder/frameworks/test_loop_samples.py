@@ -228,7 +228,7 @@ for work in (multiply, sleep, collect):
     thread.start()
     model = Net()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    until = time.monotonic() + 3
+    until = time.monotonic() + 4
     while time.monotonic() < until:
         optimizer.zero_grad()
         model(torch.randn(64, 8)).sum().backward()
@@ -243,8 +243,9 @@ def test_the_thread_that_holds_the_interpreter_is_sampled(record):
     held = Counter()
     for span in done.trainer.spans:
         if span.phase == Phase.LOOP_STACK and span.value == HOLDS:
-            held[re.sub(r"\d+", "N", span.name)] += span.duration / 1e9
-    collects = held.pop("thread collects;collect (train.py:N)")
-    assert collects > 0.5
+            thread, function = re.match(r"thread (\w+);(\w+) \(train\.py:\d+\)", span.name).groups()
+            assert thread == f"{function}s"
+            held[function] += span.duration / 1e9
+    assert held["collect"] > 0.2
     # On a crowded machine, any thread may lose its core while it holds the lock.
-    assert sum(held.values()) < collects / 2, held
+    assert held["collect"] > held["multiply"] + held["sleep"], held

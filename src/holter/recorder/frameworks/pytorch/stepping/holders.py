@@ -18,6 +18,8 @@ LATE = 0.8
 """A holder gives up the lock after Python's switch interval; this part of it is late."""
 CPU_SHARE = 0.25
 """A holder has run, or been ready to run, for this share of the time since it was looked at last."""
+LEAST_SHARE = 0.02
+"""It has run for this share: on a crowded machine, a thread that sleeps is long ready before it runs."""
 _OURS = "holter-"
 _MOST_KNOWN = 256
 
@@ -26,8 +28,8 @@ class Holders:
     """Remembers how long threads have run."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[int, int]] = {}
-        """Native id of a thread → when its time was read, and how long it was not blocked so far, ns."""
+        self._known: dict[int, tuple[int, int, int]] = {}
+        """Native id of a thread → when it was looked at; how long it had run, and waited for a core, ns."""
         self._waited = 0
         """How long the sampler had waited for a core when it went to sleep, ns."""
         self._on = getattr(sys, "_is_gil_enabled", lambda: True)()
@@ -63,11 +65,12 @@ class Holders:
             if not frames or native is None or name.startswith(_OURS):
                 continue
             # It may hold the lock while it waits for a core.
-            ran, now = sum(_scheduled(native)), perf_counter_ns()
-            then, before = self._known.get(native, (now, ran))
-            self._known[native] = now, ran
-            if now > then and (ran - before) / (now - then) >= most:
-                most = (ran - before) / (now - then)
+            (ran, waited), now = _scheduled(native), perf_counter_ns()
+            then, ran_then, waited_then = self._known.get(native, (now, ran, waited))
+            self._known[native] = now, ran, waited
+            share = (ran - ran_then + waited - waited_then) / max(now - then, 1)
+            if share >= most and ran - ran_then >= LEAST_SHARE * (now - then):
+                most = share
                 shown = (frame_text(one.f_code, one.f_lineno or one.f_code.co_firstlineno) for one in frames)
                 found = ";".join([f"thread {name.replace(';', ',')}", *shown])
         return found
