@@ -87,15 +87,14 @@ class GraphWatch:
             self.breaker.fault(error)
 
     def _watch(self, model: Any, output: Any) -> None:
-        adapter = self.adapter
-        if self._roots.compiled or not adapter.session.step or is_observed(adapter.torch._C):
-            return
-        known = self._open.get(id(model))
-        if known is None or known.model() is not model:
-            if len(self._open) >= _MODELS:
-                return
+        adapter, known = self.adapter, self._open.get(id(model))
+        if known is not None and known.model() is not model:
             known = None
-        elif known.used or known.calls >= CALLS:
+        if known is not None and (known.used or known.calls >= CALLS):  # first: it may be part of each step
+            return
+        if known is None and len(self._open) >= _MODELS:
+            return
+        if self._roots.compiled or not adapter.session.step or is_observed(adapter.torch._C):
             return
         tensors = list(_tensors(output))
         # Of what cannot be looked at, nobody knows whether it is used.
