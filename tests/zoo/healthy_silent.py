@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import random
+from collections.abc import Callable
 
 import torch
 from tests.zoo.material import batches, classifier, learn, points, scheduled
@@ -152,3 +153,73 @@ def closes_over_its_loss() -> None:
 
     for _ in range(15):
         optimizer.step(closure)
+
+
+def _between_steps(model: nn.Module, work: Callable[[torch.Tensor, torch.Tensor], None]) -> None:
+    """Train, and do something in evaluation mode after every fourth step."""
+
+    def after(step: int) -> None:
+        if step % 4 == 3:
+            model.eval()
+            for x, y in batches(points, 3):
+                work(x, y)
+            model.train()
+
+    learn(batches(points, 40), model, after=after)
+
+
+def attacks_itself() -> None:
+    """Evaluates clean samples, and samples that gradients of the evaluation change."""
+    model = classifier(16, 64)
+
+    def attack(x: torch.Tensor, y: torch.Tensor) -> None:
+        x = x.requires_grad_()
+        (slope,) = torch.autograd.grad(functional.cross_entropy(model(x), y), x)
+        model((x + 0.1 * slope.sign()).detach())
+
+    _between_steps(model, attack)
+
+
+def adapts_to_tasks() -> None:
+    """Evaluates a copy of its weights after an inner step, as meta-learning does."""
+    model = classifier(16, 64)
+
+    def adapt(x: torch.Tensor, y: torch.Tensor) -> None:
+        weights = dict(model.named_parameters())
+        inner = functional.cross_entropy(model(x), y)
+        slopes = torch.autograd.grad(inner, list(weights.values()), create_graph=True)
+        pairs = zip(weights.items(), slopes, strict=True)
+        moved = {name: value - 0.1 * slope for (name, value), slope in pairs}
+        torch.func.functional_call(model, moved, (x,))
+
+    _between_steps(model, adapt)
+
+
+def perceives() -> None:
+    """A frozen network in evaluation mode, which has been trained before, is part of the loss."""
+    judge, maker = classifier(16, 64), classifier(16, 64)
+    learn(batches(points, 5), judge)
+    judge.requires_grad_(False).eval()
+    optimizer = torch.optim.Adam(maker.parameters(), lr=1e-3)
+    for x, y in batches(points, 40):
+        optimizer.zero_grad()
+        made = maker(x)
+        target = judge(x)
+        loss = functional.cross_entropy(made, y) + functional.mse_loss(judge(x + made.mean()), target)
+        loss.backward()
+        optimizer.step()
+
+
+def agrees_with_itself() -> None:
+    """The loss compares an output in evaluation mode with one in training mode."""
+    model = Regular()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    for x, y in batches(points, 40):
+        optimizer.zero_grad()
+        model.eval()
+        steady = model(x)
+        model.train()
+        output = model(x)
+        loss = functional.cross_entropy(output, y) + functional.mse_loss(output, steady)
+        loss.backward()
+        optimizer.step()

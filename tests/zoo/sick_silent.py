@@ -142,3 +142,17 @@ def workers_have_own_streams() -> None:
 def loss_of_probabilities() -> None:
     """The model ends with a softmax, and the loss computes another."""
     learn(batches(points, STEPS), nn.Sequential(classifier(16, 64), nn.Softmax(1)))
+
+
+def evaluates_with_gradients() -> None:
+    """Evaluates several batches after the steps 3 and 9, without `no_grad`."""
+    model = Regular()
+
+    def validate(step: int) -> None:
+        if step in (3, 9):
+            model.eval()
+            for x, y in batches(points, 3):
+                functional.cross_entropy(model(x), y).item()
+            model.train()
+
+    learn(batches(points, STEPS), model, after=validate)

@@ -6,7 +6,7 @@ import inspect
 from pathlib import Path
 
 import pytest
-from tests.zoo.timed import loading, own, sound, whole
+from tests.zoo.timed import beside, loading, own, sound, whole
 from tests.zoo.timed.cases import HEALTHY, JOBS, SICK
 from tests.zoo.timed.judging import mistakes, run
 
@@ -21,7 +21,7 @@ def test_there_are_many() -> None:
 
 
 def test_every_training_exists() -> None:
-    modules = {"loading": loading, "own": own, "sound": sound, "whole": whole}
+    modules = {"beside": beside, "loading": loading, "own": own, "sound": sound, "whole": whole}
     for training in [*(case.training for case in SICK), *HEALTHY]:
         module, _, name = training.partition(".")
         assert inspect.isfunction(getattr(modules[module], name)), training

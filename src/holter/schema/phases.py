@@ -47,10 +47,13 @@ class Phase(IntEnum):
     LOOP_STACK = 19
     """A stack sample of the training thread outside of all other spans. `duration` = time it stands for;
     `name` = frames, the loop's first. During a look it is taken inside of them, too: `value` = the outermost
-    phase that was open, 0 without one."""
+    phase that was open, 0 without one. `value` = -1: the stack of another thread, which holds the interpreter."""
     COMPUTE = 30
     """Work of a step that the framework does in one piece, such as growing trees; `name` = what it does."""
 
+
+HOLDS = -1.0
+"""`value` of a LOOP_STACK record of another thread, which held the interpreter."""
 
 NO_PROGRESS = ("stack", "loop_stack", "gc")
 """Phases that do not show progress: code that hangs is still sampled."""

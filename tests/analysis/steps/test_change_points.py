@@ -12,6 +12,11 @@ from holter.analysis.steps.change_points import change_points, rises
 MILLION = 1_000_000
 
 
+def anyhow(rise):
+    """Return that every early rise counts."""
+    return True
+
+
 def bumped(seed, count=2000):
     """Return Gaussian steps of 20 ms, of which 20 take three deviations longer, and the first of them."""
     random = np.random.default_rng(seed)
@@ -50,16 +55,20 @@ def healthy():
     yield "slow warm-up", 20 + noise + 10 * np.exp(-np.arange(MILLION) / 20_000)
     yield "neighbors alike", 20 + np.fromiter(accumulate(noise.tolist(), lambda a, b: 0.8 * a + b), float)
     yield "coarse clock", 20 + np.round(0.3 * noise)
+    yield "first steps are queued", 20 + noise - np.where(np.arange(MILLION) < 15, 12, 0)
+    yield "clock falls", 20 + noise - 2 * np.exp(-np.arange(MILLION) / 50)
+    yield "long first steps", 20 + noise + np.where(np.arange(MILLION) < 40, 60, 0)
 
 
 def test_a_million_healthy_steps_and_short_jobs_of_them_raise_no_alarm():
     random = np.random.default_rng(2)
     for name, values in healthy():
-        assert rises(values) == [], name
+        assert rises(values, early=anyhow) == [], name
         for _ in range(40):
-            start = 0 if "warm" in name else int(random.integers(0, MILLION - 1000))
+            begins = any(word in name for word in ("warm", "first", "falls"))
+            start = 0 if begins else int(random.integers(0, MILLION - 1000))
             count = int(random.integers(10, 1000))
-            assert rises(values[start : start + count]) == [], (name, start, count)
+            assert rises(values[start : start + count], early=anyhow) == [], (name, start, count)
 
 
 @pytest.mark.parametrize(("count", "at"), [(80, 40), (250, 100), (1000, 500), (200_000, 100_000)])
@@ -94,3 +103,29 @@ def test_the_first_batches_that_were_ready_are_no_level_before():
     values = 31 + np.random.default_rng(5).normal(0, 1, 2000)
     values[:40] -= 11
     assert rises(values) == []
+
+
+@pytest.mark.parametrize("at", [20, 40, 90])
+@pytest.mark.parametrize("count", [400, 100_000])
+def test_a_change_in_the_first_hundred_steps_is_found_if_it_counts(at, count):
+    values = 20 + np.random.default_rng(at).normal(0, 1, count)
+    values[at:] += 8
+    (found,) = rises(values, early=anyhow)
+    assert abs(found.start - at) <= 2
+    assert (found.before, found.after) == (pytest.approx(20, abs=0.6), pytest.approx(28, abs=0.3))
+    assert rises(values) == []
+
+
+def test_a_short_fast_start_does_not_hide_a_later_change():
+    values = 31 + np.random.default_rng(6).normal(0, 1, 4000)
+    values[:30] -= 11
+    values[2000:] += 9
+    (found,) = rises(values)
+    assert abs(found.start - 2000) <= 2
+    assert found.before == pytest.approx(31, abs=0.3)
+
+
+def test_a_short_high_stretch_in_the_first_hundred_steps_is_no_change():
+    values = 20 + np.random.default_rng(7).normal(0, 1, 3000)
+    values[60:110] += 12
+    assert rises(values, early=anyhow) == []

@@ -42,6 +42,16 @@ def test_a_change_that_ended_names_its_end():
     assert "to step 499 steps took 40" in change.text
 
 
+def test_a_change_in_the_first_hundred_steps_is_found_unless_ready_batches_explain_it():
+    slower = after(steps(noisy(0.02, 50), forward=1.0), noisy(0.03, 900), forward=1.0)
+    (change,) = step_changes(slower)
+    assert (change.step, change.part, change.until_step) == (50, "forward", None)
+    waits = after(steps(noisy(0.02, 50), forward=1.0), noisy(0.03, 900), forward=0.67, data_loading=0.33)
+    assert step_changes(waits) == []
+    (later,) = step_changes(after(waits, noisy(0.045, 900), forward=0.78, data_loading=0.22))
+    assert (later.step, later.part) == (950, "forward")
+
+
 def test_evaluations_and_checkpoints_are_listed_elsewhere():
     table = steps(noisy(0.02, 400), forward=1.0)
     for _ in range(5):

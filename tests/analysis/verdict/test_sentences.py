@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
+from holter.analysis.steps.holders import Holder
 from holter.analysis.verdict.gathering import gather
+from holter.analysis.verdict.job_facts import VerdictFacts
 from holter.analysis.verdict.job_verdict import verdict
 from holter.schema.phases import BREAKDOWN
 from holter.schema.table import Table
@@ -49,3 +53,34 @@ def test_a_part_that_no_hook_saw_is_not_the_loops_own_code():
     assert gather(loop(50, forward=4)).not_seen == ()
     assert gather(loop(50, compile=1)).not_seen == ("forward", "loss", "backward", "optimizer")
     assert gather(loop(50, data_loading=4)).not_seen == ()
+
+
+def held(pct: float, **more: object) -> VerdictFacts:
+    """A training of which most is compute, because another thread holds the interpreter."""
+    split = {"data_loading": 32.0, "forward": 40.0, "backward": 26.0, "other": 2.0}
+    metrics = Holder("thread metrics", "collect (a.py:12)", pct)
+    return VerdictFacts(
+        breakdown=split, steady_steps=100, step_ms=50.0, mean_step_ms=50.0, ranks=(0,), device="cpu",
+        holders=[metrics], **more,
+    )  # fmt: skip
+
+
+def test_a_thread_that_holds_the_interpreter_is_named_and_not_what_it_delays():
+    found = verdict(held(74.0))
+    assert found.suspect == "own_code", "data loading is a bottleneck only because it waits, too"
+    assert found.sentence == (
+        "Thread metrics holds the interpreter: collect (a.py:12). The training thread waits for it 74 % of "
+        "the loop's time."
+    )
+    assert found.share_pct == 74.0
+    (advice,) = found.advice
+    assert advice.text.startswith("Run collect (a.py:12) in a process of its own")
+    assert advice.expected_step_ms == pytest.approx(13)
+
+
+def test_a_smaller_share_of_a_holder_is_named_beside_the_verdict():
+    found = verdict(held(20.0))
+    assert found.suspect == "data_pipeline"
+    (smaller,) = [one for one in found.smaller if one.suspect == "own_code"]
+    assert "thread metrics holds the interpreter: collect (a.py:12), for which the training" in smaller.text
+    assert verdict(held(5.0)).smaller == []

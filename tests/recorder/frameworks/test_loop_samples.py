@@ -9,13 +9,16 @@ import re
 import sys
 import threading
 import time
+from collections import Counter
 
 import pytest
 
 from holter.recorder.frameworks.pytorch.stepping import loop_samples
+from holter.recorder.frameworks.pytorch.stepping.holders import Holders
 from holter.recorder.frameworks.pytorch.stepping.loop_samples import LoopCode
 from holter.recorder.frameworks.pytorch.stepping.producers import Seen as Frame
 from holter.recorder.frameworks.pytorch.stepping.producers import producer, waits
+from holter.schema.phases import HOLDS, Phase
 
 HERE = os.path.basename(__file__)
 
@@ -163,3 +166,86 @@ def test_the_producer_is_the_thread_that_works():
         idle.put(0)
         for thread in threads:
             thread.join()
+
+
+def count(over):
+    total = 0
+    while not over.is_set():
+        total += 1
+
+
+def wait(over):
+    over.wait()
+
+
+LATE = 10**9
+
+
+def test_the_holder_of_the_interpreter_is_the_thread_that_runs():
+    over, holders = threading.Event(), Holders()
+    threads = [
+        threading.Thread(target=work, args=(over,), name=name)
+        for work, name in ((wait, "watch"), (count, "a;b"), (count, "holter-loop"))
+    ]
+    for thread in threads:
+        thread.start()
+    try:
+        holders.sleeps()
+        assert holders.holder(LATE, 0) is None, "the first look has nothing to compare with"
+        holders.sleeps()
+        time.sleep(0.3)
+        found = holders.holder(LATE, 0)
+        assert re.fullmatch(rf"thread a,b;(.+;)?count \(.*{HERE}:\d+\)", found), found
+        holders.sleeps()
+        time.sleep(0.3)
+        assert holders.holder(0, 0) is None, "a sampler that wakes in time waits for nobody"
+        assert holders.holder(LATE, threads[1].ident) is None, "the training thread holds it itself"
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join()
+
+
+HELD = """
+import threading, time
+
+def collect(over):
+    while not over.is_set():
+        sum(len(word) for word in ["to", "be"] * 100)
+
+def multiply(over):
+    matrix = torch.randn(400, 400)
+    while not over.is_set():
+        matrix @ matrix
+
+def sleep(over):
+    while not over.wait(0.01):
+        pass
+
+for work in (multiply, sleep, collect):
+    over = threading.Event()
+    thread = threading.Thread(target=work, args=(over,), name=work.__name__ + "s")
+    thread.start()
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    until = time.monotonic() + 4
+    while time.monotonic() < until:
+        optimizer.zero_grad()
+        model(torch.randn(64, 8)).sum().backward()
+        optimizer.step()
+    over.set()
+    thread.join()
+"""
+
+
+def test_the_thread_that_holds_the_interpreter_is_sampled(record):
+    done = record(HELD)
+    held = Counter()
+    for span in done.trainer.spans:
+        if span.phase == Phase.LOOP_STACK and span.value == HOLDS:
+            thread, function = re.match(r"thread (\w+);(\w+) \(train\.py:\d+\)", span.name).groups()
+            assert thread == f"{function}s"
+            held[function] += span.duration / 1e9
+    assert held["collect"] > 0.2
+    # On a crowded machine, any thread may lose its core while it holds the lock.
+    assert held["collect"] > held["multiply"] + held["sleep"], held

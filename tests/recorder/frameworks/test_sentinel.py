@@ -244,3 +244,113 @@ def test_a_known_place_of_dropout_keeps_no_tensor_alive(record):
         """
     )
     assert done.stdout.split()[1:] == ["True", "True"]
+
+
+EVALUATIONS = """
+from types import SimpleNamespace
+from torch.autograd import grad
+from torch.nn import functional
+
+def x():
+    return torch.randn(4, 8)
+
+def forgets(model):
+    for _ in range(3):
+        model(x()).sum().item()
+
+def remembers(model):
+    with torch.no_grad():
+        forgets(model)
+
+def infers(model):
+    with torch.inference_mode():
+        forgets(model)
+
+def attacks(model):
+    model(x())
+    given = x().requires_grad_()
+    grad(model(given).sum(), given)
+
+def descends(model):
+    kept = []
+    hook = model.body.register_forward_hook(lambda module, args, output: kept.append(output))
+    model(x())
+    hook.remove()
+    kept[0].sum().backward()
+
+def frozen(model):
+    model.requires_grad_(False)
+    forgets(model)
+    model.requires_grad_(True)
+
+def hides(model):
+    model.forward, plain = lambda x: SimpleNamespace(found=plain(x)), model.forward
+    forgets_hidden = [model(x()).found.sum().item() for _ in range(3)]
+    del model.forward
+
+def keeps(model):
+    later.append(model(x()))
+
+for evaluate in (forgets, remembers, infers, attacks, descends, frozen, hides, keeps):
+    model, later = Net(), []
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(6):
+        if step in (2, 4):
+            model.eval()
+            evaluate(model)
+            model.train()
+        optimizer.zero_grad()
+        loss = model(x()).sum() + sum(one.sum() for one in later)
+        later.clear()
+        loss.backward()
+        optimizer.step()
+"""
+
+
+def test_evaluations_that_record_graphs_for_nothing_are_found(record):
+    done = record(EVALUATIONS)
+    found = [fact["graphs"] for fact in done.trainer.facts["sentinel"] if "graphs" in fact]
+    assert [(one["function"], one["model"], one["calls"], one["step"]) for one in found] == [
+        ("forgets", "Net", 3, 2),
+        ("forgets", "Net", 3, 4),
+    ]
+    assert all(re.fullmatch(r"train\.py:\d+", one["place"]) for one in found)
+
+
+def test_graphs_of_evaluations_die_as_without_the_watch(record):
+    done = record(
+        """
+        import weakref
+
+        class Kept(torch.autograd.Function):
+            @staticmethod
+            def forward(ctx, x):
+                made = x * 2
+                ctx.save_for_backward(made)
+                alive.append(weakref.ref(made))
+                return made.sum()
+
+            @staticmethod
+            def backward(ctx, gradient):
+                return ctx.saved_tensors[0] * gradient
+
+        class Ends(Net):
+            def forward(self, x):
+                return Kept.apply(super().forward(x))
+
+        model, alive = Ends(), []
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(4):
+            model.train()
+            model(torch.randn(4, 8)).backward()
+            optimizer.step()
+            model.eval()
+            for _ in range(2):
+                output = model(torch.randn(4, 8))
+                print(alive[-1]() is not None)
+                del output
+                print(alive[-1]() is None)
+        """
+    )
+    assert set(done.stdout.split()) == {"True"}
+    assert any("graphs" in fact for fact in done.trainer.facts["sentinel"])

@@ -150,3 +150,29 @@ def test_nothing_known_is_nothing_judged():
     issues, window = look(StalledTraining())
     assert issues == []
     assert window.lack.reason == "no_input"
+
+
+def test_a_stall_that_has_ended_is_a_detail_and_no_issue():
+    table = steps([0.05] * 60 + [15.0] + [0.05] * 20)
+    state = {}
+    issues, window = stalled(20, table=table, state=state)
+    assert issues == []
+    (stall,) = window.details["ended_stalls"]
+    assert (stall["rank"], stall["step"], stall["took_s"]) == (0, 60, 15.0)
+    assert stall["typical_ms"] == pytest.approx(50)
+    assert stall["loop_pct"] == pytest.approx(75)
+    known = json.loads(json.dumps(state))
+    assert stalled(21, table=table.where(table["step"] < 0), state=known)[1].state["ended"] == [stall]
+
+
+@pytest.mark.parametrize("part", ["eval", "checkpoint", "compile"])
+def test_a_known_part_of_a_long_step_is_no_stall(part):
+    long = {**steps([15.0], first=60, start=START + 3 * SECOND).columns}
+    long[part] = long["duration"] // 10 * 9
+    table = Table.concat([steps([0.05] * 60), Table(long)])
+    assert stalled(20, table=table)[1].details["ended_stalls"] == []
+
+
+def test_steps_that_are_always_long_are_no_stalls():
+    assert stalled(900, table=steps([15.0] * 60))[1].details["ended_stalls"] == []
+    assert stalled(2000, table=steps([0.05] * 60 + [15.0]))[1].details["ended_stalls"] == []

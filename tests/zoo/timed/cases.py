@@ -68,6 +68,13 @@ OWN = [
     Case("own.does_two_things", "own_code", r"called by wait AT|busy", "own", _BUSY, promises=False),
     Case("own.in_the_script_itself", "own_code", r"time\.sleep, called by in_the_script_itself AT", "own"),
     Case("own.calls_for_batches", "own_code", r"time\.sleep, called by get_batch AT", "own"),
+    Case(
+        "beside.thread_collects",
+        "own_code",
+        r"Thread metrics holds the interpreter: collect AT",
+        "blocked",
+        10.0,
+    ),
 ]
 WHOLE = [
     Case(
@@ -103,3 +110,7 @@ HEALTHY = [
         "recomputes_activations", "frozen_backbone", "convolutions", "worker_keeps_up",
     )
 ]  # fmt: skip
+HEALTHY += [
+    f"beside.{name}"
+    for name in ("thread_sleeps", "thread_multiplies", "process_collects", "threads_prepare", "pins_memory")
+]

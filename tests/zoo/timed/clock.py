@@ -21,7 +21,7 @@ SICK = 0 if "--well" in sys.argv else 1
 SCHEDULER = Path("/proc/thread-self/schedstat")
 Batch = tuple[torch.Tensor, torch.Tensor]
 spent: Counter[str] = Counter()
-"""Kind of work → seconds so far: loading, own, evaluation, checkpoint, delay."""
+"""Kind of work → seconds so far: loading, own, evaluation, checkpoint, delay, blocked."""
 ends: list[tuple[float, dict[str, float]]] = []
 """The time at the end of each step, and `spent` by then."""
 at: dict[str, float] = {}
@@ -37,9 +37,10 @@ def spending(kind: str) -> Iterator[None]:
 
 
 def stepped() -> None:
-    """Note the end of a step, and how long this thread was ready to run without a core."""
+    """Note the end of a step, and how long this thread was ready to run without a core, or blocked."""
     if SCHEDULER.exists():
-        spent["delay"] = int(SCHEDULER.read_text().split()[1]) / 1e9
+        ran, waited = (int(word) / 1e9 for word in SCHEDULER.read_text().split()[:2])
+        spent["delay"], spent["blocked"] = waited, time.perf_counter() - ran - waited
     ends.append((time.perf_counter(), dict(spent)))
     at["last"] = time.time()
 

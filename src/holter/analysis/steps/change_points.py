@@ -18,6 +18,8 @@ import numpy as np
 from holter.analysis.steps.spread import median, spread
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     Values = NDArray[np.float64]
@@ -37,6 +39,10 @@ _LOWER_QUARTILE = 0.3186
 """The lower quartile of the absolute value of a standard Gaussian variable."""
 _BASE = 100
 """The level before a rise is that of at least so many values, or of a third of a short series."""
+_EARLY_BASE = WINDOWS[0]
+_EARLY_RELATIVE = 0.2
+_EARLY_LASTS = 3
+"""An early rise has fewer values before it. It is larger, and lasts for this multiple of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +60,18 @@ class Rise:
     """The medians before and in the part."""
 
 
-def rises(values: Values, *, min_relative: float = 0.05) -> list[Rise]:
+def rises(
+    values: Values,
+    *,
+    min_relative: float = 0.05,
+    early: Callable[[Rise], bool] = lambda rise: False,
+) -> list[Rise]:
     """Return the parts of a series with a higher level than before, in order; short ones are outliers.
 
     Args:
         values: The series, finite, shape (n,).
         min_relative: Levels that differ by a smaller share are the same.
+        early: Whether a rise within the first 100 values counts: its level before is that of at least 20.
     """
     count = len(values)
     edges = [0, *change_points(values), count]
@@ -68,22 +80,30 @@ def rises(values: Values, *, min_relative: float = 0.05) -> list[Rise]:
     for first, last in itertools.pairwise(edges):
         now = median(values[first:last]) if last > first else level
         if now > level * (1 + min_relative):
-            start = first if start < 0 else start
+            if start < 0 and not _counts(Rise(first, last, base, level, now), count, early):
+                base, level = first, now
+            elif start < 0:
+                start = first
             continue
         if start >= 0:
-            found += _rise(values, base, start, first, level)
+            found.append(Rise(start, first, base, level, median(values[start:first])))
             base, start = first, -1
         elif now < level / (1 + min_relative):
             base = first
         level = min(level, now) if base != first else now
     if start >= 0:
-        found += _rise(values, base, start, count, level)
+        found.append(Rise(start, count, base, level, median(values[start:])))
     return found
 
 
-def _rise(values: Values, base: int, start: int, end: int, level: float) -> list[Rise]:
-    enough = min(_BASE, len(values) // 3)
-    return [Rise(start, end, base, level, median(values[start:end]))] if start - base >= enough else []
+def _counts(rise: Rise, count: int, early: Callable[[Rise], bool]) -> bool:
+    """Return whether the values before a rise show a level."""
+    before = rise.start - rise.base
+    if before >= min(_BASE, count // 3):
+        return True
+    lasts = rise.end - rise.start >= _EARLY_LASTS * before
+    higher = rise.after > rise.before * (1 + _EARLY_RELATIVE)
+    return before >= _EARLY_BASE and rise.start < _BASE and lasts and higher and early(rise)
 
 
 def change_points(values: Values) -> list[int]:

@@ -26,7 +26,7 @@ _ITERATORS = (" [generator]", " [iterator]")
 _GET = re.compile(r"(^|\.)get($| \()")
 _WAITED_FOR = re.compile(r" ([<&]) ")
 _LINE = re.compile(r":\d+\)$")
-_COMPREHENSION = re.compile(r"(\.<(genexpr|listcomp|setcomp|dictcomp)>)+$")
+COMPREHENSION = re.compile(r"(\.<(genexpr|listcomp|setcomp|dictcomp)>)+$")
 # What a call, or the innermost frame of a library, waits for. The first match decides.
 _WAITS = (
     ("sleep", re.compile(r"(^|\.)sleep$")),
@@ -220,7 +220,7 @@ def _parse(name: str) -> _Sample:
     takes = waits == "queue" and any(_GET.search(text) for text in below)
     iterates = iterator is not None or takes
     # A comprehension is work of the function around it.
-    function = _COMPREHENSION.sub("", chosen.qualname)
+    function = COMPREHENSION.sub("", chosen.qualname)
     return _Sample((function, chosen.file, iterates), line, calls, waits, generator, inner, producer)
 
 

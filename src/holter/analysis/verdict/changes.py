@@ -135,8 +135,16 @@ def step_changes(steps: Table) -> list[LoopChange]:
         if len(attempt):
             mine = steps.where(attempt)
             own = (mine["duration"] - sum(mine[part] for part in APART)).astype(np.float64)
-            found += [_of_steps(mine, own, rise, total) for rise in rises(own)]
+            found += _of_attempt(mine, own, total)
     return found
+
+
+def _of_attempt(steps: Table, own: NDArray[np.float64], total: float) -> list[LoopChange]:
+    def is_slower(rise: Rise) -> bool:
+        """Return whether an early rise is no end of the batches that were ready at the start."""
+        return _of_steps(steps, own, rise, total).part != "data_loading"
+
+    return [_of_steps(steps, own, rise, total) for rise in rises(own, early=is_slower)]
 
 
 def _of_steps(steps: Table, own: NDArray[np.float64], rise: Rise, total: float) -> LoopChange:

@@ -14,6 +14,7 @@ from holter.analysis.machine.load import loads
 from holter.analysis.machine.threads import thread_shares
 from holter.analysis.steps.breakdown import breakdown, not_seen
 from holter.analysis.steps.durations import step_statistics
+from holter.analysis.steps.holders import holders
 from holter.analysis.steps.own_code import divided, own_code
 from holter.analysis.steps.warmup import steady
 from holter.analysis.verdict.job_facts import Stall, VerdictFacts
@@ -69,15 +70,17 @@ def gather(
         plain = plain if plain.rows else used
         rest = plain["duration"] - plain["data_loading"]
         machines = loads(samples, nodes or {}, begin, end) if samples is not None else []
-        own, collecting = [], 0.0
+        own, collecting, sampled = [], 0.0, None
         split = breakdown(used, np.ones(used.rows, dtype=bool))
         parts = {part: float(np.median(plain[part])) / 1e6 for part in BREAKDOWN}
         mean = float((used["duration"] - used["eval"]).mean()) / 1e6
         if spans is not None:
             own = own_code(spans, used, split["other"])
             collecting = _collecting(spans.where((spans["phase"] == "gc") & (spans["worker"] == -1)), used)
+            sampled = spans.where(spans["phase"] == "loop_stack")
             spans = spans.where(~np.isin(spans["phase"], ("loop_stack", "loss", "h2d", "gc")))
         loading = stages(spans, steps, listed, mask) if spans is not None else None
+        threads = thread_shares(samples, begin, end) if samples is not None else []
         # What the loop iterates over loads data, whether a data loader or a generator gives the batches.
         iterated = min(parts["other"], sum(one.pct for one in own if one.iterates) / 100 * mean)
         parts |= {"data_loading": parts["data_loading"] + iterated, "other": parts["other"] - iterated}
@@ -108,7 +111,10 @@ def gather(
             "stragglers": slow,
             "what_if": what_if_of_steps(used, [one.rank for one in slow]),
             "loads": machines,
-            "threads": thread_shares(samples, begin, end) if samples is not None else [],
+            "threads": threads,
+            "holders": holders(sampled, used, threads, own, split, loading=loading, device=found["device"])
+            if sampled is not None
+            else [],
             "python": profiled_python(*python, used) if python is not None else None,
         }
     elif samples is not None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from holter.analysis.loading.dataloading import DataLoading
     from holter.analysis.machine.load import Load
     from holter.analysis.machine.threads import ThreadShares
+    from holter.analysis.steps.holders import Holder
     from holter.analysis.steps.own_code import OwnCode
     from holter.analysis.verdict.profiled_python import ProfiledPython
     from holter.analysis.verdict.profiled_steps import KernelTimes, ProfiledSteps
@@ -85,6 +86,8 @@ class VerdictFacts:
 
     own_code: list[OwnCode] = field(default_factory=list)
     """Functions that take the time outside all known parts, the largest first."""
+    holders: list[Holder] = field(default_factory=list)
+    """Threads that hold the interpreter, the largest share first."""
     collecting_pct: float = 0.0
     """Percent of the loop in garbage collections that a span shows."""
     stalls: dict[str, Stall] = field(default_factory=dict)
@@ -119,6 +122,11 @@ class VerdictFacts:
             return of
         took = f"step {worst.step} took {ms(worst.duration_ms)}"
         return f"{of} ({took}, {pct(worst.share_pct)} of the loop)"
+
+    @property
+    def held_pct(self) -> float:
+        """Percent of the loop in which the training thread waits for another thread's Python code."""
+        return sum(one.pct for one in self.holders)
 
     @property
     def around_checkpoints(self) -> list[OwnCode]:

@@ -21,6 +21,7 @@ from holter.analysis.verdict.evidence import counted, pct, sentence
 from holter.analysis.verdict.job_suspects import DATA_INNOCENT, DATA_SHARE, TESTS
 from holter.analysis.verdict.machine_suspects import STOPPED
 from holter.analysis.verdict.result import (
+    BOTTLENECK,
     GPU_BUSY,
     SECOND,
     UNEXPLAINED,
@@ -49,6 +50,8 @@ _WORTH_SPLITTING = 15.0
 _MOST_SMALLER = 2
 MOST_OF_THE_TIME = 50.0
 """A wait for a core comes before every other suspect only if it takes a larger percentage of the time."""
+_STAYS = ("own_code", "contention")
+"""Suspects that a thread that holds the interpreter does not explain."""
 
 
 def verdict(facts: VerdictFacts) -> Verdict:
@@ -88,14 +91,18 @@ def _verdict(facts: VerdictFacts) -> Verdict:
     if any((one.stopped_pct or 0.0) >= STOPPED for one in facts.loads):
         # Whatever the training did when it was stopped looks slow.
         guilty = {"contention": tested["contention"]}
+    held = facts.held_pct if facts.held_pct >= UNEXPLAINED else 0.0
+    if held:
+        # A thread that holds the interpreter makes every other part longer.
+        guilty = {name: one for name, one in guilty.items() if name in _STAYS or _without(one, held)}
     # Contention makes every other part longer: with another suspect it is evidence only, unless it takes
     # most of the time and more than any of them.
     shared = guilty.pop("contention") if len(guilty) > 1 and "contention" in guilty else None
-    if operator_suspects.explains_own_code(guilty, by_operators, facts):
+    if not held and operator_suspects.explains_own_code(guilty, by_operators, facts):
         guilty.pop("own_code")
     behind: list[str] = []
     if shared and (shared.share or 0.0) > max(
-        MOST_OF_THE_TIME, *(one.share or 0.0 for one in guilty.values())
+        [MOST_OF_THE_TIME, *(one.share or 0.0 for one in guilty.values())]
     ):
         also = behind = most_guilty(guilty)
         guilty, shared = {"contention": shared}, None
@@ -123,6 +130,11 @@ def _verdict(facts: VerdictFacts) -> Verdict:
         ],
         missing=lacking,
     )
+
+
+def _without(found: SuspectResult, held: float) -> bool:
+    """Return whether a suspect stays a bottleneck without the wait for the interpreter."""
+    return (found.share or 100.0) * (1 - held / 100) >= BOTTLENECK
 
 
 def _said(smaller: list[SmallerShare]) -> list[str]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holter.analysis.verdict.evidence import pct
-from holter.analysis.verdict.result import Advice
+from holter.analysis.verdict.result import SMALLER, UNEXPLAINED, Advice
 
 if TYPE_CHECKING:
+    from holter.analysis.steps.holders import Holder
     from holter.analysis.verdict.job_facts import VerdictFacts
 
 _TREES = ("xgboost", "lightgbm")
@@ -21,7 +22,9 @@ _FEWER_TREE_EVALUATIONS = (
 
 def own_code(facts: VerdictFacts) -> list[Advice]:
     """Advise on the functions of the training that take the time."""
-    found = []
+    found = [_apart(facts, one) for one in facts.holders[:1] if one.pct >= SMALLER]
+    if facts.held_pct >= UNEXPLAINED:
+        return found
     for one in [one for one in facts.own_code if not one.iterates][:2]:
         share = one.pct
         text = f"Shorten {one.place}, or call it less often."
@@ -39,6 +42,13 @@ def own_code(facts: VerdictFacts) -> list[Advice]:
             why = f"it takes {pct(share)} of the loop's own code in {facts.python.steps}"
             found.append(Advice(f"Shorten {name}, or call it less often.", expected, why))
     return found
+
+
+def _apart(facts: VerdictFacts, one: Holder) -> Advice:
+    """Advise on a thread that holds the interpreter."""
+    text = f"Run {one.place} in a process of its own, less often, or in code that releases the interpreter."
+    why = f"the training thread waits {pct(one.pct)} of the loop's time for the Python code of {one.thread}"
+    return Advice(text, facts.without(one.pct), why)
 
 
 def unnamed_code(facts: VerdictFacts) -> list[Advice]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holter.analysis.verdict.evidence import Evidence, ms, pct, sentence
+from holter.analysis.verdict.evidence import Evidence, capitalized, ms, pct, sentence
 from holter.analysis.verdict.result import (
     BOTTLENECK,
     CHECKPOINT_SHARE,
@@ -24,6 +24,7 @@ ONE_STEP = 0.8
 NAMED = 5.0
 """Own code is named from this percentage of the loop on."""
 _MANY_STEPS = 20
+_MOST_HOLDERS = 2
 
 
 def sampled(facts: VerdictFacts, one: OwnCode) -> Evidence:
@@ -33,7 +34,9 @@ def sampled(facts: VerdictFacts, one: OwnCode) -> Evidence:
 
 
 def own_code(facts: VerdictFacts) -> SuspectResult:
-    """The loop's own code takes 30 % of the time or more, and stack samples say where."""
+    """The loop's own code, or another thread, takes 30 % of the time or more, and stack samples say where."""
+    if facts.held_pct >= UNEXPLAINED:
+        return _held(facts)
     if facts.collecting_pct >= UNEXPLAINED:
         callers = [one for one in facts.own_code if one.waits_in == "garbage collection"]
         where = f": {callers[0].text}" if callers else ""
@@ -43,7 +46,11 @@ def own_code(facts: VerdictFacts) -> SuspectResult:
     named = [one for one in mine if one.pct >= NAMED]
     left = facts.share("other") - sum(one.pct for one in facts.around_checkpoints)
     if facts.not_seen or left < (SMALLER if named else SECOND):
-        return SuspectResult()
+        if facts.held_pct < SMALLER:
+            return SuspectResult()
+        holder = facts.holders[0]
+        text = f"{holder.text}, for which the training thread waits {pct(holder.pct)} of the loop's time"
+        return facts.smaller(text, facts.held_pct)
     if left < UNEXPLAINED:
         places = f": {named[0].text} {pct(named[0].pct)}" if named else ""
         return facts.smaller(f"the loop's own code takes {pct(left)} {facts.of_time('other')}{places}", left)
@@ -61,6 +68,26 @@ def own_code(facts: VerdictFacts) -> SuspectResult:
         of = facts.of_time_with_stall("other")
         said = f"The loop's own code takes {pct(left)} {of}: {places}."
     return SuspectResult(guilty=True, sentence=said, share=left, evidence=evidence)
+
+
+def _held(facts: VerdictFacts) -> SuspectResult:
+    """Name the threads that hold the interpreter."""
+    evidence = [
+        facts.seen(
+            f"{one.text}; the training thread waits for it {pct(one.pct)} of the loop's time",
+            "interpreter",
+            one.pct,
+            UNEXPLAINED,
+            one.place,
+        )
+        for one in facts.holders[:_MOST_HOLDERS]
+    ]
+    also = "".join(f", and {one.text}" for one in facts.holders[1:_MOST_HOLDERS] if one.pct >= NAMED)
+    said = (
+        f"{capitalized(facts.holders[0].text)}{also}. The training thread waits for "
+        f"{'them' if also else 'it'} {pct(facts.held_pct)} of the loop's time."
+    )
+    return SuspectResult(guilty=True, sentence=said, share=facts.held_pct, evidence=evidence)
 
 
 def _profiled(facts: VerdictFacts, left: float) -> SuspectResult:

@@ -24,6 +24,9 @@ LOOKBACK = Lookback(steps=200, seconds=60.0)
 _SLOW_S = 10.0
 _SLOW_SHARE = 0.1
 """A step that lasts is in the rule's details after this time, once it takes this share of the loop's time."""
+_FEW_STEPS = 20
+"""A step that has ended is compared with at least so many others."""
+_MOST_ENDED = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,12 +112,15 @@ class Stalls:
     def _silent(self, window: Window, gone: list[int]) -> Issues:
         steps, reported = window.steps, window.state.setdefault("silent", {})
         lasting: list[dict[str, float]] = []
-        window.details = {"lasting_steps": lasting}
+        ended: list[dict[str, float]] = window.state.setdefault("ended", [])
+        window.details = {"lasting_steps": lasting, "ended_stalls": ended}
         for rank in np.unique(steps["rank"]).tolist():
             mine = steps.where(steps["rank"] == rank)
             last = max(int((mine["time"] + mine["duration"]).max()), window.job.active.get(rank, 0))
             silent = (window.end - last) / 1e9
             window.judged(mine.rows)
+            ended += self._ended(window, mine)
+            del ended[:-_MOST_ENDED]
             if rank not in gone and (slow := self._slow(window, mine, silent)):
                 lasting.append(slow)
             if silent <= min(self.min_s, self.max_s):
@@ -160,6 +166,34 @@ class Stalls:
             "typical_ms": float(np.median(steps["duration"])) / 1e6,
             "loop_pct": 100 * silent / loop_s,
         }
+
+    def _ended(self, window: Window, steps: Table) -> list[dict[str, float]]:
+        """Return the new steps that stalled the training and have ended; they are no issues.
+
+        The training goes on, so nothing that follows this rule, such as a stop, may happen. StepOutlier
+        reports what they cost and where.
+        """
+        new = window.new("steps")
+        new = new.where(new["rank"] == steps["rank"][0])
+        known = new["eval"] + new["checkpoint"] + new["compile"]
+        loop_s = (window.end - (window.job.first_step or window.job.start)) / 1e9
+        found = []
+        for row in np.flatnonzero(new["duration"] - known > _SLOW_S * 1e9).tolist():
+            others = steps["duration"][steps["step"] != new["step"][row]] / 1e9
+            took = float(new["duration"][row] - known[row]) / 1e9
+            if len(others) < _FEW_STEPS:
+                continue
+            if took > max(self.factor * float(np.percentile(others, 99)), _SLOW_SHARE * loop_s):
+                found.append(
+                    {
+                        "rank": int(steps["rank"][0]),
+                        "step": int(new["step"][row]),
+                        "took_s": took,
+                        "typical_ms": 1e3 * float(np.median(others)),
+                        "loop_pct": 100 * took / loop_s,
+                    }
+                )
+        return found
 
 
 def _recover(hangs: dict[str, Detail], rank: int) -> None:

@@ -16,7 +16,7 @@ class StalledTraining(Rule):
     formula = (
         "time since a rank's last progress > clamp(factor x p99 of its last 200 steps, min_s, max_s): "
         "warning; > 3 x that limit: critical; the details hold "
-        "steps that last longer than 10 s, factor x p99 and 10 % of the loop's time"
+        "steps that last, or lasted, longer than 10 s, factor x p99 and 10 % of the loop's time"
     )
     advice = (
         "Read the stacks of all ranks, first those of the ranks that stopped outside the "

@@ -53,7 +53,7 @@ def read(trial: Trial) -> dict[str, Table] | None:
     if not steps.rows:
         return found
     begin, end = int(steps["time"].min()), int((steps["time"] + steps["duration"]).max())
-    sampled = "phase = 'loop_stack' AND NOT isnan(value)"
+    sampled = "phase = 'loop_stack' AND NOT isnan(value) AND value >= 0"
     first, last = begin - _AROUND_NS, end + _AROUND_NS
     return {**found, "stacks": trial.table("spans", where=sampled, start_ns=first, end_ns=last)}
 

@@ -3,9 +3,9 @@
 Each such step is one event `sentinel`; the rules of folder `learning` read them. Read `samples` (fingerprints
 of parameters), `flips` (elements that change by themselves), `models` (what trains), `losses` (the graph of a
 loss), `labels` and `inputs` with `values` (data), `batches` (fingerprints of batches), `ranks` (exchange),
-`evaluating` and `untracked` (evaluations), `precision` (autocast), `clipping`, `schedules` (of rates) and
-`resuming` (checkpoints) too. Nothing here waits for a device, draws a random number, changes a tensor or
-keeps one alive.
+`evaluating`, `graphs` and `untracked` (evaluations), `precision` (autocast), `clipping`, `schedules` (of
+rates) and `resuming` (checkpoints) too. Nothing here waits for a device, draws a random number, changes a
+tensor or keeps one alive.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from holter.recorder.frameworks.pytorch.sentinel.batches import BatchPrints
 from holter.recorder.frameworks.pytorch.sentinel.clipping import ClipOrder, share_left
 from holter.recorder.frameworks.pytorch.sentinel.evaluating import EvaluationWatch
 from holter.recorder.frameworks.pytorch.sentinel.flips import Flips
+from holter.recorder.frameworks.pytorch.sentinel.graphs import GraphWatch
 from holter.recorder.frameworks.pytorch.sentinel.inputs import InputWatch
 from holter.recorder.frameworks.pytorch.sentinel.losses import classes, operations
 from holter.recorder.frameworks.pytorch.sentinel.models import ModelFacts
@@ -122,6 +123,7 @@ class Sentinel:
             patches.later(self._inputs.end)
             for part in (self._precision, self._schedules, self._resuming):
                 part.attach(patches)
+            GraphWatch(self.adapter, roots).attach(patches)
 
     def next(self, step: int) -> int:
         """Return the first step from `step` on that is due."""

@@ -23,10 +23,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from holter.recorder.failure import PASSED_OVER
 from holter.recorder.frameworks.pytorch.data.paths import frame_text, is_library
+from holter.recorder.frameworks.pytorch.stepping.holders import Holders
 from holter.recorder.frameworks.pytorch.stepping.producers import Seen, is_queue, producer, waits
 from holter.recorder.spool.thread_spool import NAN
 from holter.recorder.switch_interval import SwitchInterval
-from holter.schema.phases import Phase
+from holter.schema.phases import HOLDS, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,14 +103,22 @@ class LoopSampler:
         moments = random.Random(os.getpid())  # noqa: S311
         switch = SwitchInterval(SWITCH_S)
         least = interval = INTERVAL_S
-        before, samples = perf_counter_ns(), 0
-        while breaker.on and not self._stop.wait(interval * (0.5 + moments.random())):
+        before, samples, holders = perf_counter_ns(), 0, Holders()
+        while breaker.on:
+            pause = interval * (0.5 + moments.random())
+            holders.sleeps()
+            due = perf_counter_ns() + int(1e9 * pause)
+            if self._stop.wait(pause):
+                break
             try:
                 began, now, known = thread_time_ns(), perf_counter_ns(), len(self._known)
                 thread = self._thread()
                 part = self._part(thread)
                 if part is None:
                     continue
+                held = holders.holder(now - due, thread)
+                if held:
+                    self._write(self._session.name(held), now, min(now - before, int(2e9 * interval)), HOLDS)
                 self.on_wake(part)
                 if part:
                     interval = min(interval * 1.25, max(MAX_INTERVAL_S, least))

@@ -77,7 +77,7 @@ def producer(
     # `threading.enumerate` would take a lock that the training may need.
     threads = getattr(threading, "_active", {})
     inner = {ident: Seen.of(frame) for ident, frame in stacks.items() if ident not in without}
-    own = {ident: frames for ident in inner if (frames := _of_user(stacks[ident]))}
+    own = {ident: frames for ident in inner if (frames := of_user(stacks[ident]))}
     found = [
         Producer(f"thread {getattr(threads.get(ident), 'name', ident)}", frames, len(own) == 1)
         for ident, frames in own.items()
@@ -90,7 +90,7 @@ def producer(
     return Producer(f"process {names[0]}", [], len(names) == 1) if names and not own else None
 
 
-def _of_user(frame: FrameType | None) -> list[Seen]:
+def of_user(frame: FrameType | None) -> list[Seen]:
     """Return the outermost and the innermost frame of a thread in the user's code."""
     found = []
     while frame is not None:

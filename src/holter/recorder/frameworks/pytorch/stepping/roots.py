@@ -40,6 +40,8 @@ class Roots:
         """Called with True before a model evaluates, and with False before the next model that trains."""
         self.on_untracked: Callable[[Any, bool], object] | None = None
         """Called with a model before a call without gradients, and with whether a batch was just loaded."""
+        self.on_output: Callable[[Any, Any], None] | None = None
+        """Called with a model that evaluates and its output; raises nothing."""
         self.on_compiler: Callable[[], None] = lambda: None
         self._classes: dict[type, Callable[[], None]] = {}
         self._examined: set[type] = set()
@@ -112,7 +114,7 @@ class Roots:
     def _timed(self, cls: Any, own: Any) -> Callable[..., Any]:
         adapter, states, breaker = self.adapter, self.adapter.states, self.breaker
         step_hooks, quiet = (adapter.call_begins, adapter.call_ends), (self._begin_call, self._end_call)
-        gradients = adapter.torch.is_grad_enabled
+        gradients, roots = adapter.torch.is_grad_enabled, self
 
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
             begins, ends = step_hooks if adapter.compiles or gradients() else quiet
@@ -121,8 +123,12 @@ class Roots:
                 begun = not (adapter.compiles and adapter.is_compiling()) and breaker.on and begins(self)
                 # Looked up at each call, as Python does: another library, such as fx, may replace it.
                 if own is None:
-                    return super(cls, self).__call__(*args, **kwargs)  # type: ignore[misc]
-                return own(self, *args, **kwargs)
+                    result = super(cls, self).__call__(*args, **kwargs)  # type: ignore[misc]
+                else:
+                    result = own(self, *args, **kwargs)
+                if begun and adapter.evaluates and roots.on_output is not None:
+                    roots.on_output(self, result)
+                return result
             except BaseException as error:
                 if begun:
                     states.current.fail(error)
@@ -284,6 +290,8 @@ class Roots:
         try:
             self._end(module, state, self._root)
             self.add(type(module))
+            if self.adapter.evaluates and self.on_output is not None:
+                self.on_output(module, result)
         except Exception as error:
             self.breaker.fault(error)
 
