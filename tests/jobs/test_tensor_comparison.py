@@ -14,8 +14,8 @@ from tests.jobs.starting import TRAININGS, Jobs, here
 import holter
 
 SCRIPT = str(TRAININGS / "numerics.py")
-SAVED = ("--no-rules", "--save", "weights@1", "--save", "biases@1", "--save", "gradients@1", "--save", "layers@1",
-         "--save", "losses@1")  # fmt: skip
+SAVE = ("weights@1", "biases@1", "gradients@1", "layers@1", "losses@1")
+SAVED = ("--no-rules", *(word for one in SAVE for word in ("--save", one)))
 
 Compared = Callable[..., dict[str, Any]]
 
@@ -145,7 +145,9 @@ def test_bfloat16_has_the_round_off_of_bfloat16(recorded: Recorded) -> None:
     assert change["result"] == "round_off", change
     assert change["precision"]["types"] == ["float32", "bfloat16"]
     assert change["precision"]["step"] == 0
-    assert "tolerances are those of the coarser type" in " ".join(recorded.text("--dtype", "bfloat16").split())
+    assert "tolerances are those of the coarser type" in " ".join(
+        recorded.text("--dtype", "bfloat16").split()
+    )
 
 
 def test_elements_of_raw_tensors_are_compared(recorded: Recorded) -> None:

@@ -100,7 +100,9 @@ def test_nan_in_one_job(made):
 
 def test_the_module_whose_inputs_and_weights_agree_is_to_blame(made):
     equal = {"fc_input_0": RANDOM, "fc.weight": RANDOM}
-    change, text = compared(made({**equal, "fc_output_0": RANDOM}), made({**equal, "fc_output_0": 1.1 * RANDOM}))
+    change, text = compared(
+        made({**equal, "fc_output_0": RANDOM}), made({**equal, "fc_output_0": 1.1 * RANDOM})
+    )
     assert change["first"]["module"] == "fc"
     assert (change["inputs"], change["weights"]) == ("equal", "equal")
     assert "the output of module fc (fc_output_0)" in text
@@ -152,7 +154,14 @@ def test_a_learning_rate_is_known_between_its_records(made):
 def test_fingerprints_name_the_parameter_and_the_loss_its_size(made):
     jobs = [made(), made()]
     for job, print_, loss in zip(jobs, ("AQAAAAIAAAA=", "AQAAAAMAAAA="), (1.0, 1.5), strict=True):
-        facts(job, 0, names=["a.weight", "b.weight"], prints=print_, gradients="AQAAAAIAAAA=", batches=[[0, 0, 7]])
+        facts(
+            job,
+            0,
+            names=["a.weight", "b.weight"],
+            prints=print_,
+            gradients="AQAAAAIAAAA=",
+            batches=[[0, 0, 7]],
+        )
         write(job, "scalars", step=0, mode="train", name="loss", value=loss)
     change, text = compared(*jobs)
     assert change["result"] == "different"

@@ -32,7 +32,7 @@ class Apart(NamedTuple):
     same: bool
     """Whether all that was recorded is equal."""
     by: float
-    """Root mean square of the difference, relative to that of the tensor; infinite for other shapes or NaN."""
+    """Root mean square of the difference over that of the tensor; infinite for other shapes or NaN."""
     why: str = ""
     """`shape` or `nonfinite` where `by` is infinite."""
 
@@ -46,7 +46,7 @@ def rms(rows: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:
 def of_statistics(
     before: Mapping[str, NDArray[Any]], after: Mapping[str, NDArray[Any]], least: NDArray[np.float64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Compare rows of table `tensors` one by one: whether they are equal, and the largest relative difference.
+    """Compare rows of table `tensors`: whether they are equal, and their largest relative difference.
 
     A difference of statistics is at most that of the elements. Where one row has a statistic and the other
     lacks it, it does not count.
@@ -125,7 +125,7 @@ def types_of_numbers(values: NDArray[np.float64]) -> NDArray[Any]:
 
 
 def _significant(values: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the number of bits from the first to the last one that is set in the mantissa; 0 for 0 and NaN."""
+    """Return the number of bits from the first to the last set one of the mantissa; 0 for 0 and NaN."""
     mantissa, _ = np.frexp(np.where(np.isfinite(values), values, 0.0).astype(np.float64))
     whole = np.abs(mantissa * 2.0**24).astype(np.int64)
     lowest = whole & -whole

@@ -73,8 +73,8 @@ def execution_order(places: Sequence[Place]) -> list[int]:
     """Return the position of each tensor of a step in the order of computation.
 
     Args:
-        places: The tensors of one step, mode and rank in the order in which they were saved. Modules save their
-            inputs when they return, so the input of a module comes after what its children saved.
+        places: The tensors of one step, mode and rank in the order in which they were saved. Modules save
+            their inputs when they return, so the input of a module comes after what its children saved.
     """
     began: dict[str, int] = {}
     parameters: dict[str, int] = {}

@@ -1,8 +1,8 @@
 """Finds the first difference between two runs of one training that round-off does not explain.
 
-Round-off arises everywhere, at the size of the type's precision, and grows from tensor to tensor and from step
-to step. So a difference is too large if it is far above all differences that come before it in the order of
-computation. A third run that differs from the first one in round-off only replaces this estimate by its own
+Round-off arises everywhere, at the size of the type's precision, and grows from tensor to tensor and from
+step to step. So a difference is too large if it is far above all differences that come before it in the order
+of computation. A third run that differs from the first one in round-off only replaces this estimate by its own
 differences.
 """
 

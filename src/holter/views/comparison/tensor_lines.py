@@ -35,7 +35,8 @@ def tensor_lines(change: TensorChange) -> Iterator[str]:
         before, after = (kind or "unknown" for kind in one["types"])
         where = f"Elements of {one['tensor']} at step {one['step']}"
         yield (
-            f"{where} are {before} in {names[0]} and {after} in {names[1]}: tolerances are those of the coarser type."
+            f"{where} are {before} in {names[0]} and {after} in {names[1]}: "
+            "tolerances are those of the coarser type."
         )
     if change["result"] != "nothing":
         yield _compared(change)
@@ -73,14 +74,15 @@ def _different(change: TensorChange, first: TensorDifference, names: tuple[str, 
     yield f"The first difference beyond round-off is at step {cause['step']}: {_named(cause)}."
     if origin is not None:
         yield sentence(
-            f"fingerprints of its elements differ by an unknown amount; then {first['tensor']} differs: {_size(first)}"
+            "fingerprints of its elements differ by an unknown amount; "
+            f"then {first['tensor']} differs: {_size(first)}"
         )
     else:
         yield sentence(_size(first))
     yield sentence(_reason(change, cause, names))
     lower = _LOWER[0] < (first["difference"] or 0.0) < _LOWER[1]
     if origin is None and lower and first["stage"] in ("forward", "loss", "gradient"):
-        yield "A lower precision inside an operation (TF32, float16, bfloat16) makes a difference of this size too."
+        yield "A lower precision inside an operation (TF32, float16, bfloat16) makes such a difference too."
     if change["beyond_count"]:
         some = ", ".join(one["tensor"] for one in change["beyond"][:_NAMED])
         more = change["beyond_count"] - min(_NAMED, len(change["beyond"]))
@@ -92,8 +94,8 @@ def _unclear(change: TensorChange) -> Iterator[str]:
     if first is None:
         if bits is not None:
             yield (
-                f"Fingerprints differ first at step {bits['step']}, in {bits['tensor']}; no recorded number shows the "
-                "size of the difference."
+                f"Fingerprints differ first at step {bits['step']}, in {bits['tensor']}; "
+                "no recorded number shows the size of the difference."
             )
         return
     yield f"Round-off may explain the differences: at step {first['step']} {_named(first)}."
@@ -178,7 +180,9 @@ def _reason(change: TensorChange, one: TensorDifference, names: tuple[str, str])
         before = f"{known} agree to the last bit: " if known else ""
         return f"{before}the forward pass or the loss computes something else"
     if stage == "gradient":
-        before = [word for key, word in (("forward", "the forward pass"), ("loss", "the loss")) if key in stages]
+        before = [
+            word for key, word in (("forward", "the forward pass"), ("loss", "the loss")) if key in stages
+        ]
         agrees = f"{' and '.join(before)} agree{'s' * (len(before) == 1)}: " if before else ""
         return f"{agrees}the backward pass computes something else"
     if one["tensor"] == "lr":

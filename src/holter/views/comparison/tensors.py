@@ -84,7 +84,7 @@ class TensorChange(TypedDict):
     baseline: str
     job: str
     result: Outcome
-    """`identical`, `round_off`, `different`, `unclear` (round-off may explain it), or `nothing` to compare."""
+    """`identical`, `round_off`, `different`, `unclear` (round-off may explain it), or `nothing` in common."""
     first: TensorDifference | None
     """The first difference beyond round-off; if `unclear`, the first that may be."""
     origin: TensorDifference | None
@@ -255,7 +255,9 @@ def _last_equal(judged: Judgement) -> str | None:
         return None
     stage, who = first.place.stage, (first.mode, first.rank)
     own = [
-        one for one in judged.agreeing if one.place.stage is stage and (one.mode, one.rank) == who and one.sized
+        one
+        for one in judged.agreeing
+        if one.place.stage is stage and (one.mode, one.rank) == who and one.sized
     ]
     return own[-1].name if own else None
 
@@ -271,8 +273,8 @@ def _silent(noise: Noise | None, before: TensorRecording, perturbed: TensorRecor
     if noise is None or perturbed is None or not noise.silent:
         return []
     return [
-        f"{perturbed.name} equals {before.name} in all that is compared, so it shows no round-off: the tolerance is "
-        "estimated. Record it again with another number of threads, or another batch size per device."
+        f"{perturbed.name} equals {before.name} in all that is compared, so it shows no round-off: "
+        "the tolerance is estimated. Record it again with another number of threads, or another batch size per device."
     ]
 
 
@@ -297,8 +299,8 @@ def _missing(pairs: Pairs) -> list[str]:
         told.append("no tensor has the same name in both jobs")
     elif Stage.FORWARD not in pairs.stages() and all(names):
         told.append(
-            "inputs and outputs of modules were not saved in both jobs: `--save layers@1:end=10` saves them, and the "
-            "comparison names the module"
+            "inputs and outputs of modules were not saved in both jobs: `--save layers@1:end=10` saves them, "
+            "and the comparison names the module"
         )
     return told
 
