@@ -2,8 +2,8 @@
 
 Round-off arises everywhere, at the size of the type's precision, and grows from tensor to tensor and from
 step to step. So a difference is too large if it is far above all differences that come before it in the order
-of computation. A third run that differs from the first one in round-off only replaces this estimate by its own
-differences.
+of computation. A third run that differs from the first one in round-off only replaces this estimate by its
+own differences.
 """
 
 from __future__ import annotations
@@ -180,8 +180,9 @@ class Search:
             if not clear and not certain:
                 self._accept(one, free=False)  # what follows from it is no surprise
             clear = clear or certain
-        self._levels.append(largest)
-        self._last = observations[0].step
+        if any(map(_shows_round_off, observations)):
+            self._levels.append(largest)
+            self._last = largest.step
         found.levels, found.noise = tuple(self._levels), tuple(sorted(self._free))
         if clear or (found.first is not None and before is None):
             found.beyond = tuple(one for one in beyond if one is not found.first)
@@ -198,8 +199,7 @@ class Search:
 
     def _certain(self, one: Observation, limit: float, gap: int) -> bool:
         """Return whether a difference cannot be round-off that grew in steps that were not compared."""
-        stage = one.place.stage
-        if self._measured(one) or gap <= 1 or stage is Stage.DATA or one.name == "lr":
+        if self._measured(one) or gap <= 1 or not _shows_round_off(one):
             return True
         return one.apart > limit * _PER_STEP ** min(gap, 400)
 
@@ -225,8 +225,7 @@ class Search:
             # Adam divides a gradient by its size: of the elements near 0, round-off decides the sign.
             turned = min(2.0, 4.0 * math.sqrt(max(self._gradient, EPSILON["float32"])))
             return max(base, GROWTH * self._model, one.moved * turned)
-        hops = self._spacing if stage is Stage.FORWARD else max(self._spacing, 1.0)
-        return max(base * math.sqrt(hops), GROWTH * self._model)
+        return max(base * math.sqrt(self._spacing), GROWTH * self._model)
 
     def _is_free(self, one: Observation) -> bool:
         """Return whether a parameter with a gradient of round-off explains the difference."""
@@ -246,6 +245,10 @@ class Search:
                 self._gradient = max(self._gradient, one.apart)
         elif not (free and stage is Stage.STATE):
             self._model = max(self._model, one.apart)
+
+
+def _shows_round_off(one: Observation) -> bool:
+    return one.sized and one.place.stage is not Stage.DATA and one.name != "lr"
 
 
 def is_noise(gradient: float, of_module: float) -> bool:

@@ -113,12 +113,10 @@ def _unclear(change: TensorChange) -> Iterator[str]:
 def _named(one: TensorDifference) -> str:
     """Name a tensor with its module."""
     module = f"module {one['module']}" if one["module"] else ""
-    if one["kind"] == "input":
-        text = f"the input of {module}"
-    elif one["kind"] == "output":
-        text = f"the output of {module}"
-    elif one["stage"] == "data":
+    if one["stage"] == "data":
         text = "the input batch"
+    elif one["kind"] in ("input", "output"):
+        text = f"the {one['kind']} of {module}"
     elif one["kind"] == "parameter":
         text = "the parameter"
     elif one["kind"] == "gradient":
@@ -149,18 +147,9 @@ def _size(one: TensorDifference) -> str:
 
 def _reason(change: TensorChange, one: TensorDifference, names: tuple[str, str]) -> str:
     """Say what the place of the first difference means."""
-    stage, agree, stages = one["stage"], change["agree"], change["compared"]["stages"]
-    compared = change["compared"]
+    stage, within = one["stage"], change["within"]
     if stage == "state":
-        if one["step"] == compared["first_step"]:
-            if one["step"]:
-                return f"the weights differ already at step {one['step']}, the first that both jobs saved"
-            return "the weights differ before the first update: another initialization, or another checkpoint"
-        if one["kind"] == "optimizer":
-            return "the gradients of the step before agree: the optimizer or its settings differ"
-        if "gradient" in stages:
-            return "the gradients of the step before agree: the update differs (optimizer, its settings, clipping)"
-        return "the step before changed the weights in another way; gradients were not compared"
+        return _of_state(change, one)
     if stage == "data":
         return "other data, another order of the data, or another preprocessing"
     if one["role"] and one["role_after"] and one["role"] != one["role_after"]:
@@ -172,22 +161,31 @@ def _reason(change: TensorChange, one: TensorDifference, names: tuple[str, str])
     if stage == "forward":
         return _of_module(change)
     if stage == "buffer":
-        return "the module updates its buffer in another way" if "forward" in stages else "its module differs"
+        agrees = "the forward pass agrees: " if "forward" in within else ""
+        return f"{agrees}the module computes its buffer in another way"
     if stage == "loss":
-        if "forward" in stages:
-            return "the forward pass agrees: the loss function, or its labels, differ"
-        known = " and ".join(word for key, word in (("state", "weights"), ("data", "batch")) if key in agree)
-        before = f"{known} agree to the last bit: " if known else ""
-        return f"{before}the forward pass or the loss computes something else"
+        if "forward" in within:
+            return "the forward pass agrees: the loss function differs, or its labels do"
+        equal = [word for key, word in (("state", "weights"), ("data", "batch")) if key in change["agree"]]
+        agrees = f"{' and '.join(equal)} agree: " if equal else ""
+        return f"{agrees}the forward pass or the loss computes something else"
+    equal = [word for key, word in (("forward", "the forward pass"), ("loss", "the loss")) if key in within]
+    agrees = f"{' and '.join(equal)} agree{'s' * (len(equal) == 1)}: " if equal else ""
     if stage == "gradient":
-        before = [
-            word for key, word in (("forward", "the forward pass"), ("loss", "the loss")) if key in stages
-        ]
-        agrees = f"{' and '.join(before)} agree{'s' * (len(before) == 1)}: " if before else ""
         return f"{agrees}the backward pass computes something else"
     if one["tensor"] == "lr":
         return "the learning rate, or its schedule, differs"
-    return "the gradients agree: the update differs" if "gradient" in stages else "the update differs"
+    return f"{'the gradients agree: ' * ('gradient' in within)}the update differs"
+
+
+def _of_state(change: TensorChange, one: TensorDifference) -> str:
+    """Say what weights, or the state of the optimizer, that differ at the begin of a step mean."""
+    if one["step"] == 0:
+        return "the weights differ before the first update: another initialization, or another checkpoint"
+    agree = "the gradients of the step before agree: " * ("gradient" in change["previous"])
+    if one["kind"] == "optimizer":
+        return f"{agree}the optimizer or its settings differ"
+    return f"{agree}the update differs (optimizer, its settings, clipping)"
 
 
 def _of_module(change: TensorChange) -> str:

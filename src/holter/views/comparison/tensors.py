@@ -93,6 +93,10 @@ class TensorChange(TypedDict):
     """The first difference of any size."""
     agree: list[str]
     """The stages of which everything before `first` in its step is equal in both jobs."""
+    within: list[str]
+    """The stages of which something before `first` in its step was compared, and is within its tolerance."""
+    previous: list[str]
+    """The stages that were compared at the step directly before that of `first`, and are within tolerance."""
     inputs: Literal["equal", "within", "differ", "unknown"]
     """What is known of the inputs of the module of `first`."""
     weights: Literal["equal", "within", "differ", "unknown"]
@@ -143,6 +147,7 @@ def tensor_change(
     steps: list[int] = []
     stages: set[Stage] = set()
     precision: Observation | None = None
+    previous: list[Observation] = []
     for step in pairs.steps:
         found = pairs.observations(step)
         if not found:
@@ -155,6 +160,7 @@ def tensor_change(
                 precision = one
         if not search.step(found):
             break
+        previous = found
     judged = search.found
     origin = _origin(judged)
     return {
@@ -165,6 +171,8 @@ def tensor_change(
         "origin": _told(origin),
         "bits": _told(judged.bits),
         "agree": _agreeing(judged.agreeing),
+        "within": _within(judged.agreeing),
+        "previous": _previous(judged, previous),
         "inputs": _known(judged, "input"),
         "weights": _known(judged, "parameter"),
         "last_equal": _last_equal(judged),
@@ -230,6 +238,18 @@ def _agreeing(agreeing: Sequence[Observation]) -> list[str]:
     ]
 
 
+def _within(observations: Iterable[Observation]) -> list[str]:
+    return [
+        stage.name.lower() for stage in dict.fromkeys(one.place.stage for one in observations if one.sized)
+    ]
+
+
+def _previous(judged: Judgement, observations: Sequence[Observation]) -> list[str]:
+    first = judged.first
+    directly = first is not None and observations and observations[0].step == first.step - 1
+    return _within(observations) if directly else []
+
+
 def _known(judged: Judgement, kind: str) -> Literal["equal", "within", "differ", "unknown"]:
     """Return whether the inputs or parameters of the module of the first difference agree."""
     first = judged.first
@@ -274,7 +294,7 @@ def _silent(noise: Noise | None, before: TensorRecording, perturbed: TensorRecor
         return []
     return [
         f"{perturbed.name} equals {before.name} in all that is compared, so it shows no round-off: "
-        "the tolerance is estimated. Record it again with another number of threads, or another batch size per device."
+        "the tolerance is estimated. Record it again with another number of threads or on another device."
     ]
 
 
