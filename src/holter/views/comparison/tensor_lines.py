@@ -9,7 +9,7 @@ from holter.analysis.verdict.evidence import counted, sentence, steps_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from holter.views.comparison.tensors import TensorChange, TensorDifference
+    from holter.views.comparison.tensor_types import TensorChange, TensorDifference
 
 _NAMED = 4
 _LOWER = 1e-5, 2e-2

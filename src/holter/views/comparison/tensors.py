@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Literal, TypedDict
+from typing import TYPE_CHECKING, Literal
 
-from holter.analysis.tensors.execution_order import Stage
+from holter.analysis.tensors.execution_order import DISCRETE, Stage
 from holter.analysis.tensors.first_difference import Noise, Search
 from holter.analysis.verdict.evidence import counted, steps_text
 from holter.views.comparison.tensor_pairs import Pairs
@@ -15,103 +15,15 @@ from holter.views.wording import natural
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from holter.analysis.tensors.first_difference import Judgement, Observation, Outcome
+    from holter.analysis.tensors.first_difference import Judgement, Observation
     from holter.store.trial import Trial
+    from holter.views.comparison.tensor_types import StepDifference, TensorChange, TensorDifference
 
 _NAMED = 4
 """Names in a sentence about missing tensors."""
 _LISTED = 20
 """Further differences, and levels of steps, in the document."""
 _SAVE = "`--save weights@1:end=10 --save gradients@1:end=10 --save layers@1:end=10`"
-
-
-class TensorDifference(TypedDict):
-    """One tensor that differs."""
-
-    step: int
-    mode: str
-    rank: int
-    """-1 for a tensor that ranks share."""
-    tensor: str
-    module: str
-    """Empty if it belongs to no module."""
-    role: str
-    role_after: str
-    """The role in the other job; empty for numbers and fingerprints."""
-    stage: str
-    """state, data, forward, buffer, loss, gradient or update."""
-    kind: str
-    """input or output of the module, parameter, gradient, optimizer, or empty."""
-    by: str
-    """elements, statistics, number, or fingerprint."""
-    difference: float | None
-    """Root mean square of the difference, relative to the tensor; None if it is not known or not finite."""
-    why: Literal["", "shape", "nonfinite"]
-    tolerance: float | None
-    before: float | None
-    """The number, or the root mean square of the tensor."""
-    after: float | None
-    types: list[str]
-    """The types of its elements in both jobs; empty where they are not known."""
-
-
-class StepDifference(TypedDict):
-    """The largest difference of a step within its tolerance."""
-
-    step: int
-    difference: float
-    tensor: str
-
-
-class TensorsCompared(TypedDict):
-    """What both jobs hold."""
-
-    steps: int
-    first_step: int | None
-    last_step: int | None
-    later_steps: int
-    """Steps after the first difference, which were not compared."""
-    tensors: int
-    by: dict[str, int]
-    """Names of tensors compared by elements, statistics, number, and fingerprint."""
-    stages: list[str]
-    """The stages of which both jobs hold something."""
-
-
-class TensorChange(TypedDict):
-    """The comparison of the tensors of a job with those of the baseline."""
-
-    baseline: str
-    job: str
-    result: Outcome
-    """`identical`, `round_off`, `different`, `unclear` (round-off may explain it), or `nothing` in common."""
-    first: TensorDifference | None
-    """The first difference beyond round-off; if `unclear`, the first that may be."""
-    origin: TensorDifference | None
-    """A tensor of the same step that differs before `first` by an unknown amount: its fingerprint differs."""
-    bits: TensorDifference | None
-    """The first difference of any size."""
-    agree: list[str]
-    """The stages of which everything before `first` in its step is equal in both jobs."""
-    within: list[str]
-    """The stages of which something before `first` in its step was compared, and is within its tolerance."""
-    previous: list[str]
-    """The stages that were compared at the step directly before that of `first`, and are within tolerance."""
-    inputs: Literal["equal", "within", "differ", "unknown"]
-    """What is known of the inputs of the module of `first`."""
-    weights: Literal["equal", "within", "differ", "unknown"]
-    last_equal: str | None
-    """The tensor before `first` in the order of computation that is within its tolerance."""
-    beyond: list[TensorDifference]
-    """Further differences of this step."""
-    beyond_count: int
-    levels: list[StepDifference]
-    precision: TensorDifference | None
-    """The first tensor whose elements are of another type."""
-    perturbed: str | None
-    """The job whose differences from the baseline are the tolerance."""
-    compared: TensorsCompared
-    missing: list[str]
 
 
 def tensor_changes(trials: Sequence[Trial], perturbed: Trial | None = None) -> list[TensorChange]:
@@ -156,7 +68,7 @@ def tensor_change(
         for one in found:
             seen.setdefault(one.by, set()).add(one.name)
             stages.add(one.place.stage)
-            if precision is None and all(one.types) and one.types[0] != one.types[1]:
+            if precision is None and _other_type(one):
                 precision = one
         if not search.step(found):
             break
@@ -196,6 +108,11 @@ def tensor_change(
             *(f"cannot be read: {one}" for one in sorted(set(pairs.damaged))),
         ],
     }
+
+
+def _other_type(one: Observation) -> bool:
+    whole = one.by == "number" or one.role in DISCRETE  # whose bits depend on the values
+    return not whole and all(one.types) and one.types[0] != one.types[1]
 
 
 def _told(one: Observation | None, tolerance: float = math.nan) -> TensorDifference | None:

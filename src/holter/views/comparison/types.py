@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from holter.store.documents import Document
     from holter.views.comparison.disturbed import ComparedConditions, ComparedDisturbance
     from holter.views.comparison.own_code import ComparedFunction
-    from holter.views.comparison.tensors import TensorChange
+    from holter.views.comparison.tensor_types import TensorChange
     from holter.views.comparison.traces import TraceChange
     from holter.views.document.types.job import Bill, FrameworkFacts, SkippedFile
     from holter.views.document.types.wall_time import OwnCodeEntry
