@@ -18,9 +18,9 @@ def one(step, name, apart, stage=Stage.FORWARD, **more):
     return Observation(step, "train", 0, name, place=place, apart=apart, **given)
 
 
-def searched(*steps, depth=20, spacing=1.0, noise=None):
+def searched(*steps, depth=20, spacing=1.0, elements=10**6, noise=None):
     """Look through steps until the first difference."""
-    search = Search(depth=depth, spacing=spacing, noise=noise)
+    search = Search(depth=depth, spacing=spacing, elements=elements, noise=noise)
     for observations in steps:
         if not search.step(observations):
             break
@@ -64,7 +64,7 @@ def test_the_first_jump_is_found_and_not_what_follows_from_it():
 
 
 def test_no_step_is_read_after_the_first_difference():
-    search = Search(depth=1, spacing=1.0)
+    search = Search(depth=1, spacing=1.0, elements=1)
     assert search.step([one(0, "a", 0.0)])
     assert not search.step([one(1, "a", 0.5)])
 
@@ -85,6 +85,12 @@ def test_steps_that_were_not_compared_may_have_let_round_off_grow():
 def test_gradients_have_more_round_off():
     assert searched([one(0, "a", 1e-7), one(0, "g", 1e-5, Stage.GRADIENT)]).outcome == "round_off"
     assert searched([one(0, "a", 1e-7), one(0, "g", 1e-2, Stage.GRADIENT)]).outcome == "different"
+
+
+def test_a_relu_near_0_changes_a_gradient_by_one_term():
+    one_term = [one(0, "a", 1e-7), one(0, "g", 1e-2, Stage.GRADIENT)]
+    assert searched(one_term, elements=64 * 128).outcome == "round_off"
+    assert searched(one_term, elements=10**6).outcome == "different"
 
 
 def test_an_update_may_turn_elements_whose_gradient_is_round_off():

@@ -31,6 +31,8 @@ GROWTH = 16.0
 BACKWARD = 32.0
 """The same for gradients, whose terms cancel over a batch."""
 _GRADIENTS = 4.0
+_TURNED = 3.0
+"""Standard deviations of one term in a gradient: a ReLU whose input is near 0 lets it pass or not."""
 _PER_STEP = 4.0
 """Growth for each step that was not compared, up to which a difference may be round-off."""
 _PERTURBED = 10.0
@@ -133,16 +135,18 @@ class Noise:
 class Search:
     """Looks through the steps in their order; after a difference beyond the tolerance it needs no further."""
 
-    def __init__(self, *, depth: int, spacing: float, noise: Noise | None = None) -> None:
+    def __init__(self, *, depth: int, spacing: float, elements: int, noise: Noise | None = None) -> None:
         """Begin before the first step.
 
         Args:
             depth: Number of modules of the model.
             spacing: Modules between two compared tensors of the forward pass.
+            elements: Elements of the largest tensor of the forward pass.
             noise: What a perturbed run shows.
         """
         self.found = Judgement()
         self._depth, self._spacing, self._noise = max(depth, 1), max(spacing, 1.0), noise
+        self._turned = _TURNED / math.sqrt(max(elements, 1))
         self._model = self._gradient = 0.0
         self._last = 0
         self._sized = False
@@ -220,11 +224,11 @@ class Search:
             return base
         if stage in (Stage.GRADIENT, Stage.UPDATE) or place.kind == "optimizer":
             reach = _GRADIENTS * base * math.sqrt(2 * self._depth)
-            return max(reach, BACKWARD * max(self._model, self._gradient))
+            turned = _random_signs(self._model)
+            return max(reach, turned, self._turned, BACKWARD * max(self._model, self._gradient))
         if stage is Stage.STATE:
             # Adam divides a gradient by its size: of the elements near 0, round-off decides the sign.
-            turned = min(2.0, 4.0 * math.sqrt(max(self._gradient, EPSILON["float32"])))
-            return max(base, GROWTH * self._model, one.moved * turned)
+            return max(base, GROWTH * self._model, one.moved * _random_signs(self._gradient))
         return max(base * math.sqrt(self._spacing), GROWTH * self._model)
 
     def _is_free(self, one: Observation) -> bool:
@@ -245,6 +249,14 @@ class Search:
                 self._gradient = max(self._gradient, one.apart)
         elif not (free and stage is Stage.STATE):
             self._model = max(self._model, one.apart)
+
+
+def _random_signs(apart: float) -> float:
+    """Return the relative difference of a tensor if round-off decides the signs of its terms near 0.
+
+    Of terms with a relative difference d, about the share d is that close to 0, whose sum of squares is d too.
+    """
+    return min(2.0, 4.0 * math.sqrt(max(apart, EPSILON["float32"])))
 
 
 def _shows_round_off(one: Observation) -> bool:

@@ -29,6 +29,8 @@ _NUMBERS = re.compile(r"lr|grad_norm.*|loss_scale|update_ratio/.*|.*(?:loss|rmse
 """Numbers that a training computes. Others may be times or counts, which differ from run to run."""
 _LEAST = 0.1
 """Smaller tensors of a module are compared with this share of its largest one."""
+_ELEMENTS = 10_000
+"""Assumed elements of the largest tensor of the forward pass, if none is saved."""
 _LEAST_LOSS = 0.01
 """Smaller losses are compared with this share of the largest one of the job."""
 
@@ -68,6 +70,12 @@ class Pairs:
         forward = {place.module for place in self._places if place.stage is Stage.FORWARD}
         self.depth = max(before.modules, after.modules, len({place.module for place in self._places}))
         self.spacing = self.depth / max(len(forward), 1)
+        counts = [
+            size
+            for place, size in zip(self._places, self._counts, strict=True)
+            if place.stage is Stage.FORWARD
+        ]
+        self.elements = max(counts, default=_ELEMENTS)
 
     @property
     def steps(self) -> list[int]:
@@ -121,7 +129,7 @@ class Pairs:
         self._types = list(zip(types_of(before).tolist(), types_of(after).tolist(), strict=True))
         self._roles, self._times = roles, before["time"].tolist()
         self._roles_after = after["role"].tolist()
-        self._shapes = before["count"] != after["count"]
+        self._shapes, self._counts = before["count"] != after["count"], before["count"].tolist()
 
     def _pair_numbers(self) -> None:
         found = [_numbers(job.scalars) for job in (self.before, self.after)]

@@ -54,7 +54,7 @@ def tensor_change(
     if perturbed is not None:
         others = Pairs(before, perturbed)
         noise = Noise(one for step in others.steps for one in others.observations(step))
-    search = Search(depth=pairs.depth, spacing=pairs.spacing, noise=noise)
+    search = Search(depth=pairs.depth, spacing=pairs.spacing, elements=pairs.elements, noise=noise)
     seen: dict[str, set[str]] = {}
     steps: list[int] = []
     stages: set[Stage] = set()
