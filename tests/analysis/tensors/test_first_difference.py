@@ -91,6 +91,8 @@ def test_a_relu_near_0_changes_a_gradient_by_one_term():
     one_term = [one(0, "a", 1e-7), one(0, "g", 1e-2, Stage.GRADIENT)]
     assert searched(one_term, elements=64 * 128).outcome == "round_off"
     assert searched(one_term, elements=10**6).outcome == "different"
+    equal = [one(0, "a", 0.0), one(0, "g", 1e-2, Stage.GRADIENT)]
+    assert searched(equal, elements=64 * 128).outcome == "different"
 
 
 def test_an_update_may_turn_elements_whose_gradient_is_round_off():

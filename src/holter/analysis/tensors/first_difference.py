@@ -124,9 +124,9 @@ class Noise:
         """Whether the perturbed run equals the first one, so that it shows no round-off."""
 
     def limit(self, one: Observation) -> float | None:
-        """Return the tolerance of a tensor; None if the perturbed run lacks it."""
+        """Return the tolerance of a tensor; None if the perturbed run lacks it, or shows no round-off."""
         own = self._own.get(one.key)
-        if own is None:
+        if own is None or self.silent:
             return None
         usual = self._usual[one.step, one.place.stage]
         return max(_PERTURBED * max(own, usual), _LEAST_PERTURBED)
@@ -148,6 +148,8 @@ class Search:
         self._depth, self._spacing, self._noise = max(depth, 1), max(spacing, 1.0), noise
         self._turned = _TURNED / math.sqrt(max(elements, 1))
         self._model = self._gradient = 0.0
+        self._forward_equal = False
+        """Whether tensors of the forward pass were compared, and are equal: then no term is turned."""
         self._last = 0
         self._sized = False
         self._free: set[str] = set()
@@ -167,7 +169,8 @@ class Search:
             if one.noise and one.place.stage is Stage.GRADIENT:
                 self._free.add(one.place.parameter)
             free = self._is_free(one)
-            limit = self._limit(one)
+            measured = None if self._noise is None else self._noise.limit(one)
+            limit = self._limit(one) if measured is None else measured
             too_large = one.apart > limit and not free
             if one.place.stage is Stage.DATA and (one.by == "fingerprint" or one.role in DISCRETE):
                 too_large = not one.same
@@ -177,7 +180,7 @@ class Search:
                     largest = Level(one.step, one.apart, one.name)
                 continue
             beyond.append(one)
-            certain = self._certain(one, limit, gap)
+            certain = measured is not None or _certain(one, limit, gap)
             if not clear and (certain or found.first is None):
                 found.first, found.tolerance = one, limit
                 found.agreeing = tuple(observations[:at])
@@ -201,18 +204,8 @@ class Search:
             return "unclear"
         return "identical" if found.bits is None else "round_off"
 
-    def _certain(self, one: Observation, limit: float, gap: int) -> bool:
-        """Return whether a difference cannot be round-off that grew in steps that were not compared."""
-        if self._measured(one) or gap <= 1 or not _shows_round_off(one):
-            return True
-        return one.apart > limit * _PER_STEP ** min(gap, 400)
-
-    def _measured(self, one: Observation) -> bool:
-        return self._noise is not None and not self._noise.silent and self._noise.limit(one) is not None
-
     def _limit(self, one: Observation) -> float:
-        if self._measured(one) and self._noise is not None:
-            return self._noise.limit(one) or 0.0
+        """Estimate the largest difference that round-off makes."""
         coarse = max((EPSILON.get(kind, 0.0) for kind in one.types), default=0.0)
         base = ACCUMULATED + 2 * (coarse or EPSILON["float32"])
         if one.types == ("float64", "float64"):
@@ -224,8 +217,10 @@ class Search:
             return base
         if stage in (Stage.GRADIENT, Stage.UPDATE) or place.kind == "optimizer":
             reach = _GRADIENTS * base * math.sqrt(2 * self._depth)
-            turned = _random_signs(self._model)
-            return max(reach, turned, self._turned, BACKWARD * max(self._model, self._gradient))
+            if self._forward_equal:
+                return max(reach, BACKWARD * self._gradient)
+            turned = max(self._turned, _random_signs(self._model))
+            return max(reach, turned, BACKWARD * max(self._model, self._gradient))
         if stage is Stage.STATE:
             # Adam divides a gradient by its size: of the elements near 0, round-off decides the sign.
             return max(base, GROWTH * self._model, one.moved * _random_signs(self._gradient))
@@ -244,6 +239,8 @@ class Search:
         if not one.sized or not math.isfinite(one.apart):
             return
         stage, kind = one.place.stage, one.place.kind
+        if stage is Stage.FORWARD:
+            self._forward_equal = not self._model and not one.apart
         if stage in (Stage.GRADIENT, Stage.UPDATE) or kind == "optimizer":
             if not free:
                 self._gradient = max(self._gradient, one.apart)
@@ -251,10 +248,17 @@ class Search:
             self._model = max(self._model, one.apart)
 
 
+def _certain(one: Observation, limit: float, gap: int) -> bool:
+    """Return whether a difference cannot be round-off that grew in steps that were not compared."""
+    if gap <= 1 or not _shows_round_off(one):
+        return True
+    return one.apart > limit * _PER_STEP ** min(gap, 400)
+
+
 def _random_signs(apart: float) -> float:
     """Return the relative difference of a tensor if round-off decides the signs of its terms near 0.
 
-    Of terms with a relative difference d, about the share d is that close to 0, whose sum of squares is d too.
+    Of terms with a relative difference d, about the share d is that close to 0: so is their sum of squares.
     """
     return min(2.0, 4.0 * math.sqrt(max(apart, EPSILON["float32"])))
 
