@@ -69,7 +69,6 @@ def main() -> None:
     parser.add_argument("--activation", choices=ACTIVATIONS, default="relu", help="in the second block")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--decay", type=float, default=0.01, help="weight decay")
-    parser.add_argument("--smoothing", type=float, default=0.0, help="label smoothing of the loss")
     parser.add_argument("--halves", action="store_true", help="add other partial sums")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
@@ -82,7 +81,7 @@ def main() -> None:
     torch.manual_seed(options.seed)
     model = Net(options).to(dtype)
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=options.decay)
-    loss_function = nn.CrossEntropyLoss(label_smoothing=options.smoothing)
+    loss_function = nn.CrossEntropyLoss()
     for batch, target in loader:
         optimizer.zero_grad()
         loss = loss_function(model(batch.to(dtype)), target)

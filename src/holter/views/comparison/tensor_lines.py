@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from holter.views.comparison.tensor_types import TensorChange, TensorDifference
 
 _NAMED = 4
-_LOWER = 1e-5, 2e-2
+_LOWER = 1e-4, 1e-2
 """Relative differences that the rounding of half precision or TF32 makes."""
 _WORDS = {"statistics": "statistics", "elements": "elements", "number": "recorded numbers"}
 
@@ -81,7 +81,7 @@ def _different(change: TensorChange, first: TensorDifference, names: tuple[str, 
         yield sentence(_size(first))
     yield sentence(_reason(change, cause, names))
     lower = _LOWER[0] < (first["difference"] or 0.0) < _LOWER[1]
-    if origin is None and lower and first["stage"] in ("forward", "loss", "gradient"):
+    if origin is None and lower and change["weights"] in ("equal", "within") and first["stage"] == "forward":
         yield "A lower precision inside an operation (TF32, float16, bfloat16) makes such a difference too."
     if change["beyond_count"]:
         some = ", ".join(one["tensor"] for one in change["beyond"][:_NAMED])
@@ -190,15 +190,16 @@ def _of_state(change: TensorChange, one: TensorDifference) -> str:
 
 def _of_module(change: TensorChange) -> str:
     """Say what is known of the inputs and weights of the module that differs."""
-    words = {"equal": "agree to the last bit", "within": "agree within round-off"}
-    known = [
-        f"its {what} {words[state]}"
-        for what, state in (("inputs", change["inputs"]), ("weights", change["weights"]))
-        if state in words
-    ]
-    if not known:
+    words = {"equal": "are equal", "within": "agree within round-off"}
+    inputs, weights = words.get(change["inputs"]), words.get(change["weights"])
+    if inputs is None and weights is None:
         return "its inputs and weights were not compared"
-    return f"{' and '.join(known)}: the module computes something else"
+    if inputs == weights:
+        known = f"its inputs and weights {inputs}"
+    else:
+        parts = (("inputs", inputs), ("weights", weights))
+        known = " and ".join(f"its {what} {state}" for what, state in parts if state)
+    return f"{known}: the module computes something else"
 
 
 def _compared(change: TensorChange) -> str:

@@ -86,7 +86,7 @@ class TensorChange(TypedDict):
     last_equal: str | None
     """The tensor before `first` in the order of computation that is within its tolerance."""
     beyond: list[TensorDifference]
-    """Further differences of this step."""
+    """Further tensors of this step beyond their tolerance, in the order of computation; the first 20."""
     beyond_count: int
     levels: list[StepDifference]
     precision: TensorDifference | None

@@ -74,13 +74,13 @@ def tensor_change(
             break
         previous = found
     judged = search.found
-    origin = _origin(judged)
+    beyond = _others(judged)
     return {
         "baseline": before.name,
         "job": after.name,
         "result": judged.outcome,
         "first": _told(judged.first, judged.tolerance),
-        "origin": _told(origin),
+        "origin": _told(_origin(judged)),
         "bits": _told(judged.bits),
         "agree": _agreeing(judged.agreeing),
         "within": _within(judged.agreeing),
@@ -88,8 +88,8 @@ def tensor_change(
         "inputs": _known(judged, "input"),
         "weights": _known(judged, "parameter"),
         "last_equal": _last_equal(judged),
-        "beyond": [told for one in judged.beyond[:_LISTED] if (told := _told(one))],
-        "beyond_count": len(judged.beyond),
+        "beyond": [told for one in beyond[:_LISTED] if (told := _told(one))],
+        "beyond_count": len(beyond),
         "levels": _levels(judged),
         "precision": _told(precision),
         "perturbed": perturbed.name if perturbed is not None else None,
@@ -144,6 +144,16 @@ def _origin(judged: Judgement) -> Observation | None:
     if first is None or bits is None or bits is first or bits.sized or bits.step != first.step:
         return None
     return bits
+
+
+def _others(judged: Judgement) -> list[Observation]:
+    """Return the further tensors beyond the tolerance, each name once."""
+    named: dict[str, Observation] = {}
+    for one in judged.beyond:
+        named.setdefault(one.name, one)
+    if judged.first is not None:
+        named.pop(judged.first.name, None)
+    return list(named.values())
 
 
 def _agreeing(agreeing: Sequence[Observation]) -> list[str]:
@@ -230,8 +240,8 @@ def _missing(pairs: Pairs) -> list[str]:
         ranks = job.ranks - jobs[1 - side].ranks
         if ranks and jobs[1 - side].ranks:
             told.append(f"only {job.name} has {_ranks(ranks)}")
-        if not names[side]:
-            told.append(f"{job.name} saved no tensors: {_SAVE} saves them")
+    if lacking := [job.name for job, own in zip(jobs, names, strict=True) if not own]:
+        told.append(f"{' and '.join(lacking)} saved no tensors: {_SAVE} saves them")
     if all(names) and not names[0] & names[1]:
         told.append("no tensor has the same name in both jobs")
     elif Stage.FORWARD not in pairs.stages() and all(names):
