@@ -137,7 +137,7 @@ def test_fingerprints_have_no_size():
 
 def test_labels_are_the_same_or_not():
     given = {"role": "labels", "same": False}
-    assert searched([one(0, "labels", 0.0, Stage.DATA, **given)]).outcome == "different"
+    assert searched([one(0, "labels", math.nan, Stage.DATA, **given)]).outcome == "different"
 
 
 def test_a_perturbed_run_replaces_the_estimate():

@@ -184,6 +184,22 @@ def test_fingerprints_of_batches(made):
     assert "at step 1: the input batch (batch of loader 0)" in text
 
 
+def test_labels_in_another_order_and_targets_with_round_off(made):
+    """Labels of classes are the same or not; targets of a regression have round-off."""
+    roles = {"labels": "labels"}
+    classes = np.arange(8) % 4
+    jobs = [made(), made()]
+    for job, labels in zip(jobs, (classes, classes[::-1]), strict=True):
+        job.save(0, {"labels": labels}, values=True, roles=roles)
+    change, text = compared(*jobs)
+    assert (change["result"], change["first"]["stage"]) == ("different", "data")
+    assert "The elements differ, by an unknown amount." in text
+    jobs = [made(), made()]
+    for job, factor in zip(jobs, (1.0, 1.0 + 2**-23), strict=True):
+        job.save(0, {"labels": factor * RANDOM}, values=True, roles=roles)
+    assert compared(*jobs)[0]["result"] == "round_off"
+
+
 def test_numbers_that_are_no_result_of_the_training_are_not_compared(made):
     jobs = [made({"fc.weight": RANDOM}) for _ in "ab"]
     for job, value in zip(jobs, (1.0, 2.0), strict=True):

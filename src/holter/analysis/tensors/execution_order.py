@@ -17,7 +17,7 @@ _GRADIENT = "gradient/"
 _PARAMETERS = ("weight", "bias", "norm_param", "embedding")
 _DATA = ("labels", "token_ids", "model_input")
 DISCRETE = ("labels", "token_ids")
-"""Roles of tensors whose elements are the same or not, without round-off."""
+"""Roles of tensors whose whole numbers are the same or not, without round-off."""
 
 
 class Stage(IntEnum):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from holter.analysis.tensors.differences import EPSILON
-from holter.analysis.tensors.execution_order import DISCRETE, Place, Stage
+from holter.analysis.tensors.execution_order import Place, Stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -58,7 +58,7 @@ class Observation:
     """`elements`, `statistics`, `fingerprint` or `number`."""
     same: bool
     apart: float
-    """Relative difference; NaN if only a fingerprint differs."""
+    """Relative difference; NaN if it is only known that the elements differ."""
     before: float = math.nan
     """The number, or the root mean square of the tensor."""
     after: float = math.nan
@@ -172,8 +172,8 @@ class Search:
             measured = None if self._noise is None else self._noise.limit(one)
             limit = self._limit(one) if measured is None else measured
             too_large = one.apart > limit and not free
-            if one.place.stage is Stage.DATA and (one.by == "fingerprint" or one.role in DISCRETE):
-                too_large = not one.same
+            if one.place.stage is Stage.DATA and not one.sized:
+                too_large = True
             if not too_large:
                 self._accept(one, free=free)
                 if one.sized and one.apart > largest.apart and not free:

@@ -136,7 +136,7 @@ def _size(one: TensorDifference) -> str:
     if one["why"] == "nonfinite":
         return "NaN or infinite elements are in other places, or in one job only"
     if one["difference"] is None:
-        return "fingerprints of the elements differ, by an unknown amount"
+        return "the elements differ, by an unknown amount"
     text = f"relative difference {one['difference']:.2g}"
     if one["tolerance"] is not None:
         text += f", tolerance {one['tolerance']:.2g}"

@@ -15,7 +15,14 @@ from holter.analysis.tensors.differences import (
     types_of,
     types_of_numbers,
 )
-from holter.analysis.tensors.execution_order import Place, Stage, execution_order, place_of, place_of_number
+from holter.analysis.tensors.execution_order import (
+    DISCRETE,
+    Place,
+    Stage,
+    execution_order,
+    place_of,
+    place_of_number,
+)
 from holter.analysis.tensors.first_difference import Observation, is_noise, largest_of_modules
 from holter.store.raw_tensors import DamagedRaw
 
@@ -25,8 +32,9 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
     from holter.views.comparison.tensor_recording import TensorKey, TensorRecording
 
-_NUMBERS = re.compile(r"lr|grad_norm.*|loss_scale|update_ratio/.*|.*(?:loss|rmse|mae|perplexity|ppl).*", re.I)
-"""Numbers that a training computes. Others may be times or counts, which differ from run to run."""
+_NUMBERS = re.compile(r"lr|grad_norm.*|loss_scale|.*(?:loss|rmse|mae|perplexity|ppl).*", re.IGNORECASE)
+"""Numbers that a training computes. Others may be times or counts, which differ from run to run, or come from
+sampled elements, which depend on the layout of a tensor in memory."""
 _LEAST = 0.1
 """Smaller tensors of a module are compared with this share of its largest one."""
 _ELEMENTS = 10_000
@@ -129,6 +137,10 @@ class Pairs:
         self._types = list(zip(types_of(before).tolist(), types_of(after).tolist(), strict=True))
         self._roles, self._times = roles, before["time"].tolist()
         self._roles_after = after["role"].tolist()
+        whole = (before["min"] == np.rint(before["min"])) & (before["max"] == np.rint(before["max"]))
+        self._discrete = [
+            role in DISCRETE and known for role, known in zip(roles, whole.tolist(), strict=True)
+        ]
         self._shapes, self._counts = before["count"] != after["count"], before["count"].tolist()
 
     def _pair_numbers(self) -> None:
@@ -200,6 +212,8 @@ class Pairs:
                 same, apart, why, by = found.same and types[0] == types[1], found.by, found.why, "elements"
         except DamagedRaw as damage:
             self.damaged.append(str(damage))
+        if self._discrete[at] and not same and not why:
+            apart = np.nan
         return Observation(
             *key, self._roles[at], self._places[at], by, same, apart, float(self._sizes[at]),
             float(self._sizes_after[at]), why, types, float(self._moved[at]), self._roles_after[at],

@@ -111,8 +111,8 @@ def tensor_change(
 
 
 def _other_type(one: Observation) -> bool:
-    whole = one.by == "number" or one.role in DISCRETE  # whose bits depend on the values
-    return not whole and all(one.types) and one.types[0] != one.types[1]
+    few = one.by == "number" or one.role in DISCRETE or one.noise  # whose bits depend on the values
+    return not few and all(one.types) and one.types[0] != one.types[1]
 
 
 def _told(one: Observation | None, tolerance: float = math.nan) -> TensorDifference | None:
