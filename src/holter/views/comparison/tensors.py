@@ -229,7 +229,8 @@ def _missing(pairs: Pairs) -> list[str]:
     """Explain what cannot be compared."""
     told: list[str] = []
     jobs = (pairs.before, pairs.after)
-    names, steps = ([of(side) for side in (0, 1)] for of in (pairs.names, pairs.saved_steps))
+    names = [pairs.names(side) for side in (0, 1)]
+    steps = [pairs.saved_steps(side) for side in (0, 1)]
     for side, job in enumerate(jobs):
         only = sorted(names[side] - names[1 - side], key=natural)
         if only and names[1 - side]:
