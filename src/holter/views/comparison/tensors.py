@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Literal
 
-from holter.analysis.tensors.execution_order import DISCRETE, Stage
+from holter.analysis.tensors.execution_order import Stage
 from holter.analysis.tensors.first_difference import Noise, Search
 from holter.analysis.verdict.evidence import counted, steps_text
 from holter.views.comparison.tensor_pairs import Pairs
@@ -111,8 +111,9 @@ def tensor_change(
 
 
 def _other_type(one: Observation) -> bool:
-    few = one.by == "number" or one.role in DISCRETE or one.noise  # whose bits depend on the values
-    return not few and all(one.types) and one.types[0] != one.types[1]
+    # Numbers, data and gradients near 0 may have few bits in any type.
+    shows = one.by != "number" and one.place.stage in (Stage.STATE, Stage.FORWARD)
+    return shows and all(one.types) and one.types[0] != one.types[1]
 
 
 def _told(one: Observation | None, tolerance: float = math.nan) -> TensorDifference | None:
