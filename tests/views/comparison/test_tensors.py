@@ -214,7 +214,7 @@ def test_a_perturbed_run(made):
     change, text = compared(*jobs[:2], perturbed=jobs[2])
     assert change["result"] == "round_off"
     assert change["perturbed"] == "c"
-    assert "The tolerance comes from c." in text
+    assert "c shows the round-off." in text
     change, text = compared(*jobs[:2], perturbed=jobs[0])
     assert change["result"] == "different"
     assert "a equals a in all that is compared, so it shows no round-off" in change["missing"][0]

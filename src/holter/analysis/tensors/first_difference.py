@@ -2,8 +2,8 @@
 
 Round-off arises everywhere, at the size of the type's precision, and grows from tensor to tensor and from
 step to step. So a difference is too large if it is far above all differences that come before it in the order
-of computation. A third run that differs from the first one in round-off only replaces this estimate by its
-own differences.
+of computation. A third run that differs from the first one in round-off only shows where round-off is larger
+than this estimate.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ _PER_STEP = 4.0
 """Growth for each step that was not compared, up to which a difference may be round-off."""
 _PERTURBED = 10.0
 """Largest ratio to the differences of the perturbed run."""
-_LEAST_PERTURBED = 2 * EPSILON["float32"]
 _EXACT = 1e-6
 """Relative difference of numbers that the script sets, such as the learning rate."""
 _NOISE = 64 * EPSILON["float32"]
@@ -129,7 +128,7 @@ class Noise:
         if own is None or self.silent:
             return None
         usual = self._usual[one.step, one.place.stage]
-        return max(_PERTURBED * max(own, usual), _LEAST_PERTURBED)
+        return _PERTURBED * max(own, usual)
 
 
 class Search:
@@ -170,7 +169,7 @@ class Search:
                 self._free.add(one.place.parameter)
             free = self._is_free(one)
             measured = None if self._noise is None else self._noise.limit(one)
-            limit = self._limit(one) if measured is None else measured
+            limit = max(self._limit(one), measured or 0.0)
             too_large = one.apart > limit and not free
             if one.place.stage is Stage.DATA and not one.sized:
                 too_large = True
@@ -206,25 +205,30 @@ class Search:
 
     def _limit(self, one: Observation) -> float:
         """Estimate the largest difference that round-off makes."""
+        least, stage = self._least(one), one.place.stage
+        if stage is Stage.DATA or one.name == "lr":
+            return least
+        if _is_gradient(one):
+            if self._forward_equal:
+                return max(least, BACKWARD * self._gradient)
+            turned = max(self._turned, _random_signs(self._model))
+            return max(least, turned, BACKWARD * max(self._model, self._gradient))
+        if stage is Stage.STATE:
+            # Adam divides a gradient by its size: of the elements near 0, round-off decides the sign.
+            return max(least, GROWTH * self._model, one.moved * _random_signs(self._gradient))
+        return max(least, GROWTH * self._model)
+
+    def _least(self, one: Observation) -> float:
+        """Return the round-off of the operations since the last compared tensor."""
+        if one.name == "lr":
+            return _EXACT
         coarse = max((EPSILON.get(kind, 0.0) for kind in one.types), default=0.0)
         base = ACCUMULATED + 2 * (coarse or EPSILON["float32"])
         if one.types == ("float64", "float64"):
             base = 18 * EPSILON["float64"]
-        place, stage = one.place, one.place.stage
-        if one.name == "lr":
-            return _EXACT
-        if stage is Stage.DATA:
-            return base
-        if stage in (Stage.GRADIENT, Stage.UPDATE) or place.kind == "optimizer":
-            reach = _GRADIENTS * base * math.sqrt(2 * self._depth)
-            if self._forward_equal:
-                return max(reach, BACKWARD * self._gradient)
-            turned = max(self._turned, _random_signs(self._model))
-            return max(reach, turned, BACKWARD * max(self._model, self._gradient))
-        if stage is Stage.STATE:
-            # Adam divides a gradient by its size: of the elements near 0, round-off decides the sign.
-            return max(base, GROWTH * self._model, one.moved * _random_signs(self._gradient))
-        return max(base * math.sqrt(self._spacing), GROWTH * self._model)
+        if _is_gradient(one):
+            return _GRADIENTS * base * math.sqrt(2 * self._depth)
+        return base * (1.0 if one.place.stage in (Stage.DATA, Stage.STATE) else math.sqrt(self._spacing))
 
     def _is_free(self, one: Observation) -> bool:
         """Return whether a parameter with a gradient of round-off explains the difference."""
@@ -238,10 +242,10 @@ class Search:
     def _accept(self, one: Observation, *, free: bool) -> None:
         if not one.sized or not math.isfinite(one.apart):
             return
-        stage, kind = one.place.stage, one.place.kind
+        stage = one.place.stage
         if stage is Stage.FORWARD:
             self._forward_equal = not self._model and not one.apart
-        if stage in (Stage.GRADIENT, Stage.UPDATE) or kind == "optimizer":
+        if _is_gradient(one):
             if not free:
                 self._gradient = max(self._gradient, one.apart)
         elif not (free and stage is Stage.STATE):
@@ -253,6 +257,10 @@ def _certain(one: Observation, limit: float, gap: int) -> bool:
     if gap <= 1 or not _shows_round_off(one):
         return True
     return one.apart > limit * _PER_STEP ** min(gap, 400)
+
+
+def _is_gradient(one: Observation) -> bool:
+    return one.place.stage in (Stage.GRADIENT, Stage.UPDATE) or one.place.kind == "optimizer"
 
 
 def _random_signs(apart: float) -> float:

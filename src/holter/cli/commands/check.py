@@ -52,7 +52,7 @@ def main(words: list[str]) -> int:
     )
     given = parser.read(words)
     if given.perturbed is not None and not given.tensors:
-        raise Refusal("--perturbed is the tolerance of --tensors; give both")
+        raise Refusal("--perturbed shows the round-off for --tensors; give both")
     most_pct = options.quantity(given.max_slowdown, {"%": 1})
     if most_pct is None:
         raise Refusal(

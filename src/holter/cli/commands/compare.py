@@ -45,7 +45,7 @@ def main(words_: list[str]) -> int:
         "--perturbed",
         metavar="JOB",
         help="with --tensors: the baseline recorded again, with another number of threads for example; "
-        "its differences from the baseline are the tolerance",
+        "its differences from the baseline are round-off",
     )
     given = parser.read(words_)
     from holter.views.comparison.document import compare
@@ -55,7 +55,7 @@ def main(words_: list[str]) -> int:
     if given.json and given.markdown:
         raise Refusal("give --json or --markdown, not both")
     if given.perturbed is not None and not given.tensors:
-        raise Refusal("--perturbed is the tolerance of --tensors; give both")
+        raise Refusal("--perturbed shows the round-off for --tensors; give both")
     trials = [readable_job(name, given.store) for name in given.jobs]
     perturbed = None if given.perturbed is None else readable_job(given.perturbed, given.store)
     if given.tensors and not (given.json or given.markdown):

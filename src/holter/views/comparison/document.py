@@ -65,7 +65,7 @@ def compare(
         epoch_steps: Steps of an epoch, for jobs in which epochs cannot be seen.
         statistic: The compared statistic of the step times.
         tensors: Also find the first difference of the tensors.
-        perturbed: A job that differs from the baseline in round-off only: the tolerance of tensors.
+        perturbed: A job that differs from the baseline in round-off only, for `tensors`.
 
     Raises:
         ValueError: A number is negative or not finite, or there are fewer than two jobs.

@@ -213,5 +213,5 @@ def _compared(change: TensorChange) -> str:
     until = f"; {counted(later, 'later step')} left out" if later else ""
     text = f"Compared: {counted(compared['tensors'], 'tensor')} at {steps}: {by}{until}."
     if change["perturbed"]:
-        text += f" The tolerance comes from {change['perturbed']}."
+        text += f" {change['perturbed']} shows the round-off."
     return text

@@ -92,6 +92,6 @@ class TensorChange(TypedDict):
     precision: TensorDifference | None
     """The first tensor whose elements are of another type."""
     perturbed: str | None
-    """The job whose differences from the baseline are the tolerance."""
+    """The job whose differences from the baseline are round-off."""
     compared: TensorsCompared
     missing: list[str]
