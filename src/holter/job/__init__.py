@@ -64,8 +64,8 @@ def run_rules(
     """
     from holter.evaluation import evaluate
 
-    judged = open(job) if isinstance(job, str) else job
-    others = [open(other) if isinstance(other, str) else other for other in baselines]
+    judged = _opened(job)
+    others = [_opened(other) for other in baselines]
     if rules is None and not judged.folder.manifest().get("rules"):
         rules = ["pack:default"]
     result = evaluate(
@@ -77,6 +77,10 @@ def run_rules(
     )
     left_out = {"left_out": result.left_out} if result.left_out else {}
     return Document(job=judged.name, exit_code=result.exit_code, rules=result.rules, **left_out)
+
+
+def _opened(job: Job | str) -> Job:
+    return open(job) if isinstance(job, str) else job
 
 
 class Job(JobPart):
@@ -138,14 +142,17 @@ class Job(JobPart):
         Args:
             others: The jobs, or their URLs.
             how: `price`, `epochs`, `nodes`, `epoch_steps` and `statistic`, as for
-                `holter.views.comparison.document`.
+                `holter.views.comparison.document`; `tensors=True` also finds the first difference of the
+                tensors, and `perturbed` is the job, or its URL, that shows their round-off.
 
         Raises:
             ValueError: No other job is given, or a number is negative.
         """
         from holter.views.comparison.document import compare
 
-        jobs = [self, *(open(other) if isinstance(other, str) else other for other in others)]
+        jobs = [self, *(_opened(other) for other in others)]
+        if (perturbed := how.get("perturbed")) is not None:
+            how["perturbed"] = _opened(perturbed).trial
         return Document(compare([job.trial for job in jobs], **how))
 
     def python_profile(self, **chosen: Any) -> list[Document]:

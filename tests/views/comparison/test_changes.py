@@ -15,6 +15,7 @@ def test_packages_of_a_job_that_told_none_are_one_sentence():
         "own_code": [],
         "saving": None,
         "traces": None,
+        "tensors": None,
         "changed": [ranks, *gone],
     }
     said = list(changes(change))

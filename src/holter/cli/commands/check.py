@@ -14,16 +14,20 @@ from holter.views.wording import milliseconds, percent
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holter.store.trial import Trial
+
 ABOUT = "Check in continuous integration that the steps of a job are not slower than those of a baseline."
 EXAMPLES = """  holter check baseline latest
   holter check baseline latest --max-slowdown 3% --mean
+  holter check original port --tensors
 exit codes: 0 not slower, 1 slower, 2 wrong usage, 3 inconclusive, 4 no such job,
 6 disturbed, cannot be judged: other programs, a CPU quota, heat or a lower clock slowed a job,
-or its conditions are unknown.
+or its conditions are unknown. With --tensors: 0 equal within round-off, 1 different, 3 inconclusive.
 In a GitHub workflow the result is also added to the summary of the step."""
 
-CODES = {"pass": 0, "regression": 1, "inconclusive": 3, "disturbed": 6}
-_MARKS = {"pass": "✅", "regression": "❌", "inconclusive": "⚠️", "disturbed": "⚠️"}
+CODES = {"pass": 0, "regression": 1, "difference": 1, "inconclusive": 3, "disturbed": 6}
+_MARKS = {"pass": "✅", "regression": "❌", "difference": "❌", "inconclusive": "⚠️", "disturbed": "⚠️"}
+_OF_TENSORS = {"identical": "pass", "round_off": "pass", "different": "difference"}
 _CONDITIONS: tuple[tuple[str, Literal["cpu_ms", "waited_pct"], Callable[[float | None], str]], ...] = (
     ("CPU time for a step", "cpu_ms", milliseconds),
     ("wait for a core", "waited_pct", percent),
@@ -40,7 +44,15 @@ def main(words: list[str]) -> int:
     parser.add_argument(
         "--max-slowdown", metavar="SHARE", default="5%", help="how much slower a step may be; default: 5%%"
     )
+    parser.add_argument(
+        "--tensors", action="store_true", help="judge the numbers that the jobs computed, not step times"
+    )
+    parser.add_argument(
+        "--perturbed", metavar="JOB", help="with --tensors: a job that shows the round-off of the baseline"
+    )
     given = parser.read(words)
+    if given.perturbed is not None and not given.tensors:
+        raise Refusal("--perturbed shows the round-off for --tensors; give both")
     most_pct = options.quantity(given.max_slowdown, {"%": 1})
     if most_pct is None:
         raise Refusal(
@@ -51,6 +63,9 @@ def main(words: list[str]) -> int:
     from holter.views.comparison.document import compare
 
     trials = [readable_job(name, given.store) for name in (given.baseline, given.job)]
+    if given.tensors:
+        perturbed = None if given.perturbed is None else readable_job(given.perturbed, given.store)
+        return _check_tensors(trials, perturbed, as_json=given.json)
     with Refusing(ValueError):
         document = compare(trials, statistic="mean" if given.mean else "median")
     change = document["changes"][0]
@@ -80,6 +95,22 @@ def main(words: list[str]) -> int:
         found = {"step": step, "parts": change["parts"], "sentence": sentence}
         more = {"disturbance": disturbed, "conditions": {"before": before, "after": after}}
         output.write_json({"schema": 1, "result": result, **of, **found, **more})
+    else:
+        output.say(f"{result}: {sentence}")
+    return CODES[result]
+
+
+def _check_tensors(trials: list[Trial], perturbed: Trial | None, *, as_json: bool) -> int:
+    """Judge the tensors of a job."""
+    from holter.views.comparison.tensor_lines import tensor_lines
+    from holter.views.comparison.tensors import tensor_changes
+
+    (change,) = tensor_changes(trials, perturbed)
+    result, sentence = _OF_TENSORS.get(change["result"], "inconclusive"), " ".join(tensor_lines(change))
+    _summarize(f"### {_MARKS[result]} tensors: {result}", f"`{change['job']}`: {sentence}", [])
+    if as_json:
+        of = {"baseline": change["baseline"], "job": change["job"]}
+        output.write_json({"schema": 1, "result": result, **of, "tensors": change, "sentence": sentence})
     else:
         output.say(f"{result}: {sentence}")
     return CODES[result]

@@ -12,12 +12,15 @@ from holter.cli.output import clean
 from holter.views.comparison.changes import changes, comparison_rows
 
 if TYPE_CHECKING:
+    from holter.store.trial import Trial
     from holter.views.comparison.types import ComparedJob
 
-ABOUT = "Compare jobs with a baseline: step and epoch time, parts of a step, hours and money."
+ABOUT = """Compare jobs with a baseline: step and epoch time, parts of a step, hours and money; or, with
+--tensors, the numbers that they computed."""
 EXAMPLES = """  holter compare before after
   holter compare before after --price 32.77 --epochs 30
   holter compare baseline try-1 try-2 --json
+  holter compare original port --tensors
   holter compare baseline pull-request --markdown >> "$GITHUB_STEP_SUMMARY\""""
 
 
@@ -33,6 +36,17 @@ def main(words_: list[str]) -> int:
         "--epoch-steps", metavar="N", type=int, help="steps per epoch, if the job recorded no epochs"
     )
     parser.add_argument("--markdown", action="store_true", help="print Markdown for a pull request")
+    parser.add_argument(
+        "--tensors",
+        action="store_true",
+        help="find the first step, module and tensor that differ by more than round-off",
+    )
+    parser.add_argument(
+        "--perturbed",
+        metavar="JOB",
+        help="with --tensors: the baseline recorded again, with another number of threads for example; "
+        "its differences from the baseline are round-off",
+    )
     given = parser.read(words_)
     from holter.views.comparison.document import compare
 
@@ -40,7 +54,13 @@ def main(words_: list[str]) -> int:
         raise Refusal(f"--epoch-steps must be at least 1, not {given.epoch_steps}")
     if given.json and given.markdown:
         raise Refusal("give --json or --markdown, not both")
+    if given.perturbed is not None and not given.tensors:
+        raise Refusal("--perturbed shows the round-off for --tensors; give both")
     trials = [readable_job(name, given.store) for name in given.jobs]
+    perturbed = None if given.perturbed is None else readable_job(given.perturbed, given.store)
+    if given.tensors and not (given.json or given.markdown):
+        _print_tensors(trials, perturbed)
+        return 0
     with Refusing(ValueError):
         document = compare(
             trials,
@@ -49,6 +69,8 @@ def main(words_: list[str]) -> int:
             nodes=given.nodes,
             epoch_steps=given.epoch_steps,
             statistic="mean" if given.mean else "median",
+            tensors=given.tensors,
+            perturbed=perturbed,
         )
     if given.json:
         output.write_json(document)
@@ -63,6 +85,17 @@ def main(words_: list[str]) -> int:
             title = f"{change['job']} against {document['baseline']}"
             output.write_sections(output.console(sys.stdout), [(title, changes(change))])
     return 0
+
+
+def _print_tensors(trials: list[Trial], perturbed: Trial | None) -> None:
+    """Print the first difference of each job's tensors."""
+    from holter.views.comparison.tensor_lines import tensor_lines
+    from holter.views.comparison.tensors import tensor_changes
+
+    with Refusing(ValueError):
+        found = tensor_changes(trials, perturbed)
+    sections = [(f"{one['job']} against {one['baseline']}", tensor_lines(one)) for one in found]
+    output.write_sections(output.console(sys.stdout), sections)
 
 
 def _print_table(jobs: list[ComparedJob]) -> None:

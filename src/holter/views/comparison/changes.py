@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from holter.analysis.verdict.evidence import counted
 from holter.views.comparison.disturbed import NOT_COMPARABLE
 from holter.views.comparison.own_code import lines
+from holter.views.comparison.tensor_lines import tensor_lines
 from holter.views.comparison.traces import trace_lines
 from holter.views.document.bill import money
 from holter.views.wording import duration, milliseconds, percent, size, words
@@ -67,6 +68,8 @@ def comparison_rows(jobs: list[ComparedJob]) -> Iterator[tuple[str, Callable[[Co
 def changes(change: JobChange) -> Iterator[str]:
     """Describe a change in sentences, the most important first; only changes that the numbers support."""
     step = change["step"]
+    if change["tensors"]:
+        yield from tensor_lines(change["tensors"])
     if change["traces"]:
         yield from trace_lines(change["traces"])
     yield from change["missing"]

@@ -13,6 +13,7 @@ from holter.analysis.verdict.job_advice import RECORD_STEPS
 from holter.views.comparison.disturbed import between, read_conditions
 from holter.views.comparison.disturbed import told as told_disturbance
 from holter.views.comparison.own_code import functions
+from holter.views.comparison.tensors import tensor_changes
 from holter.views.comparison.traces import TraceWork, trace_change, trace_work
 from holter.views.document.description import describe
 from holter.views.tables import steps_of
@@ -51,6 +52,8 @@ def compare(
     nodes: float | None = None,
     epoch_steps: int | None = None,
     statistic: Statistic = "median",
+    tensors: bool = False,
+    perturbed: Trial | None = None,
 ) -> Comparison:
     """Compare jobs with the first one: the document that `holter compare --json` prints.
 
@@ -61,6 +64,8 @@ def compare(
         nodes: The number of machines; by default the nodes of the job.
         epoch_steps: Steps of an epoch, for jobs in which epochs cannot be seen.
         statistic: The compared statistic of the step times.
+        tensors: Also find the first difference of the tensors.
+        perturbed: A job that differs from the baseline in round-off only, for `tensors`.
 
     Raises:
         ValueError: A number is negative or not finite, or there are fewer than two jobs.
@@ -77,7 +82,10 @@ def compare(
         parts.append(parts_ms(steps_of(trial)))
         works.append(trace_work(trial))
     changes: list[JobChange] = []
-    for job, ours, spent, work in zip(jobs[1:], times[1:], parts[1:], works[1:], strict=True):
+    differences = tensor_changes(trials, perturbed) if tensors else [None] * (len(trials) - 1)
+    for job, ours, spent, work, differs in zip(
+        jobs[1:], times[1:], parts[1:], works[1:], differences, strict=True
+    ):
         change = step_change(times[0], ours, statistic)
         found = between(jobs[0]["conditions"], job["conditions"])
         names, interval = (
@@ -94,6 +102,7 @@ def compare(
                 "saving": _saving(jobs[0], job, price=price, epochs=epochs, nodes=nodes),
                 "changed": _changed(jobs[0], job),
                 "traces": trace_change(works[0], work),
+                "tensors": differs,
                 "missing": [
                     *_unread(jobs[0]),
                     *_unread(job),

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from holter.store.documents import Document
     from holter.views.comparison.disturbed import ComparedConditions, ComparedDisturbance
     from holter.views.comparison.own_code import ComparedFunction
+    from holter.views.comparison.tensor_types import TensorChange
     from holter.views.comparison.traces import TraceChange
     from holter.views.document.types.job import Bill, FrameworkFacts, SkippedFile
     from holter.views.document.types.wall_time import OwnCodeEntry
@@ -108,6 +109,8 @@ class JobChange(TypedDict):
     changed: list[Difference]
     traces: TraceChange | None
     """For two imported traces: their kernels and operators compared by name."""
+    tensors: TensorChange | None
+    """The first difference of the tensors, if asked for."""
     missing: list[str]
     """What cannot be compared, and why."""
 

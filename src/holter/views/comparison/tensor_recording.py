@@ -1,0 +1,84 @@
+"""Reads what one job recorded of its tensors: saved tensors, numbers, and fingerprints of the sentinel."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from holter.analysis.tensors.parts import whole
+from holter.rules.patterns.sentinel import prints
+from holter.store.saved_tensors import SavedTensors
+
+if TYPE_CHECKING:
+    from holter.store.trial import Trial
+
+TensorKey = tuple[int, str, int, str]
+"""Step, mode, rank and name; the rank is -1 for a tensor that ranks share."""
+
+
+class _Seen(NamedTuple):
+    """What the sentinel recorded on one rank at one step."""
+
+    parameters: dict[str, tuple[int, int]]
+    """Fingerprints of each parameter and its gradient."""
+    time: int
+
+
+class TensorRecording:
+    """What one job recorded of its tensors, read once."""
+
+    def __init__(self, trial: Trial) -> None:
+        self.name = trial.folder.name
+        rows = whole(trial.table("tensors"))
+        self.rows = rows.sorted("time") if rows.rows else rows
+        self.scalars = trial.table("scalars")
+        self.raw = SavedTensors(trial.folder)
+        self.raw.refresh()
+        self.contents = _contents(trial)
+        self.modules = 0
+        self.seen: dict[tuple[int, int], _Seen] = {}
+        self.batches: dict[tuple[int, int, str], int] = {}
+        self._read_sentinel(trial)
+
+    def _read_sentinel(self, trial: Trial) -> None:
+        names: dict[int, list[str]] = {}
+        for row in trial.table("events", where="kind = 'sentinel'").to_rows():
+            try:
+                detail = json.loads(row["detail"])
+            except ValueError:
+                continue
+            if not isinstance(detail, dict) or "step" not in detail:
+                continue
+            rank = row["rank"]
+            known = names[rank] = detail.get("names", names.get(rank, []))
+            found = zip(known, prints(detail), prints(detail, "gradients"), strict=False)
+            parameters = {name: (weight, gradient) for name, weight, gradient in found}
+            self.seen[detail["step"], rank] = _Seen(parameters, row["time"])
+            self.modules = max([self.modules, *(one["modules"] for one in detail.get("models", ()))])
+            of_step: dict[tuple[int, int], int] = defaultdict(int)
+            for loader, step, print_ in detail.get("batches", ()):
+                again = of_step[loader, step]
+                of_step[loader, step] += 1
+                name = f"batch of loader {loader}" + (f", number {again}" if again else "")
+                self.batches.setdefault((step, rank, name), print_)
+
+    @property
+    def ranks(self) -> set[int]:
+        """Ranks that recorded tensors or numbers."""
+        return set(np.unique(self.rows["rank"]).tolist()) | set(np.unique(self.scalars["rank"]).tolist())
+
+
+def _contents(trial: Trial) -> dict[TensorKey, int]:
+    """Return a hash of the elements of each tensor that is stored element by element."""
+    # A hash of two arguments is linear in each, so that a sum of such hashes would ignore the order.
+    element = "hash(xor(hash(value), position::UBIGINT))"
+    query = (
+        f"SELECT step, mode, rank, name, time, bit_xor({element}) AS print FROM tensor_values "  # noqa: S608
+        "WHERE kind = 'value' GROUP BY ALL ORDER BY time"
+    )
+    found = trial.sql(query)
+    keys = zip(*(found[column].tolist() for column in ("step", "mode", "rank", "name")), strict=True)
+    return dict(zip(keys, found["print"].tolist(), strict=True))
