@@ -15,6 +15,7 @@ from holter.schema.phases import Phase
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from holter.recorder.frameworks.trees.contributions import Contributions
     from holter.recorder.session import Session
 
 
@@ -32,4 +33,35 @@ def attach(session: Session) -> Callable[[], None]:
     for function in ("eval_train", "eval_valid"):
         rounds.time(basic.Booster, function, "evaluate", Phase.EVAL)
         rounds.patches.after(basic.Booster, function, log, rounds.breaker)
+    contributions = rounds.contributions()
+    if contributions is not None:
+        _explain(basic, rounds, contributions)
     return rounds.patches.undo
+
+
+def _explain(basic: Any, rounds: Rounds, contributions: Contributions) -> None:
+    """Save SHAP values when `train` drops the data sets of the trained model, which is its end."""
+
+    def constructing(data: Any) -> None:
+        if data._handle is None:  # else the raw rows are gone
+            contributions.keep(data, data.data)
+
+    def dropping(model: Any) -> None:
+        own = vars(model)
+        if not rounds.counts or "train_set" not in own:
+            return
+        sets = [own["train_set"], *own.get("valid_sets", ())]
+        sample = next((one for data in reversed(sets) if (one := contributions.kept(data)) is not None), None)
+        contributions.save(model.feature_name(), lambda: _values(model, sample))
+
+    rounds.patches.before(basic.Dataset, "construct", constructing, rounds.breaker)
+    rounds.patches.before(basic.Booster, "free_dataset", dropping, rounds.breaker)
+
+
+def _values(model: Any, sample: Any) -> Any:
+    """Return the SHAP values of a sample; None without one and for sparse data, which would be made dense."""
+    if sample is None or hasattr(sample, "tocsr"):
+        return None
+    values = model.predict(sample, pred_contrib=True)
+    classes = model.num_model_per_iteration()
+    return values if classes == 1 else values.reshape(len(values), classes, -1)
