@@ -10,7 +10,7 @@ from holter.analysis.verdict.result import Advice
 if TYPE_CHECKING:
     from holter.analysis.verdict.job_facts import VerdictFacts
 
-_TREES = ("xgboost", "lightgbm")
+_TREES = ("xgboost", "lightgbm", "catboost")
 """Frameworks that grow trees."""
 FEWER_EVALUATIONS = "Evaluate less often, on fewer batches, or with larger batches."
 _FEWER_TREE_EVALUATIONS = (
