@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 CANDIDATE = "fit and score"
 """Name of a fit and its score in a search or a cross-validation."""
 _SEARCH = "BaseSearchCV"
-"""Class of estimators that fit others, each of these fits is a step."""
+"""Class of estimators that fit candidates: each of these fits is a step."""
 _COMPUTE, _ANNOTATION = int(Phase.COMPUTE), int(Phase.ANNOTATION)
 
 
@@ -123,13 +123,14 @@ class Fits:
             self.rounds.end_unreported()
             self._fitted.clear()
         self._fitted.add(id(estimator))
-        self._searches = any(one.__name__ == _SEARCH for one in type(estimator).__mro__)
-        self._divides = not self._searches and name != CANDIDATE
+        whole = name == CANDIDATE
+        self._searches = not whole and any(one.__name__ == _SEARCH for one in type(estimator).__mro__)
+        self._divides = not whole and not self._searches
         self._counted, self._name = False, code >> 8
         self._before = self._session.step, self._session.step_owner
         self._began = self._piece = perf_counter_ns()
         self._owner = get_ident()
-        if name == CANDIDATE:
+        if whole:
             self._next(self._began)
         return True
 
