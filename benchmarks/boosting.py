@@ -3,7 +3,8 @@
     python benchmarks/boosting.py [--rounds 7] [--json]
 
 Each turn is a process of its own, in turn without and with the recorder, so that a busy machine hits both
-alike. Printed: the ratio of the medians, for rounds of about 1 and 10 ms; a round of scikit-learn is a minibatch.
+alike. Printed: the ratio of the medians, for rounds of about 1 and 10 ms. A round of scikit-learn is a
+minibatch of a perceptron.
 """
 
 from __future__ import annotations

@@ -61,7 +61,9 @@ def test_steps_are_what_is_repeated_and_the_model_is_the_same(tmp_path: Path, ca
         assert last[name] == pytest.approx(value), name
     if took := truth["took"]:
         measured = 100 * took["compute"] / sum(took.values())
-        assert 100 * shares["compute"] / (shares["compute"] + shares["eval"]) == pytest.approx(measured, abs=3)
+        assert 100 * shares["compute"] / (shares["compute"] + shares["eval"]) == pytest.approx(
+            measured, abs=3
+        )
     if case not in ("partial", "in_turn", "failing"):
         assert shares["compute"] + shares["eval"] > 90
 

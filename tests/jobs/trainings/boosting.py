@@ -70,7 +70,10 @@ def shap_of_classes() -> bytes:
     import xgboost
 
     labels = np.digitize(TABLE[:, 0] + TABLE[:, 1] * TABLE[:, 2], (-0.5, 0.5))
-    data, validation = xgboost.DMatrix(TABLE[:5000], labels[:5000]), xgboost.DMatrix(TABLE[5000:], labels[5000:])
+    data, validation = (
+        xgboost.DMatrix(TABLE[:5000], labels[:5000]),
+        xgboost.DMatrix(TABLE[5000:], labels[5000:]),
+    )
     asked = {"objective": "multi:softprob", "num_class": 3, "nthread": 1}
     model = xgboost.train(asked, data, ROUNDS, evals=[(validation, "validation")], verbose_eval=False)
     saved = model.save_raw("ubj")

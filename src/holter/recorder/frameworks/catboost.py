@@ -37,7 +37,10 @@ def attach(session: Session) -> Callable[[], None]:
             try:
                 if rounds.breaker.on:
                     if params.get("task_type") != "GPU":
-                        passed = {**params, "callbacks": _Rounds(session, rounds, grow, params.get("callbacks"))}
+                        passed = {
+                            **params,
+                            "callbacks": _Rounds(session, rounds, grow, params.get("callbacks")),
+                        }
                     rounds.begin()
                     session.local.begin(grow)
                     begun = True

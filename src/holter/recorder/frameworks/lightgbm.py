@@ -15,7 +15,6 @@ from holter.schema.phases import Phase
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from holter.recorder.frameworks.trees.contributions import Contributions
     from holter.recorder.session import Session
 
 

@@ -61,7 +61,11 @@ def watch(base: ModuleType, begin: Callable[[], object], patches: Patches) -> No
         for method in _METHODS:
             found = vars(owner).get(method)
             # scikit-learn's own decorator leaves `__wrapped__`.
-            if hasattr(found, "__wrapped__") and owner.__module__.startswith("sklearn.") and not _is_ours(found):
+            if (
+                hasattr(found, "__wrapped__")
+                and owner.__module__.startswith("sklearn.")
+                and not _is_ours(found)
+            ):
                 setattr(owner, method, _recorded(found))
     decorate = getattr(base, "_fit_context", None)  # scikit-learn 1.3 and newer
     if decorate is not None and not _is_ours(decorate):

@@ -63,7 +63,9 @@ class Iterations:
             if estimator.solver != "lbfgs":  # which tries several steps in an iteration
                 fits.iterate()
 
-        def epoch(_: object, estimator: Any, early_stopping: bool = False, *__: object, **___: object) -> None:
+        def epoch(
+            _: object, estimator: Any, early_stopping: bool = False, *__: object, **___: object
+        ) -> None:
             fits.log("loss", estimator.loss_)
             if early_stopping:
                 fits.log("validation-score", estimator.validation_scores_[-1])

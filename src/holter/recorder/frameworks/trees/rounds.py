@@ -34,9 +34,7 @@ class Rounds:
     Of several threads that train at once, only the thread that began last counts.
     """
 
-    def __init__(
-        self, session: Session, framework: str, version: str, parts: Sequence[str] = PARTS
-    ) -> None:
+    def __init__(self, session: Session, framework: str, version: str, parts: Sequence[str] = PARTS) -> None:
         self.session = session
         self.breaker = session.breaker(framework)
         self.patches = Patches()
