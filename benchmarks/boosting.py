@@ -35,7 +35,7 @@ if library == "xgboost":
     train = lambda: xgboost.train(asked, data, 100, evals=[(held, "validation")], verbose_eval=False)
 elif library == "scikit-learn":
     from sklearn.neural_network import MLPClassifier
-    model = MLPClassifier((32,), batch_size=cut // 20, max_iter=5, random_state=0)
+    model = MLPClassifier(hidden_layer_sizes=(32,), batch_size=cut // 20, max_iter=5, random_state=0)
     train = lambda: model.fit(table[:cut], labels[:cut])
 else:
     import lightgbm

@@ -24,7 +24,9 @@ def perceptron() -> int:
     """A minibatch is a step; the loss is that of an epoch."""
     from sklearn.neural_network import MLPClassifier
 
-    model = MLPClassifier((16,), batch_size=100, max_iter=4, random_state=0).fit(TABLE[:1000], LABELS[:1000])
+    model = MLPClassifier(hidden_layer_sizes=(16,), batch_size=100, max_iter=4, random_state=0).fit(
+        TABLE[:1000], LABELS[:1000]
+    )
     truth["numbers"]["loss"] = model.loss_
     made.extend([*model.coefs_, *model.intercepts_])
     return 40
@@ -34,7 +36,9 @@ def stopped_perceptron() -> int:
     """Early stopping evaluates after each epoch."""
     from sklearn.neural_network import MLPRegressor
 
-    model = MLPRegressor((8,), batch_size=100, max_iter=5, early_stopping=True, random_state=0)
+    model = MLPRegressor(
+        hidden_layer_sizes=(8,), batch_size=100, max_iter=5, early_stopping=True, random_state=0
+    )
     model.fit(TABLE[:1000], LABELS[:1000])
     truth["numbers"] |= {"loss": model.loss_, "validation-score": model.validation_scores_[-1]}
     made.extend(model.coefs_)
@@ -45,7 +49,9 @@ def perceptron_in_c() -> int:
     """The solver L-BFGS has its loop in SciPy."""
     from sklearn.neural_network import MLPClassifier
 
-    model = MLPClassifier((8,), solver="lbfgs", max_iter=20, random_state=0).fit(TABLE, LABELS)
+    model = MLPClassifier(hidden_layer_sizes=(8,), solver="lbfgs", max_iter=20, random_state=0).fit(
+        TABLE, LABELS
+    )
     made.extend(model.coefs_)
     return 1
 
@@ -157,8 +163,7 @@ def in_turn() -> int:
         make_pipeline(StandardScaler(), XGBClassifier(n_estimators=6, n_jobs=1)),
         LogisticRegression(C=2.0),
     ]
-    for model in models:
-        made.append(model.fit(TABLE, LABELS).score(TABLE, LABELS))
+    made.extend(model.fit(TABLE, LABELS).score(TABLE, LABELS) for model in models)
     return 1 + 4 + 6 + 1
 
 

@@ -36,8 +36,8 @@ class Fits:
 
     A fit that shows iterations has one step for each, any other fit is one step; it ends with the last
     recorded work, such as the score, before the next fit. The steps of another framework that trains within a
-    fit stay its own. Processes that use PyTorch count no fits, because the training is PyTorch's there. Nor do
-    children of `multiprocessing`, where joblib runs fits of the parent's search.
+    fit stay its own. Processes that use PyTorch count no fits, because the training there is PyTorch's.
+    Children of `multiprocessing` count none either, because joblib runs fits of the parent's search in them.
     """
 
     def __init__(self, session: Session) -> None:

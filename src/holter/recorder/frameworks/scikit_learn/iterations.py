@@ -22,7 +22,10 @@ _VALIDATION, _SEARCH = "sklearn.model_selection._validation", "sklearn.model_sel
 
 
 class Iterations:
-    """Hooks functions that scikit-learn calls once per iteration; a version without them has one step per fit."""
+    """Hooks functions that scikit-learn calls once per iteration.
+
+    A fit of a version without these functions is one step.
+    """
 
     def __init__(self, fits: Fits) -> None:
         self._fits, self._rounds = fits, fits.rounds

@@ -31,7 +31,7 @@ class Contributions:
         """Matrix of the library → sample of its rows."""
 
     def keep(self, matrix: Any, data: Any) -> None:
-        """Keep a sample of the data of a matrix, because the library cannot return rows of the matrix later."""
+        """Keep a sample of the data of a matrix that cannot return its rows later."""
         sample = _sample(data)
         if sample is not None:
             self._samples[matrix] = sample
@@ -45,8 +45,8 @@ class Contributions:
 
         Args:
             features: Their names.
-            explain: Returns an array of rows, classes if there are several, and features; the bias is last. It
-                returns None if there are no rows to explain.
+            explain: Returns an array of rows, classes if there are several, and features, the bias last; None
+                without rows to explain.
         """
         due = self._requested.due(at_end=True)
         names = [f"{AVERAGE}/{feature}" for feature in features]
