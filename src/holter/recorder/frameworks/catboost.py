@@ -33,43 +33,61 @@ def attach(session: Session) -> Callable[[], None]:
 
     def training(original: Any) -> Callable[..., Any]:
         def _train(model: Any, train: Any, test: Any, params: Any, *args: Any, **kwargs: Any) -> Any:
-            begun, passed = False, params
             try:
-                if rounds.breaker.on:
-                    if params.get("task_type") != "GPU":
-                        passed = {
-                            **params,
-                            "callbacks": _Rounds(session, rounds, grow, params.get("callbacks")),
-                        }
-                    rounds.begin()
-                    session.local.begin(grow)
-                    begun = True
-            except Exception as error:
-                rounds.breaker.fault(error)
-            try:
-                return original(model, train, test, passed, *args, **kwargs)
+                passed = params
+                if params.get("task_type") != "GPU" and rounds.breaker.on:
+                    ours = _Rounds(session, rounds, grow, params.get("callbacks"))
+                    passed = {**params, "callbacks": ours}
+                return run(passed is params, original, model, train, test, passed, *args, **kwargs)
             except BaseException as error:
                 hide(error)
                 raise
-            finally:
-                if begun:
-                    _end(session, rounds, grow, whole=passed is params)
 
         return _train
 
+    def folds(original: Any) -> Callable[..., Any]:
+        def _cv(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return run(True, original, *args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
+
+        return _cv
+
+    @passed_over
+    def run(whole: bool, original: Any, *args: Any, **kwargs: Any) -> Any:
+        """Train; a training that shows no rounds, as a whole, is one step."""
+        begun = False
+        try:
+            if rounds.breaker.on:
+                rounds.begin()
+                session.local.begin(grow)
+                begun = True
+        except Exception as error:
+            rounds.breaker.fault(error)
+        try:
+            return original(*args, **kwargs)
+        except BaseException as error:
+            whole = False
+            hide(error)
+            raise
+        finally:
+            if begun:
+                end(whole)
+
+    def end(whole: bool) -> None:
+        try:
+            session.local.end_of(grow)
+            if whole:
+                rounds.end_round()
+            rounds.finish()
+        except Exception as error:
+            rounds.breaker.fault(error)
+
     rounds.patches.wrap(core._CatBoostBase, "_train", training)
+    rounds.patches.wrap(core, "_cv", folds)
     return rounds.patches.undo
-
-
-def _end(session: Session, rounds: Rounds, code: int, *, whole: bool) -> None:
-    """End a training; one that shows no rounds is one step."""
-    try:
-        session.local.end_of(code)
-        if whole:
-            rounds.end_round()
-        rounds.finish()
-    except Exception as error:
-        rounds.breaker.fault(error)
 
 
 class _Rounds:
