@@ -14,7 +14,7 @@ from holter.job import open as open_job
 
 pytestmark = pytest.mark.framework("catboost")
 SCRIPT = str(Path(__file__).parent / "trainings" / "cat.py")
-CASES = ["classifier", "regressor", "function", "stopped", "failing", "folds"]
+CASES = ["classifier", "regressor", "function", "stopped", "failing", "silent", "folds"]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -41,6 +41,10 @@ def test_rounds_are_steps_and_the_model_is_the_same(
     if "took" in truth:
         grown = float(steps["compute"].sum()) / 1e9
         assert grown <= truth["took"]
+        ends = [float(end) for end in truth["ends"]]
+        mine = (steps["time"] + steps["duration"]).tolist()
+        # The clock of the script and that of the job have another zero: lengths are compared.
+        assert (mine[-1] - mine[9]) / 1e9 == pytest.approx(ends[-1] - ends[9], rel=0.1, abs=0.005)
     if case == "function":
         assert _steps_of(job, "learn-Logloss") == [0, 10, 20, 30, 39]
 

@@ -40,6 +40,8 @@ def classifier() -> Any:
     began = time.perf_counter()
     model.fit(TABLE[:3000], LABELS[:3000], eval_set=(TABLE[3000:], LABELS[3000:]))
     truth["took"] = time.perf_counter() - began
+    training = json.loads(Path("catboost_info/catboost_training.json").read_text())
+    truth["ends"] = [one["passed_time"] for one in training["iterations"]]
     results = model.get_evals_result()
     truth["numbers"] = {
         f"{data}-{name}": values[-1] for data, found in results.items() for name, values in found.items()
@@ -86,14 +88,22 @@ def failing() -> Any:
 
     class Fail:
         def after_iteration(self, info: Any) -> bool:
-            raise ValueError("of the user")
+            if info.iteration == 3:
+                raise ValueError("of the user")
+            return True
 
-    truth["steps"] = 1
+    truth["steps"] = 3
     try:
         catboost.CatBoostClassifier(**ASKED).fit(TABLE, LABELS, callbacks=[Fail()])
     except Exception as error:
         return [type(error).__name__, "of the user" in str(error)]
     return None
+
+
+def silent() -> Any:
+    """A training that writes no files shows no rounds."""
+    truth["steps"] = 1
+    return of(catboost.CatBoostRegressor(**ASKED, allow_writing_files=False).fit(TABLE, LABELS))
 
 
 def folds() -> Any:

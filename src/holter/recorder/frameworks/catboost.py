@@ -1,14 +1,17 @@
-"""Records CatBoost: one boosting round is one step. The rounds run in C++, which also evaluates in them.
+"""Records CatBoost: one boosting round is one step, and all of it is compute, because it runs in C++.
 
-CatBoost calls `after_iteration` of one object after each round on a CPU. The object that is passed here calls
-the user's callbacks, whose list stays as it is. On a GPU, CatBoost takes no callbacks, so that a training is
-one step there; so is a cross-validation.
+A callback would become a parameter of the model, whose bytes would differ. CatBoost writes the time and the
+metrics of each round to files while it trains, unless the user turns this off. They are read after the training.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import sys
-from time import perf_counter_ns
+from itertools import product
+from pathlib import Path
+from time import perf_counter_ns, time_ns
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.trees.rounds import Rounds
@@ -16,12 +19,14 @@ from holter.recorder.patches import hide, passed_over
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from holter.recorder.session import Session
 
 _PARTS = ("data_loading", "compute")
-_COMPUTE = int(Phase.COMPUTE)
+_COMPUTE, _SCALAR = int(Phase.COMPUTE), int(Phase.SCALAR)
+_METRICS, _TIMES = "catboost_training.json", "time_left.tsv"
+"""Files in the training's folder: the rounds with metrics, and the time of all rounds in ms."""
 
 
 def attach(session: Session) -> Callable[[], None]:
@@ -34,11 +39,7 @@ def attach(session: Session) -> Callable[[], None]:
     def training(original: Any) -> Callable[..., Any]:
         def _train(model: Any, train: Any, test: Any, params: Any, *args: Any, **kwargs: Any) -> Any:
             try:
-                passed = params
-                if params.get("task_type") != "GPU" and rounds.breaker.on:
-                    ours = _Rounds(session, rounds, grow, params.get("callbacks"))
-                    passed = {**params, "callbacks": ours}
-                return run(passed is params, original, model, train, test, passed, *args, **kwargs)
+                return run(params, original, model, train, test, params, *args, **kwargs)
             except BaseException as error:
                 hide(error)
                 raise
@@ -48,7 +49,7 @@ def attach(session: Session) -> Callable[[], None]:
     def folds(original: Any) -> Callable[..., Any]:
         def _cv(*args: Any, **kwargs: Any) -> Any:
             try:
-                return run(True, original, *args, **kwargs)
+                return run(None, original, *args, **kwargs)
             except BaseException as error:
                 hide(error)
                 raise
@@ -56,31 +57,35 @@ def attach(session: Session) -> Callable[[], None]:
         return _cv
 
     @passed_over
-    def run(whole: bool, original: Any, *args: Any, **kwargs: Any) -> Any:
-        """Train; a training that shows no rounds, as a whole, is one step."""
-        begun = False
+    def run(params: Any, original: Any, *args: Any, **kwargs: Any) -> Any:
+        """Train; without parameters the folder of the training is unknown."""
+        began, failed = 0, True
         try:
             if rounds.breaker.on:
                 rounds.begin()
-                session.local.begin(grow)
-                begun = True
+                began = session.local.begin(grow)
         except Exception as error:
             rounds.breaker.fault(error)
         try:
-            return original(*args, **kwargs)
+            result = original(*args, **kwargs)
+            failed = False
         except BaseException as error:
-            whole = False
             hide(error)
             raise
         finally:
-            if begun:
-                end(whole)
+            if began:
+                end(params, began, failed=failed)
+        return result
 
-    def end(whole: bool) -> None:
+    def end(params: Any, began: int, *, failed: bool) -> None:
         try:
-            session.local.end_of(grow)
-            if whole:
-                rounds.end_round()
+            ended = session.local.end_of(grow)
+            if rounds.counts:
+                folder = None if params is None else core._get_train_dir(params)
+                wrote = folder is not None and params.get("allow_writing_files", True)
+                found = _rounds(Path(folder), began, ended) if wrote else []
+                _record(session, rounds, found, whole=not found and not failed)
+                session.local.thread_spool.spent(perf_counter_ns() - ended)
             rounds.finish()
         except Exception as error:
             rounds.breaker.fault(error)
@@ -90,47 +95,53 @@ def attach(session: Session) -> Callable[[], None]:
     return rounds.patches.undo
 
 
-class _Rounds:
-    """What CatBoost calls after each round."""
+def _record(
+    session: Session, rounds: Rounds, found: list[tuple[int, int, dict[str, float]]], *, whole: bool
+) -> None:
+    """Write the steps of a training that has ended; one that shows no rounds, as a whole, is one step."""
+    if whole:
+        rounds.end_round()
+    for at, (began, ended, metrics) in enumerate(found):
+        if not at:
+            session.since = began
+        for name, value in metrics.items():
+            session.local.thread_spool.add(_SCALAR, session.name(name), ended, 0, value)
+        rounds.end_round(ended)
 
-    def __init__(self, session: Session, rounds: Rounds, code: int, callbacks: Any) -> None:
-        self._session, self._rounds, self._code = session, rounds, code
-        self._callbacks = callbacks
-        """What the user's list of callbacks became; None without one."""
-        self._logged: dict[tuple[str, str], int] = {}
-        """How many values of each metric were recorded; some are computed every few rounds only."""
 
-    @passed_over
-    def after_iteration(self, info: Any) -> Any:
-        """End the step of a round; return what the user's callbacks return, or that the training goes on."""
-        on = False
-        try:
-            on = self._rounds.breaker.on
-            if on:
-                self._session.local.end_of(self._code)
-                self._log(info)
-        except Exception as error:
-            self._rounds.breaker.fault(error)
-        try:
-            return True if self._callbacks is None else self._callbacks.after_iteration(info)
-        except BaseException as error:
-            hide(error)
-            raise
-        finally:
-            try:
-                if on:
-                    self._rounds.end_round()
-                    self._session.local.begin(self._code)
-            except Exception as error:
-                self._rounds.breaker.fault(error)
+def _rounds(folder: Path, began: int, ended: int) -> list[tuple[int, int, dict[str, float]]]:
+    """Return begin, end and metrics of each round between two moments, monotonic ns.
 
-    def _log(self, info: Any) -> None:
-        if not self._rounds.counts:
-            return
-        began = perf_counter_ns()
-        for data, metrics in (info.metrics or {}).items():
-            for metric, values in metrics.items():
-                if len(values) != self._logged.get((data, metric), 0):
-                    self._logged[data, metric] = len(values)
-                    self._session.scalar(f"{data}-{metric}", values[-1])
-        self._session.local.thread_spool.spent(perf_counter_ns() - began)
+    The files have the time that has passed since the first round began. The last of these times is that of the
+    last change of the file.
+    """
+    try:
+        told = json.loads((folder / _METRICS).read_text())
+        lines = (folder / _TIMES).read_text().splitlines()[1:]
+        changed = perf_counter_ns() - (time_ns() - os.stat(folder / _TIMES).st_mtime_ns)
+    except (OSError, ValueError):
+        return []
+    passed = {int(line.split("\t")[0]): int(line.split("\t")[1]) * 1_000_000 for line in lines}
+    passed |= {one["iteration"]: round(one["passed_time"] * 1e9) for one in told["iterations"]}
+    metrics = {one["iteration"]: dict(_metrics(told["meta"], one)) for one in told["iterations"]}
+    zero = changed - max(passed.values(), default=0)
+    found, before = [], max(zero, began)
+    for number, length in sorted(passed.items()):
+        end = min(zero + length, ended)
+        if end > began:  # a file of a training before, or a snapshot, has others
+            found.append((before, max(end, before), metrics.get(number, {})))
+            before = max(end, before)
+    return found
+
+
+def _metrics(meta: Mapping[str, Any], one: Mapping[str, Any]) -> list[tuple[str, float]]:
+    """Return names and values of a round's metrics; the sets have the names of CatBoost's own results."""
+    several = len(meta["test_sets"]) > 1
+    tests = [f"validation_{at}" if several else "validation" for at in range(len(meta["test_sets"]))]
+    return [
+        (f"{data}-{metric['name']}", float(value))
+        for key, sets in (("learn", meta["learn_sets"]), ("test", tests))
+        for (data, metric), value in zip(
+            product(sets, meta[f"{key}_metrics"]), one.get(key, ()), strict=False
+        )
+    ]
