@@ -91,7 +91,7 @@ def partial() -> int:
         model.partial_fit(TABLE[rows], LABELS[rows], classes=[0, 1])
         fitted = time.perf_counter()
         model.score(TABLE, LABELS)
-        if at >= 10:
+        if at:  # the first fit loads the session
             took["compute"] += fitted - began
             took["eval"] += time.perf_counter() - fitted
     truth["took"] = took

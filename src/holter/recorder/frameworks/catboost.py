@@ -1,7 +1,7 @@
 """Records CatBoost: one boosting round is one step, and all of it is compute, because it runs in C++.
 
 A callback would become a parameter of the model, whose bytes would differ. CatBoost writes the time and the
-metrics of each round to files while it trains, unless the user turns this off. They are read after the training.
+metrics of each round to files while it trains, unless the user turns this off. They are read afterwards.
 """
 
 from __future__ import annotations
@@ -112,8 +112,8 @@ def _record(
 def _rounds(folder: Path, began: int, ended: int) -> list[tuple[int, int, dict[str, float]]]:
     """Return begin, end and metrics of each round between two moments, monotonic ns.
 
-    The files have the time that has passed since the first round began. The last of these times is that of the
-    last change of the file.
+    The files have the time that has passed since the first round began. The last of these times is when the
+    file was changed last.
     """
     try:
         told = json.loads((folder / _METRICS).read_text())

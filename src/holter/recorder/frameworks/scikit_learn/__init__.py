@@ -1,7 +1,7 @@
 """Records scikit-learn: fits are ranges, and a step is what scikit-learn repeats in Python.
 
-That is a minibatch of a perceptron, a round of gradient boosting, a call of `partial_fit`, or a fit of a search
-or of a cross-validation. A fit whose iterations are in C is one step.
+That is a minibatch of a perceptron, a round of gradient boosting, a call of `partial_fit`, or a fit of a
+search or of a cross-validation. A fit whose iterations are in C is one step.
 """
 
 from __future__ import annotations
