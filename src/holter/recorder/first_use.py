@@ -48,8 +48,8 @@ def wait(trigger: str, attach: Callable[[], None]) -> None:
         return
     for module, owner, method in _FIRST_USES[trigger]:
         found = getattr(sys.modules.get(module), owner, None)
-        if found is not None and method in vars(found):
-            patches.wrap(found, method, lambda original, at=(found, method): _first(original, *at, begin))
+        if isinstance(found, type) and method in vars(found):
+            patches.replace(found, method, _first(found, method, begin))
 
 
 def wait_no_more() -> None:
@@ -58,9 +58,9 @@ def wait_no_more() -> None:
         _waiting.popitem()[1].undo()
 
 
-def _first(
-    original: Callable[..., Any], owner: type, method: str, begin: Callable[[], bool]
-) -> Callable[..., Any]:
+def _first(owner: type, method: str, begin: Callable[[], bool]) -> Callable[..., Any]:
+    original = getattr(owner, method)
+
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         # If another library has wrapped this wrapper since, it already runs: it must not run again.
         ours = vars(owner).get(method) is wrapper

@@ -81,9 +81,8 @@ def attach(session: Session) -> Callable[[], None]:
         try:
             ended = session.local.end_of(grow)
             if rounds.counts:
-                folder = None if params is None else core._get_train_dir(params)
-                wrote = folder is not None and params.get("allow_writing_files", True)
-                found = _rounds(Path(folder), began, ended) if wrote else []
+                wrote = params is not None and params.get("allow_writing_files", True)
+                found = _rounds(Path(core._get_train_dir(params)), began, ended) if wrote else []
                 _record(session, rounds, found, whole=not found and not failed)
                 session.local.thread_spool.spent(perf_counter_ns() - ended)
             rounds.finish()

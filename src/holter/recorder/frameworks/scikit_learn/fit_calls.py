@@ -61,11 +61,9 @@ def watch(base: ModuleType, begin: Callable[[], object], patches: Patches) -> No
         for method in _METHODS:
             found = vars(owner).get(method)
             # scikit-learn's own decorator leaves `__wrapped__`.
-            if (
-                hasattr(found, "__wrapped__")
-                and owner.__module__.startswith("sklearn.")
-                and not _is_ours(found)
-            ):
+            if found is None or not hasattr(found, "__wrapped__") or _is_ours(found):
+                continue
+            if owner.__module__.startswith("sklearn."):
                 setattr(owner, method, _recorded(found))
     decorate = getattr(base, "_fit_context", None)  # scikit-learn 1.3 and newer
     if decorate is not None and not _is_ours(decorate):
@@ -111,6 +109,6 @@ def _is_ours(method: Any) -> bool:
 
 
 def _classes(base: type) -> Iterator[type]:
-    for one in base.__subclasses__():
-        yield one
-        yield from _classes(one)
+    for each in type.__subclasses__(base):
+        yield each
+        yield from _classes(each)

@@ -45,13 +45,16 @@ class Iterations:
             _SEARCH: self._search,
         }
         for module, hook in hooks.items():
-            imports.when_imported(module, lambda name, hook=hook: self._apply(hook, name))
+            imports.when_imported(module, self._guarded(hook))
 
-    def _apply(self, hook: Callable[[Any], None], name: str) -> None:
-        try:
-            hook(sys.modules[name])
-        except Exception as error:
-            self._rounds.breaker.fault(error)
+    def _guarded(self, hook: Callable[[Any], None]) -> Callable[[str], None]:
+        def call(module: str) -> None:
+            try:
+                hook(sys.modules[module])
+            except Exception as error:
+                self._rounds.breaker.fault(error)
+
+        return call
 
     def _before(self, owner: Any, method: str, call: Callable[..., object]) -> None:
         self._rounds.patches.before(owner, method, call, self._rounds.breaker)
