@@ -10,6 +10,7 @@ import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
+from holter.recorder import imports
 from holter.recorder.patches import PASSED_OVER, hide, passed_over
 
 if TYPE_CHECKING:
@@ -20,13 +21,16 @@ if TYPE_CHECKING:
 
     Recorder = Callable[[Callable[..., Any], Any, tuple[Any, ...], dict[str, Any]], Any]
 
+CANDIDATE = "_fit_and_score"
+"""Function that fits and scores a candidate of a search, or in a fold of a cross-validation."""
 _METHODS = ("fit", "partial_fit")
+_VALIDATION, _SEARCH = "sklearn.model_selection._validation", "sklearn.model_selection._search"
 recorder: Recorder | None = None
-"""Gets the original method, the estimator and the arguments of each call, and calls the method once."""
+"""Gets the original function, the estimator and the arguments of each call, and calls the function once."""
 
 
 def watch(base: ModuleType, begin: Callable[[], object], patches: Patches) -> None:
-    """Call `begin` at the first fit; it may set `recorder`.
+    """Call `begin` at the first fit of an estimator or a candidate; it may set `recorder`.
 
     Args:
         base: `sklearn.base`.
@@ -69,6 +73,19 @@ def watch(base: ModuleType, begin: Callable[[], object], patches: Patches) -> No
     if decorate is not None and not _is_ours(decorate):
         base._fit_context = _decorating(decorate)  # type: ignore[attr-defined]
 
+    imports.when_imported(_VALIDATION, _wrap_candidates)
+
+
+def _wrap_candidates(module: str) -> None:
+    """Wrap the function in both modules that have it: it is pickled by name, and must be the same in both."""
+    original = getattr(sys.modules[module], CANDIDATE, None)
+    if original is None or _is_ours(original):
+        return
+    ours = _recorded(original)
+    for each in (sys.modules[module], sys.modules.get(_SEARCH)):
+        if getattr(each, CANDIDATE, None) is original:
+            setattr(each, CANDIDATE, ours)
+
 
 def _decorating(original: Callable[..., Any]) -> Callable[..., Any]:
     def _fit_context(**options: Any) -> Any:
@@ -109,6 +126,7 @@ def _is_ours(method: Any) -> bool:
 
 
 def _classes(base: type) -> Iterator[type]:
-    for each in type.__subclasses__(base):
+    below: list[type] = type.__subclasses__(base)
+    for each in below:
         yield each
         yield from _classes(each)

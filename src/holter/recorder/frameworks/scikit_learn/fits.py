@@ -19,10 +19,9 @@ if TYPE_CHECKING:
 
     from holter.recorder.session import Session
 
-CANDIDATE = "fit and score"
-"""Name of a fit and its score in a search or a cross-validation."""
 _SEARCH = "BaseSearchCV"
 """Class of estimators that fit candidates: each of these fits is a step."""
+_TEXTS = {fit_calls.CANDIDATE: "fit and score"}
 _COMPUTE, _ANNOTATION = int(Phase.COMPUTE), int(Phase.ANNOTATION)
 
 
@@ -73,13 +72,12 @@ class Fits:
         estimator: Any,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        name: str = "",
     ) -> Any:
         """Call a function that fits an estimator, its first argument, and record the call."""
         depth, code, begun, opened = self._depth, 0, False, False
         try:
             if self.rounds.breaker.on and os.getpid() == self._pid:
-                name = name or original.__name__
+                name = original.__name__
                 code = self._code(type(estimator), name)
                 if depth.fits == 0:
                     opened = self._open(estimator, name, code)
@@ -123,7 +121,7 @@ class Fits:
             self.rounds.end_unreported()
             self._fitted.clear()
         self._fitted.add(id(estimator))
-        whole = name == CANDIDATE
+        whole = name == fit_calls.CANDIDATE
         self._searches = not whole and any(one.__name__ == _SEARCH for one in type(estimator).__mro__)
         self._divides = not whole and not self._searches
         self._counted, self._name = False, code >> 8
@@ -168,7 +166,7 @@ class Fits:
     def _code(self, kind: type, name: str) -> int:
         code = self._codes.get((kind, name))
         if code is None:
-            text = f"{kind.__name__}.{name}"
+            text = f"{kind.__name__}.{_TEXTS.get(name, name)}"
             code = self._codes[kind, name] = self._session.name(text) << 8 | _ANNOTATION
         return code
 

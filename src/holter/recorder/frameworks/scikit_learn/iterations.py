@@ -6,8 +6,6 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder import imports
-from holter.recorder.frameworks.scikit_learn.fits import CANDIDATE
-from holter.recorder.patches import hide
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
 _PERCEPTRON = "sklearn.neural_network._multilayer_perceptron"
 _BOOSTING = "sklearn.ensemble._gb"
 _HISTOGRAMS = "sklearn.ensemble._hist_gradient_boosting.gradient_boosting"
-_VALIDATION, _SEARCH = "sklearn.model_selection._validation", "sklearn.model_selection._search"
+_VALIDATION = "sklearn.model_selection._validation"
 
 
 class Iterations:
@@ -42,7 +40,6 @@ class Iterations:
             _BOOSTING: self._boosting,
             _HISTOGRAMS: self._histograms,
             _VALIDATION: self._validation,
-            _SEARCH: self._search,
         }
         for module, hook in hooks.items():
             imports.when_imported(module, self._guarded(hook))
@@ -120,23 +117,4 @@ class Iterations:
             self._after(owner, method, scored)
 
     def _validation(self, module: Any) -> None:
-        run = self._fits.run
-
-        def candidate(original: Any) -> Callable[..., Any]:
-            def wrapper(estimator: Any, *args: Any, **kwargs: Any) -> Any:
-                try:
-                    return run(original, estimator, args, kwargs, CANDIDATE)
-                except BaseException as error:
-                    hide(error)
-                    raise
-
-            return wrapper
-
         self._rounds.time(module, "_score", "score", Phase.EVAL)
-        self._rounds.patches.wrap(module, "_fit_and_score", candidate)
-
-    def _search(self, module: Any) -> None:
-        """Let the search call what the cross-validation calls: a function is pickled only under one name."""
-        before = module._fit_and_score
-        module._fit_and_score = sys.modules[_VALIDATION]._fit_and_score
-        self._rounds.patches.later(lambda: setattr(module, "_fit_and_score", before))
