@@ -27,8 +27,15 @@ _FIRST_USES = {
 _waiting: dict[str, Patches] = {}
 
 
-def wait(trigger: str, attach: Callable[[], None]) -> None:
-    """Call `attach` before the first use of a framework; `attach` must not raise."""
+def wait(
+    trigger: str,
+    attach: Callable[[], None],
+    when_imported: Callable[[str, Callable[[str], None]], None],
+) -> None:
+    """Call `attach` before the first use of a framework; `attach` must not raise.
+
+    `when_imported` calls a function with the name of a module once that is loaded.
+    """
     if trigger in _waiting:
         return
     patches = _waiting[trigger] = Patches()
@@ -44,7 +51,7 @@ def wait(trigger: str, attach: Callable[[], None]) -> None:
     if trigger == "sklearn.base":
         from holter.recorder.frameworks.scikit_learn import fit_calls
 
-        fit_calls.watch(sys.modules[trigger], begin, patches)
+        fit_calls.watch(sys.modules[trigger], begin, patches, when_imported)
         return
     for module, owner, method in _FIRST_USES[trigger]:
         found = getattr(sys.modules.get(module), owner, None)

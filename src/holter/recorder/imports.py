@@ -122,7 +122,7 @@ def attach(module: str) -> None:
         if module in _WAIT:
             from holter.recorder import first_use
 
-            first_use.wait(module, lambda: _attach(module))
+            first_use.wait(module, lambda: _attach(module), when_imported)
         else:
             _attach(module)
     except Exception as error:

@@ -10,7 +10,6 @@ import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder import imports
 from holter.recorder.patches import PASSED_OVER, hide, passed_over
 
 if TYPE_CHECKING:
@@ -29,13 +28,19 @@ recorder: Recorder | None = None
 """Gets the original function, the estimator and the arguments of each call, and calls the function once."""
 
 
-def watch(base: ModuleType, begin: Callable[[], object], patches: Patches) -> None:
+def watch(
+    base: ModuleType,
+    begin: Callable[[], object],
+    patches: Patches,
+    when_imported: Callable[[str, Callable[[str], None]], None],
+) -> None:
     """Call `begin` at the first fit of an estimator or a candidate; it may set `recorder`.
 
     Args:
         base: `sklearn.base`.
         begin: Called once.
         patches: Receives what stops the waiting for the first fit. Wrappers of methods stay.
+        when_imported: Calls a function with the name of a module once that is loaded.
     """
     global recorder
 
@@ -73,7 +78,7 @@ def watch(base: ModuleType, begin: Callable[[], object], patches: Patches) -> No
     if decorate is not None and not _is_ours(decorate):
         base._fit_context = _decorating(decorate)  # type: ignore[attr-defined]
 
-    imports.when_imported(_VALIDATION, _wrap_candidates)
+    when_imported(_VALIDATION, _wrap_candidates)
 
 
 def _wrap_candidates(module: str) -> None:
