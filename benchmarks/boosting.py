@@ -1,9 +1,10 @@
-"""What recording XGBoost and LightGBM costs: CPU time of the training thread, with and without.
+"""What recording XGBoost, LightGBM and scikit-learn costs: CPU time of the training thread, with and without.
 
     python benchmarks/boosting.py [--rounds 7] [--json]
 
 Each turn is a process of its own, in turn without and with the recorder, so that a busy machine hits both
-alike. Printed: the ratio of the medians, for rounds of about 1 and 10 ms.
+alike. Printed: the ratio of the medians, for rounds of about 1 and 10 ms. A round of scikit-learn is a
+minibatch of a perceptron.
 """
 
 from __future__ import annotations
@@ -32,6 +33,10 @@ if library == "xgboost":
     data, held = xgboost.DMatrix(table[:cut], labels[:cut]), xgboost.DMatrix(table[cut:], labels[cut:])
     asked = {"objective": "binary:logistic", "nthread": 1}
     train = lambda: xgboost.train(asked, data, 100, evals=[(held, "validation")], verbose_eval=False)
+elif library == "scikit-learn":
+    from sklearn.neural_network import MLPClassifier
+    model = MLPClassifier(hidden_layer_sizes=(32,), batch_size=cut // 20, max_iter=5, random_state=0)
+    train = lambda: model.fit(table[:cut], labels[:cut])
 else:
     import lightgbm
     data = lightgbm.Dataset(table[:cut], labels[:cut]).construct()
@@ -55,7 +60,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "train.py"
         script.write_text(TRAINING)
-        for library in ("xgboost", "lightgbm"):
+        for library in ("xgboost", "lightgbm", "scikit-learn"):
             for length, rows in ROWS.items():
                 turns = [
                     [_turn(script, library, rows, recorded) for recorded in (False, True)]

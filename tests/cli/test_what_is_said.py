@@ -34,15 +34,16 @@ def test_an_error_in_a_library_names_the_place_in_the_users_own_code():
 
 
 def test_a_framework_that_is_not_recorded_is_named_with_the_way_out():
-    Path("train.py").write_text("import sklearn\nprint(sklearn.__version__)\n")
-    done = command("run", "--", PYTHON, "train.py")
-    card, found = done.stderr, f"scikit-learn {done.stdout.strip()} was imported"
+    Path("lightfm.py").write_text("__version__ = '1.17'\n")
+    Path("train.py").write_text("import lightfm\n")
+    card = command("run", "--", PYTHON, "train.py").stderr
+    found = "LightFM 1.17 was imported"
     assert f"{found}; holter does not record it; mark steps with holter.step()" in card
     assert "PyTorch" not in card
-    marked = "import sklearn, holter\nfor _ in range(5):\n    with holter.step():\n        pass\n"
+    marked = "import lightfm, holter\nfor _ in range(5):\n    with holter.step():\n        pass\n"
     Path("train.py").write_text(marked)
     card = command("run", "--job", "marked", "--", PYTHON, "train.py").stderr
-    assert "scikit-learn" not in card
+    assert "LightFM" not in card
     assert described("marked")["steps"]["count"] == 5
 
 

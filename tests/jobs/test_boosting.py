@@ -81,3 +81,40 @@ def test_a_regular_expression_chooses_importances(tmp_path: Path) -> None:
     saved = sorted(set(zip(tensors["name"].tolist(), tensors["step"].tolist(), strict=True)))
     names = ("feature_importance/gain/f0", "feature_importance/gain/f1")
     assert saved == [(name, step) for name in names for step in (0, 10, 20, 30)]
+
+
+def test_importances_have_five_kinds(tmp_path: Path) -> None:
+    options = ("--save", "feature_importance@39")
+    command = (sys.executable, SCRIPT, "plain")
+    holter("run", "--store", "store", "--job", "it", *options, "--", *command, cwd=tmp_path)
+    tensors = open_job(str(tmp_path / "store/it")).trial.table("tensors")
+    last = tensors["step"] == 39
+    found = dict(zip(tensors["name"][last].tolist(), tensors["mean"][last].tolist(), strict=True))
+    expected = json.loads((tmp_path / "truth.json").read_text())["figures"]["importance"]
+    assert {name.split("/")[1] for name in found} == set(expected)
+    for kind, scores in expected.items():
+        mine = {f: found[f"feature_importance/{kind}/{f}"] for f in (f"f{at}" for at in range(12))}
+        assert mine == pytest.approx({f: scores.get(f, 0.0) for f in mine}), kind
+
+
+@pytest.mark.parametrize("case", ["plain", "estimator", "shap_of_classes", "lightgbm_shap"])
+def test_shap_values_are_saved_once_and_leave_the_model_alone(tmp_path: Path, case: str) -> None:
+    command = (sys.executable, SCRIPT, case)
+    subprocess.run(command, cwd=tmp_path, env=environment(), check=True, timeout=120)
+    alone = json.loads((tmp_path / "truth.json").read_text())
+    options = ("--save", "average_shap", "--save", "full_shap")
+    holter("run", "--store", "store", "--job", "it", *options, "--", *command, cwd=tmp_path)
+    truth = json.loads((tmp_path / "truth.json").read_text())
+    assert truth["model"] == alone["model"]
+    told = json.loads(holter("describe", "it", "--store", "store", "--json", cwd=tmp_path).stdout)
+    assert told["cost"]["faults"] == []
+    assert told["steps"]["count"] == truth["steps"]
+    trial = open_job(str(tmp_path / "store/it")).trial
+    tensors = trial.table("tensors")
+    assert set(tensors["step"].tolist()) == {truth["steps"]}
+    found = dict(zip(tensors["name"].tolist(), tensors["mean"].tolist(), strict=True))
+    averages = [found[name] for name in sorted(found, key=lambda name: name[-8:]) if name != "full_shap"]
+    assert sorted(averages) == pytest.approx(sorted(truth["figures"]["shap"]), rel=1e-4)
+    values = trial.table("tensor_values")
+    shape = values["value"][(values["name"] == "full_shap") & (values["kind"] == "shape")].tolist()
+    assert [int(size) for size in shape] == truth["figures"]["shap_shape"]

@@ -13,6 +13,7 @@ import traceback  # now, not when a process fails: importing it then undoes that
 from typing import TYPE_CHECKING, Any, Protocol
 
 from holter.recorder.guard import tell
+from holter.recorder.patches import PASSED_OVER
 from holter.recorder.spool.files import open_apart
 from holter.recorder.spool.thread_spool import PHASES, ThreadSpool
 from holter.recorder.unsupported import not_recorded
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 MAX_MESSAGE = 4_000
 MAX_TRACEBACK = 32_000
-PASSED_OVER = " (importlib _bootstrap)"
-"""Suffix of the file names of the recorder's wrappers."""
 _OOM = ("out of memory", "can't allocate memory", "cannot allocate memory", "alloc_failed")
 
 

@@ -23,11 +23,15 @@ TRIGGERS = {
     "torch": "pytorch",
     "xgboost": "xgboost",
     "lightgbm": "lightgbm",
+    "catboost": "catboost",
+    "sklearn.base": "scikit_learn",
     "transformers.trainer": "transformers",
     "lightning.pytorch.loops.fit_loop": "lightning",
     "pytorch_lightning.loops.fit_loop": "lightning",
 }
 """Module of a framework → file of `frameworks/` that knows it."""
+_WAIT = frozenset(("xgboost", "lightgbm", "catboost", "sklearn.base"))
+"""Modules whose adapters wait for the first use; see `first_use`."""
 
 
 class ImportWatch:
@@ -93,6 +97,8 @@ def install() -> None:
 
 def uninstall() -> None:
     """Watch no more."""
+    if "holter.recorder.first_use" in sys.modules:
+        sys.modules["holter.recorder.first_use"].wait_no_more()
     if _watch is not None:
         _watch.wanted.clear()
         if _watch in sys.meta_path:
@@ -108,7 +114,22 @@ def when_imported(module: str, call: Callable[[str], None]) -> None:
 
 
 def attach(module: str) -> None:
-    """Attach the adapter of framework `module`; a fault costs the recording, never the import."""
+    """Attach the adapter of framework `module`, or wait for the first use of the framework.
+
+    A fault costs the recording, never the import.
+    """
+    try:
+        if module in _WAIT:
+            from holter.recorder import first_use
+
+            first_use.wait(module, lambda: _attach(module), when_imported)
+        else:
+            _attach(module)
+    except Exception as error:
+        sys.stderr.write(f"holter: {module} is not recorded: {type(error).__name__}: {error}\n")
+
+
+def _attach(module: str) -> None:
     try:
         from holter.recorder import session
 

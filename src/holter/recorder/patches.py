@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.failure import PASSED_OVER
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holter.recorder.guard import CircuitBreaker
 
+PASSED_OVER = " (importlib _bootstrap)"
+"""Suffix of the file names of the recorder's wrappers."""
 _ABSENT = object()
 
 

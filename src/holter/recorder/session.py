@@ -74,6 +74,8 @@ class Session(StepCounter):
         )  # names of numbers that the user logs; adapters leave these to the user
         self.watch: Callable[..., None] | None = None  # what an adapter offers to save tensors with
         self.step_owner = ""  # who counts the steps besides the usual adapter; see `claim_steps`
+        self.framework_steps = 0  # the number of the step after the last one that a framework reported
+        self.release: Callable[[], None] | None = None  # ends the steps of a framework that reports no end
         self.explicit: Any = None  # what it offers to scripts: `mode()`, and `save` of one tensor
         self.watch_phases: Callable[..., Any] | None = None  # and to profilers
         self.mark_ns = self.range_ns = 0  # what a record costs: by a hook, by a range; see `cost.of_marks`

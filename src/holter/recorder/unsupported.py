@@ -5,14 +5,12 @@ from __future__ import annotations
 import sys
 
 NOT_RECORDED = {
-    "catboost": "CatBoost",
     "flax": "Flax",
     "jax": "JAX",
     "keras": "Keras",
     "lightfm": "LightFM",
     "mxnet": "MXNet",
     "paddle": "PaddlePaddle",
-    "sklearn": "scikit-learn",
     "tensorflow": "TensorFlow",
 }
 """Modules of frameworks without an adapter, and their names."""

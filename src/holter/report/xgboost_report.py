@@ -35,6 +35,8 @@ _MEANINGS = {
     "gain": "the mean improvement of the loss by its splits",
     "weight": "how many splits use the feature",
     "cover": "the mean number of examples that its splits divide",
+    "total_gain": "the sum of the improvements of the loss by its splits",
+    "total_cover": "the sum of the examples that its splits divide",
 }
 _MISSING = (
     "No labels were saved. Pass an evaluation set to the training, and record it with "

@@ -41,13 +41,56 @@ def matrices() -> tuple[Any, Any]:
     return xgboost.DMatrix(TABLE[:5000], LABELS[:5000]), xgboost.DMatrix(TABLE[5000:], LABELS[5000:])
 
 
+def explained(values: Any) -> None:
+    """Keep what SHAP values of the evaluation set must be; all 1,000 rows of it are explained."""
+    size = abs(values)
+    while size.ndim > 1:
+        size = size.mean(0)
+    figures["shap"] = size[:-1].tolist()
+    rows = max(16_384 // values[0].size, 1)
+    figures["shap_shape"] = [min(rows, len(values)), *values.shape[1:]]
+
+
 def plain() -> bytes:
     """`train` with two evaluation sets."""
     import xgboost
 
     data, validation = matrices()
     sets = [(data, "train"), (validation, "validation")]
-    return xgboost.train(PARAMETERS, data, ROUNDS, evals=sets, verbose_eval=False).save_raw("ubj")
+    model = xgboost.train(PARAMETERS, data, ROUNDS, evals=sets, verbose_eval=False)
+    kinds = ("weight", "gain", "cover", "total_gain", "total_cover")
+    figures["importance"] = {kind: model.get_score(importance_type=kind) for kind in kinds}
+    saved = model.save_raw("ubj")
+    explained(model.predict(validation, pred_contribs=True))
+    return saved
+
+
+def shap_of_classes() -> bytes:
+    """Three classes, each with SHAP values of its own."""
+    import xgboost
+
+    labels = np.digitize(TABLE[:, 0] + TABLE[:, 1] * TABLE[:, 2], (-0.5, 0.5))
+    data, validation = (
+        xgboost.DMatrix(TABLE[:5000], labels[:5000]),
+        xgboost.DMatrix(TABLE[5000:], labels[5000:]),
+    )
+    asked = {"objective": "multi:softprob", "num_class": 3, "nthread": 1}
+    model = xgboost.train(asked, data, ROUNDS, evals=[(validation, "validation")], verbose_eval=False)
+    saved = model.save_raw("ubj")
+    explained(model.predict(validation, pred_contribs=True))
+    return saved
+
+
+def lightgbm_shap() -> bytes:
+    """`lightgbm.train`, which drops its data sets at the end."""
+    import lightgbm as library
+
+    data = library.Dataset(TABLE[:5000], LABELS[:5000])
+    validation = library.Dataset(TABLE[5000:], LABELS[5000:], reference=data)
+    asked = {"objective": "binary", "num_threads": 1, "verbose": -1}
+    model = library.train(asked, data, ROUNDS, valid_sets=[validation])
+    explained(model.predict(TABLE[5000:], pred_contrib=True))
+    return model.model_to_string().encode()
 
 
 def judged(labels: Any, **parameters: Any) -> bytes:
@@ -126,7 +169,9 @@ def estimator() -> bytes:
 
     model = xgboost.XGBClassifier(n_estimators=ROUNDS, n_jobs=1)
     model.fit(TABLE[:5000], LABELS[:5000], eval_set=[(TABLE[5000:], LABELS[5000:])], verbose=False)
-    return model.get_booster().save_raw("ubj")
+    saved = model.get_booster().save_raw("ubj")
+    explained(model.get_booster().predict(xgboost.DMatrix(TABLE[5000:]), pred_contribs=True))
+    return saved
 
 
 def folds() -> bytes:

@@ -9,7 +9,7 @@ from holter.agent.drain.journal import Process, RecordedEvent
 from holter.agent.machine import procfs
 from holter.agent.supervision.hangs import HangLimits, Silence, diagnosis, line
 from holter.agent.supervision.stacks import StackRequest, common_frame, loop_stack, own_frame
-from holter.schema.phases import ENDED
+from holter.schema.phases import ENDED, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +23,7 @@ STACKS_WAIT_NS = 1_500_000_000
 """Time limit for stacks; a process writes them at once unless it is stuck in the kernel."""
 _MAX_REQUESTS = 16
 _BUSY_PCT = 20.0
+_COMPUTE = Phase.COMPUTE.name.lower()
 _GAP_NS = 5_000_000_000
 """A longer pause between two checks means that the agent was stopped, and most likely the job too."""
 
@@ -171,9 +172,9 @@ class ProcessMonitor:
         silent_s = (now - process.last_progress) / 1e9
         limit_s = self._limits.limit_s(process.durations, phase, median(took) / 1e9 if took else None)
         used = self._used(process, stat)
-        # Code outside of all phases may take the longest time.
-        busy_outside = phase in (None, ENDED) and used is not None and used > _BUSY_PCT
-        if silent_s <= (self._limits.max_s if busy_outside else limit_s):
+        # Code outside of all phases, and work in one piece, may take the longest time.
+        busy = phase in (None, ENDED, _COMPUTE) and used is not None and used > _BUSY_PCT
+        if silent_s <= (self._limits.max_s if busy else limit_s):
             return None
         step = max(process.last_head_step, process.last_step)
         return Silence(self._drain.ranks.of(process), silent_s, limit_s, phase, step)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from holter.analysis.steps.holders import Holder
     from holter.analysis.verdict.job_facts import VerdictFacts
 
-_TREES = ("xgboost", "lightgbm")
+_TREES = ("xgboost", "lightgbm", "catboost")
 """Frameworks that grow trees."""
 FEWER_EVALUATIONS = "Evaluate less often, on fewer batches, or with larger batches."
 _FEWER_TREE_EVALUATIONS = (

@@ -147,7 +147,7 @@ def _why_no_training(folder: JobFolder, outcome: Outcome) -> str:
     if outcome.failure is not None:
         return "no training step was recorded"
     if outcome.trainers:
-        return "no training step was recorded: PyTorch ran no forward pass and no optimizer step"
+        return "no training step was recorded: the frameworks that were used took none"
     return "no training step was recorded: PyTorch was not imported, or is hidden (python -I, -E)"
 
 

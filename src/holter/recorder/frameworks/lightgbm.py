@@ -1,7 +1,7 @@
 """Records LightGBM: one boosting round is one step, split into growing trees and evaluating.
 
 `train`, `cv` and the scikit-learn estimators all call the methods of `Booster` that are hooked here. Nothing
-reports the end of a round, so it ends with the last evaluation before the next one.
+reports the end of a round, so it ends with the last evaluation before the next one, or with the training.
 """
 
 from __future__ import annotations
@@ -32,4 +32,36 @@ def attach(session: Session) -> Callable[[], None]:
     for function in ("eval_train", "eval_valid"):
         rounds.time(basic.Booster, function, "evaluate", Phase.EVAL)
         rounds.patches.after(basic.Booster, function, log, rounds.breaker)
+    contributions = rounds.contributions()
+
+    def dropping(model: Any) -> None:
+        """End the training: `train` drops the data sets of its model last."""
+        own = vars(model)
+        if not rounds.counts or "train_set" not in own:
+            return
+        rounds.end_unreported()
+        if contributions is not None:
+            kept = map(contributions.kept, [*reversed(own.get("valid_sets", ())), own["train_set"]])
+            sample = next((one for one in kept if one is not None), None)
+            contributions.save(model.feature_name(), lambda: _values(model, sample))
+        rounds.finish()
+
+    rounds.patches.before(basic.Booster, "free_dataset", dropping, rounds.breaker)
+    if contributions is not None:
+        keep = contributions.keep
+
+        def constructing(data: Any) -> None:
+            if data._handle is None:  # else the raw rows are gone
+                keep(data, data.data)
+
+        rounds.patches.before(basic.Dataset, "construct", constructing, rounds.breaker)
     return rounds.patches.undo
+
+
+def _values(model: Any, sample: Any) -> Any:
+    """Return the SHAP values of a sample; None without one and for sparse data, which would be made dense."""
+    if sample is None or hasattr(sample, "tocsr"):
+        return None
+    values = model.predict(sample, pred_contrib=True)
+    classes = model.num_model_per_iteration()
+    return values if classes == 1 else values.reshape(len(values), classes, -1)

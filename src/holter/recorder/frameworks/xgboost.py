@@ -17,6 +17,7 @@ from holter.schema.phases import Phase
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from holter.recorder.frameworks.trees.contributions import Contributions
     from holter.recorder.frameworks.trees.tensors import TreeTensors
     from holter.recorder.session import Session
 
@@ -36,6 +37,9 @@ def attach(session: Session) -> Callable[[], None]:
 
     described: weakref.WeakSet[Any] = weakref.WeakSet()
     tensors: TreeTensors | None = None
+    contributions = rounds.contributions()
+    explained: weakref.ref[Any] | None = None
+    """The matrix whose rows get SHAP values."""
 
     def before_training(*_: object, **__: object) -> None:
         nonlocal tensors
@@ -46,6 +50,7 @@ def attach(session: Session) -> Callable[[], None]:
         rounds.begin()
 
     def after_iteration(result: object, container: Any, model: Any, *args: Any, **named: Any) -> None:
+        nonlocal explained
         if not rounds.counts:
             return
         began = perf_counter_ns()
@@ -57,13 +62,44 @@ def attach(session: Session) -> Callable[[], None]:
             if container not in described:
                 described.add(container)
                 tensors.describe(model)
-            tensors.save(model, named["evals"] if "evals" in named else args[2])
+            evals = named["evals"] if "evals" in named else args[2]
+            tensors.save(model, evals)
+            if contributions is not None:
+                explained = weakref.ref(evals[-1][0] if evals else named.get("dtrain") or args[1])
         session.local.thread_spool.spent(perf_counter_ns() - began)
         rounds.end_round()
+
+    def after_training(model: Any, container: Any, *_: object, **__: object) -> None:
+        if contributions is not None and explained is not None and rounds.counts and not container.is_cv:
+            names = model.feature_names or [f"f{at}" for at in range(model.num_features())]
+            contributions.save(names, lambda: _explain(core, model, explained(), contributions))
+        rounds.finish()
 
     container, patches = callback.CallbackContainer, rounds.patches
     patches.before(container, "before_training", before_training, rounds.breaker)
     rounds.time(container, "after_iteration", "callbacks", Phase.ANNOTATION)
     patches.after(container, "after_iteration", after_iteration, rounds.breaker)
-    patches.after(container, "after_training", rounds.finish, rounds.breaker)
+    patches.after(container, "after_training", after_training, rounds.breaker)
+    if contributions is not None:
+        keep = contributions.keep
+
+        def built(_: object, matrix: Any, *args: Any, **named: Any) -> None:
+            keep(matrix, named["data"] if "data" in named else args[0])
+
+        patches.after(core.QuantileDMatrix, "__init__", built, rounds.breaker)
     return patches.undo
+
+
+def _explain(core: Any, model: Any, matrix: Any, contributions: Contributions) -> Any:
+    """Return the SHAP values of rows of a matrix; None if the matrix is gone or cannot return rows."""
+    from holter.recorder.frameworks.trees.contributions import ROWS, spread
+
+    sample = contributions.kept(matrix)
+    if sample is not None:
+        names, types = model.feature_names, model.feature_types
+        matrix = core.DMatrix(sample, feature_names=names, feature_types=types, enable_categorical=True)
+    elif matrix is None or isinstance(matrix, core.QuantileDMatrix):
+        return None
+    elif matrix.num_row() > ROWS:
+        matrix = matrix.slice(spread(matrix.num_row()))
+    return model.predict(matrix, pred_contribs=True)

@@ -36,11 +36,15 @@ SOURCES = {
     "predictions": ("predictions",),
     "feature_importance": ("feature_importance",),
     "trees": ("trees",),
+    "average_shap": ("average_shap",),
+    "full_shap": ("full_shap",),
     "all": ("parameter", "buffer", "gradient", "loss", "input", "output", "optimizer_state", "custom"),
     "default": ("custom",),
 }
 """Predefined collections → the kinds of tensors in each."""
-OF_TREES = ("labels", "predictions", "feature_importance", "trees")
+AT_END = ("average_shap", "full_shap")
+"""Kinds that libraries of trees offer once, at the end of a training, whatever the schedule."""
+OF_TREES = ("labels", "predictions", "feature_importance", "trees", *AT_END)
 """Kinds that libraries of trees offer; the name of a tensor that a script saves begins with its kind."""
 KINDS = SOURCES["all"]
 ROLES = (
@@ -125,7 +129,7 @@ class Collection:
     def due(self, mode: str, step: int) -> bool:
         """Whether it is saved at a step of a mode."""
         schedule = self.schedules.get(mode)
-        return schedule is not None and schedule.due(step)
+        return schedule is not None and (self.name in AT_END or schedule.due(step))
 
     def to_json(self) -> dict[str, object]:
         """Return its entry in `tensors.json`, without its tensors."""

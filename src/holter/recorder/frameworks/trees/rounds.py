@@ -1,20 +1,24 @@
-"""Counts boosting rounds as steps, and wraps functions of a library of trees into spans."""
+"""Counts boosting rounds as steps, and wraps functions of a library into spans."""
 
 from __future__ import annotations
 
 import atexit
+import os
 import weakref
 from threading import get_ident
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.patches import Patches, hide
+from holter.recorder.session import SCRIPT
 from holter.recorder.spool.thread_spool import NAN
 from holter.schema.phases import Mode, Phase
+from holter.schema.tensor_spool import ENV_SAVE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from holter.recorder.frameworks.trees.contributions import Contributions
     from holter.recorder.session import Session
 
 PARTS = ("data_loading", "compute", "eval")
@@ -30,14 +34,14 @@ class Rounds:
     Of several threads that train at once, only the thread that began last counts.
     """
 
-    def __init__(self, session: Session, framework: str, version: str) -> None:
+    def __init__(self, session: Session, framework: str, version: str, parts: Sequence[str] = PARTS) -> None:
         self.session = session
         self.breaker = session.breaker(framework)
         self.patches = Patches()
         self.reported = False
         """Whether the library reports the ends of rounds now."""
-        self._framework, self._version = framework, version
-        self._steps = 0
+        self._about = {"name": framework, "version": version, "device": "cpu", "parts": list(parts)}
+        self._framework = framework
         self._thread = 0
         """The thread whose rounds count."""
         self._inside: set[int] = set()
@@ -48,13 +52,21 @@ class Rounds:
         """Ids of the models that grew in the unreported round; cross-validation has several."""
         self._last_end = 0
         """When the last work of an unreported round ended, monotonic ns; 0 = no such round is open."""
-        atexit.register(self._end_unreported)
-        self.patches.later(lambda: atexit.unregister(self._end_unreported))
+        atexit.register(self.end_unreported)
+        self.patches.later(lambda: atexit.unregister(self.end_unreported))
 
     @property
     def counts(self) -> bool:
         """Whether the rounds of the calling thread count."""
         return self._thread == get_ident()
+
+    def contributions(self) -> Contributions | None:
+        """Return what saves SHAP values, if `--save` asks for some."""
+        if "shap" not in os.environ.get(ENV_SAVE, ""):
+            return None
+        from holter.recorder.frameworks.trees.contributions import Contributions
+
+        return Contributions(self.session)
 
     def time(self, owner: Any, function: str, name: str, phase: Phase) -> None:
         """Record each call of `owner.function` as a span."""
@@ -68,21 +80,58 @@ class Rounds:
 
     def begin(self) -> None:
         """Begin a training whose rounds the library reports."""
-        self._end_unreported()
-        self._thread, self.reported = get_ident(), True
-        self._claim()
+        self.end_unreported()
+        self.reported = True
+        self.claim()
 
-    def end_round(self) -> None:
-        """End the step of a round."""
+    def claim(self, since: int = 0, *, apart: bool = True) -> bool:
+        """Count the work of this thread from `since`, or from now on; return whether it counts.
+
+        It does not where the script counts the steps or another framework does.
+
+        Args:
+            since: When the work began, monotonic ns.
+            apart: Whether the step begins then, also where steps are counted already.
+        """
+        session = self.session
+        release, session.release = session.release, None
+        if release not in (None, self.finish):
+            release()
+        if self.counts and session.step_owner == self._framework:
+            if apart:
+                session.since = since or perf_counter_ns()
+            return True
+        self._thread = get_ident()
+        if session.step_owner in ("", SCRIPT, self._framework):
+            session.journal("framework", self._about)
+        # Steps that torch counted go on: this work is part of one.
+        if session.step == session.framework_steps and session.claim_steps(self._framework):
+            session.since = since or perf_counter_ns()
+        return session.step_owner == self._framework
+
+    def end_round(self, now: int | None = None) -> None:
+        """End the step of a round, at `now` where that is given."""
         if self.counts:
             self._last_end = 0  # the end of the round is reported
             self._grown.clear()
-            self._end_step(None)
+            self._end_step(now)
+
+    def leave_open(self) -> None:
+        """Let the round go on until work of another one begins, or another framework trains."""
+        self._last_end = perf_counter_ns()
+        self.session.release = self.finish
+
+    def end_unreported(self) -> None:
+        """End the round that is open, with its last recorded work."""
+        if self._last_end:
+            ended, self._last_end = self._last_end, 0
+            self._grown.clear()
+            self._end_step(ended)
 
     def finish(self, *_: Any, **__: Any) -> None:
         """End the training, and a round that nobody reported; others may count steps again."""
         if self.counts:
-            self._end_unreported()
+            self.end_unreported()
             self.reported = False
             self.session.release_steps(self._framework)
 
@@ -134,13 +183,13 @@ class Rounds:
                 if outermost:
                     self._inside.discard(thread)
                     if self.counts and not self.reported:
-                        self._last_end = perf_counter_ns()
+                        self.leave_open()
 
         return wrapper
 
     def _before_model(self, *_: object, **__: object) -> None:
         if self.counts:
-            self._end_unreported()
+            self.end_unreported()
 
     def _before_growing(self, model: Any) -> None:
         new = model not in self._models
@@ -148,31 +197,14 @@ class Rounds:
         if self.reported or not (new or self.counts):
             return
         if id(model) in self._grown or not self.counts:
-            self._end_unreported()
+            self.end_unreported()
         self._grown.add(id(model))
-        if not self.counts or self.session.step_owner != self._framework:
-            self._thread = get_ident()
-            self._claim()
-
-    def _claim(self) -> None:
-        """Count the steps from now on, unless the script does so or another framework has begun."""
-        session = self.session
-        about = {"name": self._framework, "version": self._version, "device": "cpu", "parts": list(PARTS)}
-        session.journal("framework", about)
-        # Steps that torch counted go on: these trees are part of one.
-        if session.step == self._steps and session.claim_steps(self._framework):
-            session.since = perf_counter_ns()
-
-    def _end_unreported(self) -> None:
-        if self._last_end:
-            ended, self._last_end = self._last_end, 0
-            self._grown.clear()
-            self._end_step(ended)
+        self.claim(apart=False)
 
     def _end_step(self, now: int | None) -> None:
         if self.session.step_owner == self._framework:
             self.session.boundary(now, manual=True)
-            self._steps = self.session.step
+            self.session.framework_steps = self.session.step
 
     def _end(self, code: int, phase: Phase) -> None:
         try:

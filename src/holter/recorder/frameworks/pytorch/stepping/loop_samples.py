@@ -21,10 +21,10 @@ from opcode import opmap
 from time import perf_counter_ns, thread_time_ns
 from typing import TYPE_CHECKING, NamedTuple
 
-from holter.recorder.failure import PASSED_OVER
 from holter.recorder.frameworks.pytorch.data.paths import frame_text, is_library
 from holter.recorder.frameworks.pytorch.stepping.holders import Holders
 from holter.recorder.frameworks.pytorch.stepping.producers import Seen, is_queue, producer, waits
+from holter.recorder.patches import PASSED_OVER
 from holter.recorder.spool.thread_spool import NAN
 from holter.recorder.switch_interval import SwitchInterval
 from holter.schema.phases import HOLDS, Phase
