@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
+
 from holter.analysis.verdict.gathering import gather
 from holter.analysis.verdict.job_verdict import verdict
 from holter.schema.phases import BREAKDOWN
@@ -49,3 +53,34 @@ def test_a_part_that_no_hook_saw_is_not_the_loops_own_code():
     assert gather(loop(50, forward=4)).not_seen == ()
     assert gather(loop(50, compile=1)).not_seen == ("forward", "loss", "backward", "optimizer")
     assert gather(loop(50, data_loading=4)).not_seen == ()
+
+
+@pytest.mark.parametrize(
+    ("observed", "expected"),
+    [
+        (["data_loading", "compute", "eval"], ()),
+        (["compute", "eval"], ("data_loading",)),
+        (["data_loading", "backward", "optimizer"], ("forward", "loss")),
+        (["eval"], ("data_loading", "forward", "loss", "backward", "optimizer")),
+    ],
+)
+def test_a_part_that_the_adapter_does_not_observe_is_not_seen_instead_of_0(observed, expected):
+    detail = json.dumps({"name": "somework", "parts": observed})
+    events = Table.of("events", [{"time": 1, "rank": 0, "kind": "framework", "name": "", "detail": detail}])
+    facts = gather(loop(50, compute=4), events=events)
+    assert facts.not_seen == expected
+    assert not any(facts.shows(part) for part in expected)
+    assert facts.shows("data_loading") == ("data_loading" in observed)
+
+
+def test_the_trainer_that_counts_the_steps_is_the_framework():
+    details = [
+        {"name": "pytorch", "version": "2", "device": "cuda"},
+        {"name": "keras", "version": "3", "owns_steps": True},
+    ]
+    rows = [
+        {"time": at, "rank": 0, "kind": "framework", "name": "", "detail": json.dumps(one)}
+        for at, one in enumerate(details)
+    ]
+    facts = gather(loop(50, forward=4), events=Table.of("events", rows))
+    assert (facts.framework, facts.device) == ("keras", "cuda")

@@ -89,7 +89,7 @@ class TreeTensors:
 
     def _is_due(self, one: Collection) -> bool:
         of_trees = bool(one.include_regex or one.roles) or one.name in OF_TREES
-        return of_trees and one.due(_TRAIN, self._session.step)
+        return of_trees and one.due(_TRAIN, self._session.step, self._session.stride)
 
 
 def _wanted(due: Sequence[Collection], name: str, role: str) -> bool:

@@ -39,6 +39,8 @@ class Roots:
         self.on_evaluation: Callable[[bool], object] = bool
         """Called with True before a model evaluates, and with False before the next model that trains."""
         self.on_compiler: Callable[[], None] = lambda: None
+        self.foreign: tuple[type, ...] = ()
+        """Classes whose calls another adapter times."""
         self._classes: dict[type, Callable[[], None]] = {}
         self._examined: set[type] = set()
         self._handles: list[Any] = []
@@ -78,6 +80,8 @@ class Roots:
         """Whether a module that the loop calls is a model: it has state, and is not a loss."""
         cls = type(module)
         if cls is self._module or cls.__module__.startswith("torch.nn.modules.loss"):
+            return False
+        if isinstance(module, self.foreign):
             return False
         if next(module.parameters(), None) is not None:
             return True
