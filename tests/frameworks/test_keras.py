@@ -75,10 +75,9 @@ def test_losses_are_what_the_training_reports(trained: Train) -> None:
     assert {**job.truth, "model": ""} == {**job.alone, "model": ""}
     history = job.truth["history"]
     scalars = job.table("scalars").to_rows()
+    trains = [row for row in scalars if row["mode"] == "train"]
     for name in ("loss", "accuracy"):
-        last = {
-            row["step"]: row["value"] for row in scalars if row["name"] == name and row["mode"] == "train"
-        }
+        last = {row["step"]: row["value"] for row in trains if row["name"] == name}
         assert sorted(last) == list(range(120))
         assert [last[39], last[79], last[119]] == pytest.approx(history[name], rel=1e-9)
     for name in ("val_loss", "val_accuracy"):

@@ -209,7 +209,7 @@ class Windows:
         self.session.wake[page.WAKE] = self._next_check(step)
 
     def _next_check(self, step: int) -> int:
-        """Return the step of the next check: each while a window runs or waits for a time, else the next start."""
+        """Return the step of the next check: the next one while a window runs or waits for a time."""
         by_time = any(one.first_step is None for one in self._waiting)
         starts = [one.first_step for one in self._waiting if one.first_step is not None]
         looks = self.automatic is not None and self.automatic.waits

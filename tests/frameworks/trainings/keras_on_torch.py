@@ -1,4 +1,4 @@
-"""Trains with Keras on torch in the way that the argument names; writes what really happened to truth.json."""
+"""Trains with Keras on torch as the argument says; writes what really happened to truth.json."""
 
 import hashlib
 import json
@@ -165,7 +165,7 @@ def loader():
 
 
 def on_batch():
-    """Two models that train with `train_on_batch` in turn, after a prediction and with evaluations between."""
+    """Two models that train with `train_on_batch` in turn, after a prediction and around an evaluation."""
     x, y = data(30)
     first, second = model(), model(32)
     first.predict(x[:BATCH], verbose=0)

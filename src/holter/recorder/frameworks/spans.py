@@ -33,7 +33,7 @@ def timed(
         breaker: Counts faults of the recorder.
         original: The framework's function.
         phase: What its spans are.
-        name: The name of its spans, or what computes it from the arguments; with an empty name a call has none.
+        name: Their name, or what computes it from the arguments; a call with an empty name has no span.
         mode: What the model is used for during the call; training, if absent.
         value: Computes the span's value from the arguments, after the call has returned.
         ended: Called when the span has ended.

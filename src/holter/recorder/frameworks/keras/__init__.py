@@ -1,14 +1,15 @@
 """Records Keras 3: one batch of `fit` is one step, whatever the backend computes.
 
-`fitting` counts the steps and times evaluations, checkpoints and callbacks, `numbers` records what the training
-reports; both work with every backend. `on_torch` shows the PyTorch adapter what its hooks cannot see. Classes
-are hooked. A callback in the user's list would change the training: Keras then waits for the device at each
-batch.
+`fitting` counts the steps and times evaluations, checkpoints and callbacks, `numbers` records what the
+training reports; both work with every backend. `on_torch` shows the PyTorch adapter what its hooks cannot
+see. Classes are hooked. A callback in the user's list would change the training: Keras then waits for the
+device at each batch.
 """
 
 from __future__ import annotations
 
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from holter.recorder.frameworks.keras.fitting import Fitting
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
 def attach(session: Session) -> Callable[[], None]:
     """Record Keras for `session`; return a function that removes every hook."""
     fitting = Fitting(session, sys.modules["keras"].__version__)
-    parts = {
+    parts: dict[str, Callable[[], None]] = {
         "steps": fitting.attach,
         "numbers": Numbers(session, fitting).attach,
-        "torch": lambda: attach_to_torch(session, fitting),
+        "torch": partial(attach_to_torch, session, fitting),
     }
     for name, part in parts.items():
         try:

@@ -91,7 +91,7 @@ class Fitting:
     # -- the trainer
 
     def _called(self, original: Any, name: str, mode: Mode | None) -> Callable[..., Any]:
-        """Wrap a method of the trainer, which owns the steps while it runs; with a mode, it is an evaluation."""
+        """Wrap a method of the trainer, which owns the steps while it runs; one with a mode evaluates."""
 
         def span(model: Any, *_: object, **__: object) -> str:
             return self._name_of(model, name)
@@ -202,7 +202,7 @@ class Fitting:
                 self.patches.wrap(owner, method, self._timed_callback)
 
     def _timed_callback(self, original: Any) -> Callable[..., Any]:
-        """Wrap a method of a callback. Keras calls some callbacks in threads of its own; those are not timed."""
+        """Wrap a method of a callback, but for calls in threads of Keras, which delay no step."""
 
         def name(callback: Any, *_: object, **__: object) -> str:
             if not self.counts or self._open:

@@ -83,9 +83,8 @@ def _leaving(original: Any, adapter: Any) -> Callable[..., Any]:
 class OptimizerView:
     """A Keras optimizer as the PyTorch adapter reads optimizers: with its parameters and its rate."""
 
-    state: dict[Any, Any] = {}
-
     def __init__(self, optimizer: Any) -> None:
+        self.state: dict[Any, Any] = {}
         self._optimizer = weakref.ref(optimizer)
         self.variables: Sequence[Any] = ()
         self.param_groups = [_Group(self)]
