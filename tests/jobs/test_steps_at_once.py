@@ -31,7 +31,9 @@ def test_each_step_of_a_call_is_counted_and_has_its_part_of_the_time(job: Finish
     assert calls["step"].tolist() == list(range(0, 400, 10))
     assert set(calls["value"].tolist()) == {10.0}
     assert int(steps["duration"].sum()) == pytest.approx(int(calls["duration"].sum()), rel=1e-6)
-    assert np.array_equal(steps["time"][1:], (steps["time"] + steps["duration"])[:-1])
+    within = steps["step"][1:] % 10 != 0
+    ends = (steps["time"] + steps["duration"])[:-1]
+    assert np.array_equal(steps["time"][1:][within], ends[within])
     assert told["steps"]["per_second"] == pytest.approx(400e9 / float(calls["duration"].sum()), rel=0.2)
 
 
@@ -45,7 +47,7 @@ def test_a_reader_is_told_that_one_call_runs_several_steps(job: Finished) -> Non
 
 
 def test_a_tensor_is_saved_by_the_call_that_runs_its_step(job: Finished) -> None:
-    saved = job.table("tensors").to_rows()
+    saved = Trial(find(str(job.store), job.job)).table("tensors").to_rows()
     assert sorted(row["step"] for row in saved if row["name"] == "position") == [
         25 * at - 25 * at % 10 for at in range(16)
     ]
