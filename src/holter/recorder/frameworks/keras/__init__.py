@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from holter.recorder.frameworks.keras.fitting import Fitting
-from holter.recorder.frameworks.keras.numbers import Numbers
+from holter.recorder.frameworks.keras.numbers import ReportedNumbers
 from holter.recorder.frameworks.keras.on_torch import attach_to_torch
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def attach(session: Session) -> Callable[[], None]:
     fitting = Fitting(session, sys.modules["keras"].__version__)
     parts: dict[str, Callable[[], None]] = {
         "steps": fitting.attach,
-        "numbers": Numbers(session, fitting).attach,
+        "numbers": ReportedNumbers(session, fitting).attach,
         "torch": partial(attach_to_torch, session, fitting),
     }
     for name, part in parts.items():

@@ -22,7 +22,7 @@ class _Kept(threading.local):
     values: Any = None
 
 
-class Numbers:
+class ReportedNumbers:
     """Keeps the logs of each batch, and writes them on the training thread.
 
     Keras converts them to numbers in a thread of its own, unless a callback of the user needs them at once. A

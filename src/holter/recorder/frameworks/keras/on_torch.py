@@ -31,7 +31,7 @@ def attach_to_torch(session: Session, fitting: Fitting) -> None:
     fitting.patches.wrap(model, "__call__", lambda original: _calling(original, adapter, roots, symbolic))
     fitting.patches.wrap(scope, "__enter__", lambda original: _entering(original, adapter))
     fitting.patches.wrap(scope, "__exit__", lambda original: _leaving(original, adapter))
-    updates = Updates(adapter, clock)
+    updates = KerasUpdates(adapter, clock)
     fitting.patches.after(optimizer, "__init__", updates.expect, clock.breaker)
     fitting.patches.wrap(optimizer, "apply", updates.timed)
 
@@ -117,7 +117,7 @@ class _Group:
         raise KeyError(key)
 
 
-class Updates:
+class KerasUpdates:
     """Shows the updates of Keras optimizers to the step clock as steps of torch optimizers."""
 
     def __init__(self, adapter: Any, clock: Any) -> None:
