@@ -30,6 +30,9 @@ class Trained:
     def table(self, name: str) -> Any:
         return getattr(open_job(str(self.folder / "store/it")), name).table
 
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        return list(self.table(name).to_rows())
+
 
 Train = Callable[[str], Trained]
 
@@ -66,7 +69,7 @@ def test_steps_are_exact_and_the_model_is_the_same(trained: Train, case: str) ->
     assert sum(shares.values()) == pytest.approx(100)
     assert all(shares[part] > 0 for part in ("forward", "loss", "backward", "optimizer"))
     assert told["not_seen"] == []
-    names = {row["name"] for row in job.table("spans").to_rows() if row["phase"] == "optimizer"}
+    names = {row["name"] for row in job.rows("spans") if row["phase"] == "optimizer"}
     assert names == {"Adam"}
 
 
@@ -74,7 +77,7 @@ def test_losses_are_what_the_training_reports(trained: Train) -> None:
     job = trained("arrays")
     assert {**job.truth, "model": ""} == {**job.alone, "model": ""}
     history = job.truth["history"]
-    scalars = job.table("scalars").to_rows()
+    scalars = job.rows("scalars")
     trains = [row for row in scalars if row["mode"] == "train"]
     for name in ("loss", "accuracy"):
         last = {row["step"]: row["value"] for row in trains if row["name"] == name}
@@ -93,14 +96,14 @@ def test_losses_are_what_the_training_reports(trained: Train) -> None:
 
 def test_losses_of_a_callback_that_needs_them_are_the_same(trained: Train) -> None:
     job = trained("loader")
-    scalars = job.table("scalars").to_rows()
+    scalars = job.rows("scalars")
     losses = sorted((row["step"], row["value"]) for row in scalars if row["name"] == "loss")
     assert losses == [(at, pytest.approx(loss)) for at, loss in enumerate(job.truth["losses"])]
 
 
 def test_evaluations_checkpoints_callbacks_and_epochs_are_recorded(trained: Train) -> None:
     job = trained("arrays")
-    spans = job.table("spans").to_rows()
+    spans = job.rows("spans")
 
     def names(phase: str) -> list[str]:
         return [row["name"] for row in sorted(spans, key=lambda row: row["time"]) if row["phase"] == phase]
@@ -110,13 +113,13 @@ def test_evaluations_checkpoints_callbacks_and_epochs_are_recorded(trained: Trai
     sizes = [row["value"] for row in spans if row["phase"] == "checkpoint"]
     assert set(sizes) == {(job.folder / "best.keras").stat().st_size}
     assert "callback ModelCheckpoint" in names("annotation")
-    events = job.table("events").to_rows()
+    events = job.rows("events")
     epochs = [json.loads(row["detail"]) for row in events if row["kind"] == "epoch"]
     assert [(one["number"], one["step"]) for one in epochs] == [(1, 0), (2, 40), (3, 80)]
     planned = [json.loads(row["detail"]) for row in events if row["kind"] == "planned"]
     assert [one["steps"] for one in planned] == [120]
     assert job.told["job"]["framework"]["name"] == "keras"
-    slow = [row for row in trained("loader").table("spans").to_rows() if row["name"] == "callback Dawdling"]
+    slow = [row for row in trained("loader").rows("spans") if row["name"] == "callback Dawdling"]
     assert sum(row["duration"] for row in slow) >= 2 * 0.3e9
 
 
