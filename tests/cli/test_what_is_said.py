@@ -47,6 +47,17 @@ def test_a_framework_that_is_not_recorded_is_named_with_the_way_out():
     assert described("marked")["steps"]["count"] == 5
 
 
+def test_several_frameworks_that_are_not_recorded_are_named():
+    Path("lightfm.py").write_text("__version__ = '1.17'\n")
+    Path("keras.py").write_text("__version__ = '3.0'\n")
+    Path("train.py").write_text("import lightfm\n")
+    card = command("run", "--", PYTHON, "train.py").stderr
+    assert "LightFM 1.17 was imported; holter does not record it; mark steps with holter.step()" in card
+    Path("train.py").write_text("import keras, lightfm\n")
+    card = command("run", "--", PYTHON, "train.py").stderr
+    assert "Keras 3.0 and LightFM 1.17 were imported; holter does not record them; mark steps" in card
+
+
 def test_a_job_whose_numbers_are_lost_is_not_listed_as_a_good_one():
     Path("train.py").write_text(TURNS_NAN)
     command("run", "--job", "sick", "--", PYTHON, "train.py")

@@ -241,3 +241,36 @@ def _src():
     from tests.recorder.reading import SOURCE
 
     return str(SOURCE)
+
+
+@pytest.mark.parametrize("steps", [0, 65_537])
+def test_a_block_runs_a_possible_number_of_steps(session, steps):
+    with pytest.raises(ValueError, match=f"steps {steps} of holter.step is not possible; 1 to 65,536 are"):
+        holter.step(steps=steps)
+
+
+def test_the_script_stands_above_a_trainer_and_a_trainer_above_a_framework(session):
+    assert session.claim_steps("xgboost")
+    assert not session.claim_steps("lightgbm")
+    assert session.claim_steps("keras")
+    assert not session.claim_steps("xgboost")
+    session.release_steps("xgboost")
+    assert session.step_owner == "keras"
+    with holter.step():
+        pass
+    assert session.step_owner == "script"
+    assert not session.claim_steps("keras")
+
+
+def test_the_number_of_the_next_step_counts_all_steps_of_a_call(session, spool):
+    for _ in range(3):
+        with holter.step(steps=7):
+            holter.log(value=1.0)
+    with holter.step():
+        pass
+    records = [(s.step, s.value) for s in only(spool).main.spans if s.phase == "step"]
+    assert [step for step, _ in records] == [0, 7, 14, 21]
+    assert [value for _, value in records[:3]] == [7.0] * 3
+    assert math.isnan(records[3][1])
+    assert session.step == 22
+    assert session.stride == 1

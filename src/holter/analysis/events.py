@@ -32,3 +32,10 @@ def details(events: Table | None, *kinds: str) -> Iterator[tuple[EventRow, Mappi
             continue
         if isinstance(detail, dict):
             yield cast("EventRow", row), detail
+
+
+def framework(events: Table | None) -> Mapping[str, Any] | None:
+    """Return the facts of the framework that trains: the trainer that counts the steps, else the first."""
+    found = [detail for _, detail in details(events, "framework")]
+    owner = next((one for one in found if one.get("owns_steps")), {})
+    return {**found[0], **owner} if found else None

@@ -15,6 +15,7 @@ from holter.views.document.cost import unwritten
 from holter.views.issues import ordered
 from holter.views.wording import (
     advice_text,
+    at_once_text,
     duration,
     issue_text,
     milliseconds,
@@ -144,8 +145,9 @@ def _blocks(description: AnyDescription, width: int) -> Iterator[Block]:
         sentence = f"Apart from that: {sentence}"
     if lost := unwritten(description):
         yield ("", lost, "yellow", 3)
-    if trainings := trainings_text(cast("StepSummary | None", description.get("steps"))):
-        yield ("", trainings, "", 1)
+    about_steps = cast("StepSummary | None", description.get("steps"))
+    for text in filter(None, (trainings_text(about_steps), at_once_text(about_steps))):
+        yield ("", text, "", 1)
     healthy = verdict["suspect"] == "healthy"
     style = "bold green" if healthy and not failure else "bold" if not failure else ""
     yield ("", sentence, style, 5)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis.events import framework
 from holter.rules import JobFacts
 from holter.rules.engine.job_facts import WARMUP_STEPS
 from holter.schema.table import Table, detail_of
@@ -40,6 +41,7 @@ class FactsTracker:
         self.warm: dict[int, int] = {}
         self.trainer: int | None = None
         """When the first training process was seen."""
+        self.observed: tuple[str, ...] = ()
         self._active: dict[int, NDArray[np.int64]] = {}
 
     def steps(self, steps: Table) -> None:
@@ -72,6 +74,9 @@ class FactsTracker:
         for row in events.where(events["kind"] == "process").to_rows():
             if detail_of(row["detail"]).get("role", "trainer") == "trainer":
                 self.trainer = min(row["time"], self.trainer or row["time"])
+        told = framework(events)
+        if told is not None and isinstance(parts := told.get("parts"), list):
+            self.observed = tuple(map(str, parts))
 
     def forget(self, until: int) -> None:
         """Remove activity that no moment after `until` needs."""
@@ -93,6 +98,7 @@ class FactsTracker:
             active=active,
             trainers=self.trainer is not None and self.trainer <= moment,
             ended=ended,
+            observed=self.observed,
             url=self.url,
         )
 
@@ -103,6 +109,7 @@ class FactsTracker:
             "counts": {str(r): n for r, n in self.counts.items()},
             "warm": {str(r): when for r, when in self.warm.items()},
             "trainer": self.trainer,
+            "observed": list(self.observed),
             "active": {str(r): when for r, when in self.at(moment).active.items()},
         }
 
@@ -113,6 +120,7 @@ class FactsTracker:
         self.counts = {int(r): n for r, n in kept.get("counts", {}).items()}
         self.warm = {int(r): when for r, when in kept.get("warm", {}).items()}
         self.trainer = kept.get("trainer")
+        self.observed = tuple(kept.get("observed", ()))
         self._active = {int(r): np.array([when]) for r, when in kept.get("active", {}).items()}
 
 

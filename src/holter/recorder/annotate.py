@@ -12,6 +12,7 @@ from holter.recorder import imports
 from holter.recorder import session as _session
 from holter.recorder.ranges import ANNOTATION, LISTENER, Heard, Interleaved, Range
 from holter.schema.phases import Mode
+from holter.schema.record import MAX_STEPS_AT_ONCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -102,19 +103,29 @@ class step:  # noqa: N801  read as a word: `with holter.step():`
 
     It begins where the step before ended, so that loading the batch outside the block belongs to it. From
     the first such block on, an adapter's own step boundaries do not count.
+
+    Args:
+        mode: What the model is used for: `train`, `eval`, `predict` or `global`.
+        steps: The optimizer steps that the block runs in one call, such as the length of a `lax.scan`.
+
+    Raises:
+        ValueError: An unknown mode, or fewer than 1 or more than 65,536 steps.
     """
 
-    __slots__ = ("_mode",)
+    __slots__ = ("_mode", "_steps")
 
-    def __init__(self, mode: str = "train") -> None:
+    def __init__(self, mode: str = "train", steps: int = 1) -> None:
         if mode not in _MODES:
             raise ValueError(f"mode {mode!r} of holter.step is not known; known are {', '.join(_MODES)}")
-        self._mode = _MODES[mode]
+        if not 1 <= steps <= MAX_STEPS_AT_ONCE:
+            raise ValueError(f"steps {steps} of holter.step is not possible; 1 to {MAX_STEPS_AT_ONCE:,} are")
+        self._mode, self._steps = _MODES[mode], steps
 
     def __enter__(self) -> step:
         session = _session.current
         if session is not None:
             session.claim_steps(_session.SCRIPT)
+            session.step_by(self._steps)
             session.first_activity()
         return self
 
@@ -123,7 +134,7 @@ class step:  # noqa: N801  read as a word: `with holter.step():`
     ) -> None:
         session = _session.current
         if session is not None and error is None:
-            session.boundary(None, self._mode, manual=True)
+            session.boundary(None, self._mode, manual=True, steps=self._steps)
 
 
 def _new_range(name: str) -> Range:

@@ -11,7 +11,7 @@ import os
 import sys
 
 from holter.recorder import PID, STARTED_NS
-from holter.recorder.unsupported import not_recorded
+from holter.recorder.unsupported import BACKENDS, not_recorded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 TRIGGERS = {
     "torch": "pytorch",
+    "keras": "keras",
     "xgboost": "xgboost",
     "lightgbm": "lightgbm",
     "catboost": "catboost",
@@ -118,6 +119,8 @@ def attach(module: str) -> None:
 
     A fault costs the recording, never the import.
     """
+    if BACKENDS.get(module, module) not in sys.modules:
+        return  # nothing of it is recorded, so nothing is loaded for it
     try:
         if module in _WAIT:
             from holter.recorder import first_use

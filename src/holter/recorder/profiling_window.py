@@ -30,6 +30,7 @@ class WindowSession(Protocol):
     identity: Identity
     spool: Spool
     step: int
+    stride: int
     since: int
     wake: memoryview
     sticky: dict[str, Any]
@@ -82,9 +83,9 @@ class PendingWindow:
     due: bool = False
     """Whether it waits for the end of another window, however late."""
 
-    def begins(self, step: int, now: int) -> bool:
-        """Whether it is due at the begin of a step, monotonic ns `now`."""
-        return step >= self.first_step if self.first_step is not None else now >= self.start_ns
+    def begins(self, step: int, now: int, stride: int) -> bool:
+        """Whether it is due at the begin of a step, monotonic ns `now`; `stride` steps run in one call."""
+        return step + stride > self.first_step if self.first_step is not None else now >= self.start_ns
 
     def until(self, step: int, now: int) -> tuple[int | None, int | None]:
         """Return the step before which it ends if it begins now, and the time; one of them is None."""

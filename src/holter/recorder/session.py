@@ -35,6 +35,8 @@ else:
 _LOOP = {int(Phase.DATA_LOADING), int(Phase.FORWARD), int(Phase.BACKWARD), int(Phase.OPTIMIZER)}
 SCRIPT = "script"
 """The owner of steps that `holter.step` marks."""
+TRAINERS = ("keras",)
+"""Owners of steps that run the loop of other frameworks."""
 _STEP, _SCALAR = int(Phase.STEP), int(Phase.SCALAR)
 
 current: Session | None = None
@@ -78,6 +80,9 @@ class Session(StepCounter):
         self.release: Callable[[], None] | None = None  # ends the steps of a framework that reports no end
         self.explicit: Any = None  # what it offers to scripts: `mode()`, and `save` of one tensor
         self.watch_phases: Callable[..., Any] | None = None  # and to profilers
+        self.torch_parts: Any = None  # its state, step clock and roots, for adapters of trainers
+        self.stride = 1
+        """Steps of one step boundary; see `step_by`."""
         self.mark_ns = self.range_ns = 0  # what a record costs: by a hook, by a range; see `cost.of_marks`
         self.stacks: failure.Stacks | None = None
         self.journal_file = Journal(self.spool.path(record.journal_name(self.process)), self._first)
@@ -123,10 +128,13 @@ class Session(StepCounter):
                 self.fault("names", ValueError("too many different names; new ones read (other)"))
         return number
 
-    def boundary(self, now: int | None = None, mode: int = TRAIN, *, manual: bool = False) -> None:
+    def boundary(
+        self, now: int | None = None, mode: int = TRAIN, *, manual: bool = False, steps: int = 1
+    ) -> None:
         """End the current step at `now` (monotonic ns) on the calling thread, and begin the next one.
 
         The first step begins at the first data loading, forward, backward or optimizer of this thread.
+        `steps` is above 1 where one call runs several steps: the boundary then ends that many.
         """
         try:
             if self.manual_steps and not manual:
@@ -134,17 +142,24 @@ class Session(StepCounter):
             end = time.perf_counter_ns() if now is None else now
             thread_spool = self.local.thread_spool
             begin = self.since or earliest(thread_spool, _LOOP, end)
-            thread_spool.add(_STEP, NO_NAME, begin, end - begin, NAN, None, mode)
+            if steps == 1:
+                thread_spool.add(_STEP, NO_NAME, begin, end - begin, NAN, None, mode)
+            else:
+                steps = min(steps, record.MAX_STEPS_AT_ONCE)
+                thread_spool.add(_STEP, NO_NAME, begin, end - begin, steps, None, mode)
+                thread_spool.cost()  # the step at which it is published may be among those in between
+                self.step += steps - 1
             self.next_step(end)
         except Exception as error:
             self.fault("boundary", error)
 
     def claim_steps(self, owner: str) -> bool:
-        """Let `owner` alone end steps, with `boundary(manual=True)`; False if a higher owner does.
+        """Let `owner` alone end steps, with `boundary(manual=True)`; False if another owner keeps them.
 
-        The script stands above every adapter: who calls `holter.step` defines what a step is.
+        The script stands above a trainer, such as Keras, and a trainer above the frameworks whose loop it
+        runs. Among equals, the first owner keeps the steps.
         """
-        if self.step_owner in ("", owner) or owner == SCRIPT:
+        if self.step_owner in ("", owner) or _height(owner) > _height(self.step_owner):
             self.manual_steps, self.step_owner = True, owner
         return self.step_owner == owner
 
@@ -152,6 +167,13 @@ class Session(StepCounter):
         """Let adapters end steps again, if `owner` counted them."""
         if self.step_owner == owner:
             self.manual_steps, self.step_owner = False, ""
+            self.step_by(1)
+
+    def step_by(self, steps: int) -> None:
+        """Expect each boundary to end so many steps, so that what is due in between begins in time."""
+        if steps != self.stride:
+            self.stride = max(steps, 1)
+            self.windows.wake_earlier()
 
     def woken(self, step: int, now: int) -> None:
         """Let windows begin and end."""
@@ -315,6 +337,10 @@ class Session(StepCounter):
 
     def _identity(self) -> dict[str, object]:
         return self.identity.fact(None if self.stacks is None else self.stacks.signal)
+
+
+def _height(owner: str) -> int:
+    return 2 if owner == SCRIPT else int(owner in TRAINERS)
 
 
 def _after_fork_in_child() -> None:

@@ -34,6 +34,12 @@ class _Run(NamedTuple):
     bounds: list[int]
     """When its steps began, monotonic ns."""
 
+    def extend(self, step: int, now: int) -> None:
+        """Add the begin of `step`; steps that ran in one call divide its time evenly."""
+        before, number = self.bounds[-1], self.window.first_step + len(self.bounds) - 1
+        added = max(step - number, 1)
+        self.bounds.extend(before + (now - before) * at // added for at in range(1, added + 1))
+
 
 class Windows:
     """Starts and stops windows when the session is woken. It shares the word that wakes it with the agent."""
@@ -89,7 +95,7 @@ class Windows:
         try:
             self._read(step, now)
             for run in list(self._runs()):
-                run.bounds.append(now)
+                run.extend(step, now)
                 if run.window.over(step, now) or self._costs_too_much(run):
                     self._stop(run)
                 elif (at_step := getattr(run.profiler, "at_step", None)) is not None:
@@ -172,7 +178,7 @@ class Windows:
 
     def _begin_due(self, step: int, now: int) -> None:
         for one in list(self._waiting):
-            if not one.begins(step, now):
+            if not one.begins(step, now, self.session.stride):
                 continue
             self._waiting.remove(one)
             request = one.request
@@ -194,14 +200,22 @@ class Windows:
                 self._waiting.insert(0, replace(one, due=one.due or not own))
                 return
 
+    def wake_earlier(self) -> None:
+        """Check before windows that begin within a call that runs several steps."""
+        words = self.session.wake
+        words[page.WAKE] = min(words[page.WAKE], self._next_check(self.session.step))
+
     def _sleep(self, step: int) -> None:
-        """Set the next check: each step while a window runs or waits for a time, else the next start."""
+        self.session.wake[page.WAKE] = self._next_check(step)
+
+    def _next_check(self, step: int) -> int:
+        """Return the step of the next check: the next one while a window runs or waits for a time."""
         by_time = any(one.first_step is None for one in self._waiting)
         starts = [one.first_step for one in self._waiting if one.first_step is not None]
         looks = self.automatic is not None and self.automatic.waits
-        self.session.wake[page.WAKE] = (
-            step + 1 if by_time or looks or self._runs() else min(starts, default=page.NEVER)
-        )
+        if by_time or looks or self._runs():
+            return step + 1
+        return min(starts) - self.session.stride + 1 if starts else page.NEVER
 
     # -- those that run
 

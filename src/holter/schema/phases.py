@@ -9,7 +9,8 @@ class Phase(IntEnum):
     """What a span is. The number is what the spool stores; the name in lower case is what tables store."""
 
     STEP = 1
-    """One global training step: from the end of the previous optimizer step to the end of this one."""
+    """One global training step: from the end of the previous optimizer step to the end of this one.
+    `value` = the number of steps that one call ran, where it is above 1; `step` is then the first of them."""
     DATA_LOADING = 2
     """The training thread waits for the next batch. `value` = index of the loader in its process."""
     H2D = 3

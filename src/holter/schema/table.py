@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from holter.schema.record import MAX_STEPS_AT_ONCE
 from holter.schema.tables import TABLES
 
 if TYPE_CHECKING:
@@ -219,3 +220,8 @@ def _default(name: str, type_: str) -> Any:
     if type_ == "VARCHAR":
         return ""
     return -1 if name in ("rank", "worker", "step") else 0
+
+
+def steps_at_once(values: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the number of steps that each STEP span stands for, from the values of such spans."""
+    return np.clip(np.nan_to_num(values, nan=1.0), 1, MAX_STEPS_AT_ONCE).astype(np.int64)

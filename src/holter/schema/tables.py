@@ -54,6 +54,7 @@ STEPS = TableSchema(
         MODE,
         *(Column(part, "BIGINT", f"Exclusive time in {part}.", "ns") for part in BREAKDOWN),
         Column("compile", "BIGINT", "Time a compiler ran within the step, whichever part it fell in.", "ns"),
+        Column("at_once", "INTEGER", "Above 1: so many steps ran in one call and divide its time evenly."),
     ),
 )
 
@@ -67,7 +68,7 @@ EVENTS = TableSchema(
             "kind",
             "VARCHAR",
             "process, framework, rank, loader, exception, end, exit, oom, hang, lost, stacks, fault, dropped, "
-            "clock, signal, control, nonfinite, sentinel.",
+            "clock, signal, control, nonfinite, sentinel, planned, epoch.",
         ),
         Column("name", "VARCHAR", "Which one; a short text."),
         Column("detail", "VARCHAR", "A JSON object with everything else."),

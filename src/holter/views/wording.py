@@ -65,6 +65,12 @@ def trainings_text(steps: StepSummary | None) -> str:
     return f"{len(counts)} trainings ran one after the other: {each} steps"
 
 
+def at_once_text(steps: StepSummary | None) -> str:
+    """Say that one call runs several steps; empty if each step runs alone."""
+    count = steps.get("at_once", 1) if steps else 1
+    return f"one call runs {count:,} steps: their times are means of one call" if count > 1 else ""
+
+
 def milliseconds(value: float | None) -> str:
     """Write milliseconds with three significant digits: `0.52 ms`, `12.4 ms`, `1.24 s`."""
     if value is None or math.isnan(value):

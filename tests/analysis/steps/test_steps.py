@@ -294,3 +294,31 @@ def test_spans_alike_in_time_count_alike_in_any_order():
     recorded = recording([0, 1], [*waits, *passes, passes[0]])
     swapped = np.array([0, 1, 2, 3, 4, 5, 6, 7, 9, 8, 10])
     assert same(steps(recorded), steps(recorded.where(swapped)))
+
+
+@given(st.lists(st.tuples(st.integers(1, 2000), st.integers(1, 40)), min_size=1, max_size=6))
+def test_steps_of_one_call_divide_its_time(calls):
+    rows, begin, number = [], 0, 0
+    for duration, count in calls:
+        end = begin + duration + count
+        rows += [
+            span(begin, end, "step", step=number, value=count if count > 1 else math.nan),
+            span(begin, begin + duration // 3, "data_loading", step=number),
+            span(begin + duration // 2, end, "forward", step=number),
+        ]
+        begin, number = end, number + count
+    found = steps(table(*rows))
+    assert found["step"].tolist() == list(range(number))
+    assert found["at_once"].tolist() == [count for _, count in calls for _ in range(count)]
+    parts = np.sum([found[part] for part in BREAKDOWN], axis=0)
+    assert np.array_equal(parts, found["duration"])
+    assert int(found["duration"].sum()) == begin
+    assert np.array_equal(found["time"], np.cumsum(found["duration"]) - found["duration"])
+    assert int(found["data_loading"].sum()) == sum(duration // 3 for duration, _ in calls)
+
+
+def test_a_damaged_number_of_steps_at_once_makes_a_bounded_table():
+    found = steps(
+        table(span(0, 1_000_000, "step", value=1e300), span(1_000_000, 2_000_000, "step", value=-4))
+    )
+    assert found.rows == 65_536 + 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from holter.analysis.steps.holders import Holder
@@ -84,3 +86,34 @@ def test_a_smaller_share_of_a_holder_is_named_beside_the_verdict():
     (smaller,) = [one for one in found.smaller if one.suspect == "own_code"]
     assert "thread metrics holds the interpreter: collect (a.py:12), for which the training" in smaller.text
     assert verdict(held(5.0)).smaller == []
+
+
+@pytest.mark.parametrize(
+    ("observed", "expected"),
+    [
+        (["data_loading", "compute", "eval"], ()),
+        (["compute", "eval"], ("data_loading",)),
+        (["data_loading", "backward", "optimizer"], ("forward", "loss")),
+        (["eval"], ("data_loading", "forward", "loss", "backward", "optimizer")),
+    ],
+)
+def test_a_part_that_the_adapter_does_not_observe_is_not_seen_instead_of_0(observed, expected):
+    detail = json.dumps({"name": "somework", "parts": observed})
+    events = Table.of("events", [{"time": 1, "rank": 0, "kind": "framework", "name": "", "detail": detail}])
+    facts = gather(loop(50, compute=4), events=events)
+    assert facts.not_seen == expected
+    assert not any(facts.shows(part) for part in expected)
+    assert facts.shows("data_loading") == ("data_loading" in observed)
+
+
+def test_the_trainer_that_counts_the_steps_is_the_framework():
+    details = [
+        {"name": "pytorch", "version": "2", "device": "cuda"},
+        {"name": "keras", "version": "3", "owns_steps": True},
+    ]
+    rows = [
+        {"time": at, "rank": 0, "kind": "framework", "name": "", "detail": json.dumps(one)}
+        for at, one in enumerate(details)
+    ]
+    facts = gather(loop(50, forward=4), events=Table.of("events", rows))
+    assert (facts.framework, facts.device) == ("keras", "cuda")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.rules.tables import SECOND, START, found, look, steps
 
+from holter.rules.engine.job_facts import job_facts
 from holter.rules.framework.dataloader_bottleneck import DataloaderBottleneck
 from holter.schema.table import Table
 
@@ -63,3 +64,13 @@ def test_a_wait_of_less_than_a_second_in_all_is_a_note_at_most():
     assert issue.severity == "info"
     (issue,) = found(DataloaderBottleneck(), steps=steps([0.02] * 200, data_loading=0.5, forward=0.5))
     assert issue.severity == "critical"
+
+
+def test_data_loading_that_no_hook_observes_is_not_judged():
+    rows = steps([1.0] * 200, compute=0.3, data_loading=0.6)
+    unseen = job_facts(rows, start=START, observed=("compute", "eval"))
+    issues, window = look(DataloaderBottleneck(), job=unseen, steps=rows)
+    assert issues == []
+    assert window.lack.text == "no hook observes data loading"
+    seen = job_facts(rows, start=START, observed=("compute", "data_loading"))
+    assert found(DataloaderBottleneck(), job=seen, steps=rows)

@@ -20,6 +20,7 @@ from holter.agent.drain.segments import Segments
 from holter.agent.machine import procfs
 from holter.schema import record
 from holter.schema.phases import NO_PROGRESS, Phase
+from holter.schema.table import steps_at_once
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -229,10 +230,11 @@ class Drain:
             self.slow[slow.name.lower()].extend(records["duration"][records["phase"] == slow].tolist())
         if training.any():
             process.begun = max(process.begun, int(records["begin"][training].max()))
-        process.steps += len(steps)
+        ended = steps_at_once(steps["value"])
+        process.steps += int(ended.sum())
         process.durations.extend(steps["duration"].tolist())
         if len(steps):
-            process.last_step = int(steps["step"][-1])
+            process.last_step = int(steps["step"][-1] + ended[-1]) - 1
 
     def _read_heads(self, heads: list[tuple[str, int]], asked: set[str]) -> None:
         """Note dropped records, the cost of recording, and the position of a trainer's loop."""

@@ -216,7 +216,8 @@ class SpoolFacts:
             _identify(process, detail)
             return process.key if kind == "process" else str(process.rank)
         if kind == "framework":
-            self.framework = self.framework or dict(detail)
+            if self.framework is None or detail.get("owns_steps"):
+                self.framework = {**(self.framework or {}), **detail}
             return str(detail.get("name", ""))
         if kind == "exception":
             if process.exception is None or process.exception.get("time", 0) <= detail.get("time", 0):

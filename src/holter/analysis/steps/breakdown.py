@@ -11,6 +11,8 @@ from holter.schema.phases import BREAKDOWN
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from numpy.typing import NDArray
 
 PASSES = ("forward", "loss", "backward", "optimizer")
@@ -42,12 +44,20 @@ def breakdown(steps: Table, mask: NDArray[Any] | None = None) -> dict[str, float
     return {part: 100.0 * ns / total for part, ns in spent.items()}
 
 
-def not_seen(steps: Table) -> list[str]:
+def not_seen(steps: Table, observed: Collection[str] = ()) -> list[str]:
     """Return the parts that these steps have but that no hook observed; their time counts as `other`.
 
     An update of parameters follows a backward pass, and that a forward pass. What a compiler made one piece
     of shows as none of them.
+
+    Args:
+        steps: Table `steps`.
+        observed: The parts that the adapter observes; empty if it observes all. Each step loads data, and
+            its passes are seen as such or as `compute`.
     """
+    if observed:
+        needed = ("data_loading", *(() if "compute" in observed else PASSES))
+        return [part for part in needed if part not in observed]
     training = steps["mode"] == "train"
     seen = [part for part in PASSES if steps[part][training].any()]
     if "backward" in seen or "optimizer" in seen:

@@ -12,7 +12,7 @@ from holter.analysis.intervals import measure, union
 from holter.analysis.steps import evals
 from holter.analysis.steps.exclusive import EVAL, exclusive
 from holter.schema.phases import BREAKDOWN, Mode
-from holter.schema.table import Table, repeated
+from holter.schema.table import Table, repeated, steps_at_once
 
 LATENESS_NS = 2_000_000_000
 """How much later than its successors a span may arrive and still be counted."""
@@ -32,8 +32,8 @@ _MODES = {mode.name.lower(): int(mode) for mode in Mode}
 _MODE_NAMES = np.array([mode.name.lower() for mode in sorted(Mode)], dtype=object)
 _MARK = np.dtype(
     {
-        "names": ["begin", "end", "code", "mode", "number", "loader", "thread"],
-        "formats": ["i8", "i8", "i1", "i1", "i4", "i4", "i2"],
+        "names": ["begin", "end", "code", "mode", "number", "loader", "thread", "steps"],
+        "formats": ["i8", "i8", "i1", "i1", "i4", "i4", "i2", "i4"],
     }
 )
 _KINDS = {
@@ -127,6 +127,7 @@ def _by_rank(spans: Table) -> list[tuple[tuple[str, int], Marks]]:
     marks["mode"] = [_MODES.get(mode, 0) for mode in spans["mode"].tolist()]
     marks["number"] = spans["step"]
     marks["thread"] = spans["thread"]
+    marks["steps"] = np.where(codes == _STEP, steps_at_once(spans["value"]), 1)
     marks["loader"] = np.nan_to_num(np.where(codes == _CODES["data_loading"], spans["value"], -1.0), nan=-1.0)
     nodes = spans["node"] if "node" in spans else repeated("", spans.rows)
     groups = []
@@ -164,9 +165,32 @@ def _rows(key: tuple[str, int], bounds: Marks, work: Marks) -> Table:
         "step": bounds["number"].copy(),
         "mode": _MODE_NAMES[bounds["mode"]],
         **{name: parts[code] for code, name in enumerate(BREAKDOWN)},
+        "at_once": np.ones(len(bounds), dtype=np.int32),
         "compile": measure(compiler, bounds["begin"], bounds["end"]),
         "node": repeated(node, len(bounds)),
     }
+    return _divided(Table(columns), bounds["steps"])
+
+
+def _divided(rows: Table, count: NDArray[np.int64]) -> Table:
+    """Divide the time of each row evenly among the steps that it stands for."""
+    if (count == 1).all():
+        return rows
+    at = np.repeat(np.arange(rows.rows), count)
+    place = np.arange(len(at)) - np.repeat(np.cumsum(count) - count, count)
+    share = count[at]
+
+    def divided(whole: NDArray[np.int64]) -> NDArray[np.int64]:
+        each: NDArray[np.int64] = whole[at] * (place + 1) // share - whole[at] * place // share
+        return each
+
+    columns = {name: values[at] for name, values in rows.columns.items()}
+    columns |= {name: divided(rows[name]) for name in (*BREAKDOWN, "compile")}
+    columns["duration"] = np.sum([columns[part] for part in BREAKDOWN], axis=0)
+    before = np.cumsum(columns["duration"]) - columns["duration"]
+    columns["time"] = rows["time"][at] + before - before[np.flatnonzero(place == 0)].repeat(count)
+    columns["step"] = (rows["step"][at] + place).astype(np.int32)
+    columns["at_once"] = share.astype(np.int32)
     return Table(columns)
 
 
@@ -200,7 +224,7 @@ def _with_evaluations(pieces: Marks, where: Any, bounds: Marks) -> tuple[Marks, 
         begins = [*mine["begin"].tolist(), int(bounds["end"][i])]
         for begin, end in evals.regions(int(bounds["begin"][i]), *_moments(mine), begins):
             if end > begin:
-                added.append((begin, end, EVAL, Mode.EVAL, -1, -1, bounds["thread"][i]))
+                added.append((begin, end, EVAL, Mode.EVAL, -1, -1, bounds["thread"][i], 1))
                 added_where.append(i)
     extra = np.array(added, dtype=_MARK)
     return np.concatenate([pieces, extra]), np.concatenate([where, np.array(added_where, dtype=np.int64)])
@@ -209,7 +233,7 @@ def _with_evaluations(pieces: Marks, where: Any, bounds: Marks) -> tuple[Marks, 
 def _moments(mine: Marks) -> tuple[list[evals.Moment], dict[int, int]]:
     moments, busy_until = [], {}
     reach = -1
-    for begin, end, code, mode, _, loader, _ in mine.tolist():
+    for begin, end, code, mode, _, loader, _, _ in mine.tolist():
         kind = _KINDS.get(code)
         if code == _FORWARD:
             kind = evals.EVAL_FORWARD if mode == Mode.EVAL else evals.TRAIN_FORWARD

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.analysis.events import details
+from holter.analysis.events import details, framework
 from holter.analysis.jobs.stragglers import stragglers
 from holter.analysis.jobs.synchronous_steps import what_if_of_steps
 from holter.analysis.loading.dataloading import causes, loaders, stages
@@ -91,7 +91,7 @@ def gather(
             "breakdown": divided(split, own),
             "own_code": own,
             "collecting_pct": collecting,
-            "not_seen": tuple(not_seen(used)),
+            "not_seen": tuple(not_seen(used, found.get("observed", ()))),
             "stalls": _stalls(used),
             "step_ms": float(np.median(plain["duration"])) / 1e6,
             "mean_step_ms": mean,
@@ -145,11 +145,12 @@ def _stalls(steps: Table) -> dict[str, Stall]:
 
 
 def _framework(events: Table | None) -> dict[str, Any]:
-    for _, detail in details(events, "framework"):
-        parts = detail.get("parts")
-        observed = tuple(map(str, parts)) if isinstance(parts, list) else ()
-        return {"framework": detail.get("name"), "observed": observed}
-    return {}
+    told = framework(events)
+    if told is None:
+        return {}
+    parts = told.get("parts")
+    observed = tuple(map(str, parts)) if isinstance(parts, list) else ()
+    return {"framework": told.get("name"), "observed": observed}
 
 
 def _device(events: Table | None) -> str | None:

@@ -34,6 +34,10 @@ RECORD_STEPS = (
 )
 """How to record steps, for a job without steps."""
 
+_LOADER = "a DataLoader with workers"
+_LOADERS: dict[str | None, str] = {"keras": "a PyDataset with workers"}
+"""Framework → what loads data beside the training in its terms."""
+
 
 def data_pipeline(facts: VerdictFacts) -> list[Advice]:
     """Advise on slow data loading: prepare expensive work in advance, or use more workers."""
@@ -44,7 +48,7 @@ def data_pipeline(facts: VerdictFacts) -> list[Advice]:
     if loading is None or loading.fetch_ms is None:
         rest = facts.rest_ms or 0.0
         why = f"without the wait for batches a step takes {ms(rest)}"
-        text = "Load the next batch while this one trains: use a DataLoader with workers."
+        text = f"Load the next batch while this one trains: use {_LOADERS.get(facts.framework, _LOADER)}."
         if filled := next((one for one in facts.own_code if one.iterates and one.producer), None):
             slow = f"{filled.produces[-1]}, which fills the queue" if filled.produces else filled.producer
             text = f"Make {slow} faster, or let several threads or processes fill the queue."
@@ -151,7 +155,8 @@ def _more_workers(facts: VerdictFacts, pipeline: _Pipeline) -> list[Advice]:
     if load is None or load.cpus is None or load.cpu_p50 is None:
         if wanted <= pipeline.workers:
             return []
-        return [Advice(f"Raise num_workers to {wanted}, if enough cores are free.", None, hidden)]
+        text = _raise_workers(facts, pipeline, wanted)
+        return [Advice(f"{text}, if enough cores are free.", None, hidden)]
     free = load.cpus * max(_CPU_FULL - load.cpu_p50, 0.0) / 100
     if not pipeline.workers:
         free = max(free, min(load.cpus - 1, 1))
@@ -164,7 +169,13 @@ def _more_workers(facts: VerdictFacts, pipeline: _Pipeline) -> list[Advice]:
         return []
     expected = pipeline.expected(workers=target)
     why = f"{hidden}; {free:.0f} of {counted(load.cpus, 'core')} are free"
-    return [Advice(f"Raise num_workers from {pipeline.workers} to {target}.", expected, why)]
+    return [Advice(f"{_raise_workers(facts, pipeline, target)}.", expected, why)]
+
+
+def _raise_workers(facts: VerdictFacts, pipeline: _Pipeline, wanted: int) -> str:
+    if facts.framework == "keras" and not pipeline.workers:
+        return f"Give `fit` a PyDataset or a DataLoader with {counted(wanted, 'worker')}"
+    return f"Raise num_workers from {pipeline.workers} to {wanted}"
 
 
 def _no_workers(facts: VerdictFacts, pipeline: _Pipeline) -> list[Advice]:

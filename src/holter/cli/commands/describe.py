@@ -20,6 +20,7 @@ from holter.views.document.saved_tensors import saved_text
 from holter.views.issues import not_judged, ordered
 from holter.views.wording import (
     advice_text,
+    at_once_text,
     duration,
     gpus_text,
     issue_text,
@@ -185,8 +186,7 @@ def _verdict(d: Description) -> Iterator[str | Text]:
 def _steps(d: Description, steps: StepSummary) -> Iterator[str]:
     warmup = f", {steps['warmup']} of them warm-up" if steps["warmup"] else ""
     yield f"{counted(steps['count'], 'step')}{warmup}"
-    if trainings := trainings_text(steps):
-        yield trainings
+    yield from filter(None, (trainings_text(steps), at_once_text(steps)))
     if steps["mean_ms"] is not None:
         shown = ", ".join(
             f"{key.removesuffix('_ms')} {milliseconds(steps[key])}"

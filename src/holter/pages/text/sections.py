@@ -17,6 +17,7 @@ from holter.views.document.cost import unwritten
 from holter.views.issues import coverage, not_judged, ordered
 from holter.views.jobs import RUNNING
 from holter.views.wording import (
+    at_once_text,
     duration,
     gpus_text,
     issue_text,
@@ -188,6 +189,8 @@ def steps(found: StepSummary | None) -> Markup:
     times = [milliseconds(found[key]) for key in _STEP_TIMES]
     pace = f"{found['per_second']:.3g}" if found["per_second"] else ""
     text = table(heads, [(f"{found['count']:,}", found["warmup"], *times, pace)], numbers=range(9))
+    if note := at_once_text(found):
+        text = html(text, tag("p", note[0].upper() + note[1:], ".", class_="note"))
     if not found["outliers"]:
         return text
     longest = [

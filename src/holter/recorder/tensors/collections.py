@@ -126,10 +126,10 @@ class Collection:
             return tensor.role.startswith(("act_in:", "act_out:"))
         return self.name != "default" or not self.include_regex
 
-    def due(self, mode: str, step: int) -> bool:
-        """Whether it is saved at a step of a mode."""
+    def due(self, mode: str, step: int, stride: int = 1) -> bool:
+        """Whether it is saved at a step of a mode, or at any of the `stride` steps that run in one call."""
         schedule = self.schedules.get(mode)
-        return schedule is not None and (self.name in AT_END or schedule.due(step))
+        return schedule is not None and (self.name in AT_END or schedule.due(step, stride))
 
     def to_json(self) -> dict[str, object]:
         """Return its entry in `tensors.json`, without its tensors."""

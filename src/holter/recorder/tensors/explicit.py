@@ -60,7 +60,7 @@ class ExplicitSaver:
         try:
             what, step = TensorInfo(name, "custom", role), self._session.step
             due = [one for one in self._collections if one.holds(what)] or [ALWAYS]
-            if not any(one.due(MODES[_TRAIN], step) for one in due):
+            if not any(one.due(MODES[_TRAIN], step, self._session.stride) for one in due):
                 return
             try:
                 shape, values = _flat(given)

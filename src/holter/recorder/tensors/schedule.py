@@ -40,8 +40,10 @@ class Schedule:
             if value < 0:
                 raise ValueError(f"{name} {value} is no step; steps count from 0")
 
-    def due(self, step: int) -> bool:
-        """Whether step `step` is saved."""
+    def due(self, step: int, stride: int = 1) -> bool:
+        """Whether step `step` is saved, or any of the `stride` steps that run in one call from it on."""
+        if stride > 1:
+            return self.next(step) < step + stride
         inside = self.start <= step and (self.end is None or step < self.end)
         return (inside and step % self.interval == 0) or step in self.steps
 

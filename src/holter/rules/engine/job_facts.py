@@ -33,8 +33,14 @@ class JobFacts:
     """Whether a training process is recorded, so that steps can be expected."""
     ended: bool = False
     """Whether this window is the last one."""
+    observed: tuple[str, ...] = ()
+    """The parts of a step that the framework's adapter observes; empty if it observes all."""
     url: str = ""
     """The URL of the job; empty for tables without a job. The rules of this package do not use it."""
+
+    def observes(self, part: str) -> bool:
+        """Return whether a part without time took none, instead of being unobserved."""
+        return not self.observed or part in self.observed
 
     @property
     def loop(self) -> int | None:

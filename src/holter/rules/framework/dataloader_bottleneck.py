@@ -79,6 +79,8 @@ class DataloaderBottleneck(Rule):
             if not window.steps.rows:
                 return window.insufficient("no_input", "no step")
             return window.too_few("too few steps in steady state", have, self.min_steps)
+        if not window.job.observes("data_loading"):
+            return window.insufficient("no_input", "no hook observes data loading")
         window.judged(steps.rows)
         share, ratio = _share(steps)
         severity = self._severity(window, steps, share, ratio)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
+from holter.analysis.events import framework as framework_of
 from holter.analysis.steps.breakdown import breakdown
 from holter.analysis.steps.durations import step_statistics
 from holter.analysis.steps.loop_thread import COUNTED, not_counted
@@ -25,7 +26,7 @@ from holter.analysis.verdict.ledger import ledger, with_ledger
 from holter.schema.signals import signal_name
 from holter.views.document import description_kept, profiled_steps
 from holter.views.document.bill import bill_of
-from holter.views.document.cost import cost, details
+from holter.views.document.cost import cost
 from holter.views.document.nodes import nodes_of
 from holter.views.document.saved_tensors import saved_tensors
 from holter.views.document.trace_description import describe_trace, is_trace
@@ -136,7 +137,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         ),
         "ranks": _ranks(steps, events),
         "phases": lengths,
-        "steps": _steps(worst, facts.statistics, step_counts(steps)) if steps.rows else None,
+        "steps": _steps(worst, facts.statistics, steps) if steps.rows else None,
         "numbers": cast("list[NumberSummary]", numbers(told_apart(scalars, begins(steps)))),
         "tensors": saved_tensors(trial),
         "breakdown": {part: share for part, share in facts.breakdown.items() if facts.shows(part)} or None,
@@ -220,9 +221,9 @@ def _job(manifest: Document, events: Table, now: int) -> JobSummary:
     start, end = manifest.get("start"), manifest.get("end")
     status, signal = manifest.get("status"), manifest.get("signal")
     until = end or (now if status in RUNNING else None)
-    framework: Any = manifest.get("framework")
-    for seen in details(events, "framework")[:1]:
-        framework = {key: seen.get(key) for key in ("name", "version", "device")}
+    framework: Any = framework_of(events) or manifest.get("framework")
+    if framework:
+        framework = {key: framework.get(key) for key in ("name", "version", "device")}
     return {
         "name": manifest["name"],
         "status": cast("Any", status),
@@ -278,11 +279,12 @@ def _phases(trial: Trial, job: JobSummary, start: int, steps: Table, now: int) -
     return cast("PhaseLengths", job_phases(start, job["end"] or now, steps, longest))
 
 
-def _steps(worst: list[Outlier], statistics: dict[str, float | int], trainings: list[int]) -> StepSummary:
+def _steps(worst: list[Outlier], statistics: dict[str, float | int], steps: Table) -> StepSummary:
     names = ("mean_ms", "p50_ms", "p90_ms", "p95_ms", "p99_ms", "max_ms", "per_second")
     found = {
         "outliers": [row_of(outlier, OutlierStep) for outlier in worst[:_MOST_OUTLIERS]],
         "outlier_count": len({outlier.step for outlier in worst}),
-        "trainings": trainings,
+        "trainings": step_counts(steps),
+        "at_once": max(int(steps["at_once"].max()), 1) if "at_once" in steps else 1,
     }
     return cast("StepSummary", dict.fromkeys(names) | statistics | found)

@@ -9,6 +9,7 @@ import numpy as np
 from holter.views.document.planned import loader_batches
 
 if TYPE_CHECKING:
+    from holter.store.trial import Trial
     from holter.views.reading import Reading
 
 
@@ -31,6 +32,13 @@ class JobProgress(TypedDict):
     left_s: float | None
 
 
+def _told_epochs(trial: Trial) -> list[int]:
+    """Return when the epochs began that a trainer reports, ns; of several ranks, the lowest counts."""
+    events = trial.table("events", where="kind = 'epoch'")
+    mine = events.where(events["rank"] == events["rank"].min()) if events.rows else events
+    return [int(time) for time in np.sort(mine["time"]).tolist()]
+
+
 def progress(reading: Reading, total_steps: int | None = None) -> JobProgress:
     """Return the progress of a job; `total_steps` is the number of steps that the reader typed."""
     steps, described, main = reading.steps, reading.description["steps"], reading.main_loader
@@ -38,7 +46,7 @@ def progress(reading: Reading, total_steps: int | None = None) -> JobProgress:
         return cast("JobProgress", dict.fromkeys(JobProgress.__annotations__))
     step = int(steps["step"].max()) + 1
     per_second = described["per_second"] if described else None
-    begins = main.begins if main else []
+    begins = _told_epochs(reading.trial) or (main.begins if main else [])
     epoch_s = epoch_left_s = None
     if len(begins) > 1:
         newest = int((steps["time"] + steps["duration"]).max())

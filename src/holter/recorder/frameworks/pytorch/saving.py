@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder import imports
-from holter.recorder.frameworks.pytorch.stepping.adapter_state import NAN
+from holter.recorder.frameworks.written import size_written
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
     from holter.recorder.patches import Patches
 
@@ -34,7 +31,7 @@ def watch_checkpoints(adapter: AdapterState, patches: Patches) -> None:
     def watch(owner: Any, module: str, names: tuple[str, ...]) -> None:
         for name in names:
             code = adapter.code(Phase.CHECKPOINT, f"{module}.{name}")
-            timed = partial(adapter.timed, code=code, breaker=breaker, flag="saving", value=_size_written)
+            timed = partial(adapter.timed, code=code, breaker=breaker, flag="saving", value=size_written)
             patches.wrap(owner, name, timed)
 
     def watch_imported(module: str) -> None:
@@ -46,17 +43,3 @@ def watch_checkpoints(adapter: AdapterState, patches: Patches) -> None:
     watch(adapter.torch, "torch", ("save",))
     for module in LATER:
         imports.when_imported(module, watch_imported)
-
-
-def _size_written(args: tuple[Any, ...], kwargs: Mapping[str, object]) -> float:
-    """Return the size in bytes of the file or folder that an argument names; NaN without one."""
-    for value in (*args, *kwargs.values()):
-        if not isinstance(value, (str, os.PathLike)):
-            continue
-        path = os.fsdecode(value)
-        if os.path.isfile(path):
-            return float(os.path.getsize(path))
-        if os.path.isdir(path):
-            with os.scandir(path) as entries:
-                return float(sum(entry.stat().st_size for entry in entries if entry.is_file()))
-    return NAN

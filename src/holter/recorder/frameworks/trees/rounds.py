@@ -9,9 +9,9 @@ from threading import get_ident
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
+from holter.recorder.frameworks.spans import timed
 from holter.recorder.patches import Patches, hide
 from holter.recorder.session import SCRIPT
-from holter.recorder.spool.thread_spool import NAN
 from holter.schema.phases import Mode, Phase
 from holter.schema.tensor_spool import ENV_SAVE
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PARTS = ("data_loading", "compute", "eval")
 """The parts of a step that the hooks of these libraries observe."""
-_MODES = {Phase.EVAL: int(Mode.EVAL)}
+_MODES = {Phase.EVAL: Mode.EVAL}
 
 
 class Rounds:
@@ -136,30 +136,8 @@ class Rounds:
             self.session.release_steps(self._framework)
 
     def _timed(self, original: Any, name: str, phase: Phase) -> Callable[..., Any]:
-        session, code = self.session, 0
-
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            nonlocal code
-            begun = False
-            try:
-                if self.breaker.on:
-                    code = code or session.name(name) << 8 | int(phase)
-                    session.local.begin(code)
-                    begun = True
-            except Exception as error:
-                self.breaker.fault(error)
-            try:
-                return original(*args, **kwargs)
-            except BaseException as error:
-                if begun:
-                    session.note_failing(error, code)
-                hide(error)
-                raise
-            finally:
-                if begun:
-                    self._end(code, phase)
-
-        return wrapper
+        mode = _MODES.get(phase)
+        return timed(self.session, self.breaker, original, phase, name, mode=mode, ended=self._note_end)
 
     def _growing(self, original: Any) -> Callable[..., Any]:
         timed = self._timed(original, "grow trees", Phase.COMPUTE)
@@ -206,14 +184,6 @@ class Rounds:
             self.session.boundary(now, manual=True)
             self.session.framework_steps = self.session.step
 
-    def _end(self, code: int, phase: Phase) -> None:
-        try:
-            mode = _MODES.get(phase)
-            if mode is None:
-                self.session.local.end_of(code)
-            else:
-                self.session.local.end_of(code, NAN, mode)
-            if self._last_end and self.counts and get_ident() not in self._inside:
-                self._last_end = perf_counter_ns()
-        except Exception as error:
-            self.breaker.fault(error)
+    def _note_end(self) -> None:
+        if self._last_end and self.counts and get_ident() not in self._inside:
+            self._last_end = perf_counter_ns()

@@ -43,6 +43,8 @@ class Roots:
         self.on_output: Callable[[Any, Any], None] | None = None
         """Called with a model that evaluates and its output; raises nothing."""
         self.on_compiler: Callable[[], None] = lambda: None
+        self.foreign: tuple[type, ...] = ()
+        """Classes whose calls another adapter times."""
         self._classes: dict[type, Callable[[], None]] = {}
         self._examined: set[type] = set()
         self._handles: list[Any] = []
@@ -82,6 +84,8 @@ class Roots:
         """Whether a module that the loop calls is a model: it has state, and is not a loss."""
         cls = type(module)
         if cls is self._module or cls.__module__.startswith("torch.nn.modules.loss"):
+            return False
+        if isinstance(module, self.foreign):
             return False
         if next(module.parameters(), None) is not None:
             return True

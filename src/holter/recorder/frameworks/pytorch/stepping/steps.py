@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import PREDICT, TRAIN
 from holter.recorder.patches import hide
+from holter.recorder.session import TRAINERS
 from holter.schema.phases import Phase
 from holter.schema.record import step_lead
 
@@ -87,7 +88,7 @@ class StepClock:
             optimizer.register_optimizer_step_post_hook(after),
         ):
             patches.later(handle.remove)
-        patches.after(torch.optim.Optimizer, "__init__", self._expect, self.breaker)
+        patches.after(torch.optim.Optimizer, "__init__", self.expect, self.breaker)
         for owner in self.adapter.scalers("step"):
             patches.wrap(owner, "step", self._watch_scaler)
 
@@ -98,7 +99,7 @@ class StepClock:
 
     # -- optimizers
 
-    def _expect(self, result: None, optimizer: Any, *_: Any, **__: Any) -> None:
+    def expect(self, result: None, optimizer: Any, *_: Any, **__: Any) -> None:
         """Wait for the first step of a new optimizer."""
         if self.adapter.is_compiling():
             return
@@ -348,6 +349,8 @@ class StepClock:
         thread = threading.get_ident()
         self._thread = self._thread or thread
         if self._trains_without_optimizer or thread != self._thread:  # a replica
+            return
+        if self.adapter.session.step_owner in TRAINERS:  # which knows what the model is used for
             return
         torch = self.adapter.torch
         if self.adapter.predicting is None and training and torch.is_grad_enabled():

@@ -130,13 +130,14 @@ class TensorRecorder:
         """Install the hooks if `step` is due; set the step of the next check."""
         schedules = [one.schedules["train"] for one in self.collections if "train" in one.schedules]
         facts, defaults = self.sentinel.next(step), self._default_statistics.next(step)
-        due = min(next_due(schedules, step), defaults, facts)
-        if due > step:
-            self.adapter.wake_at = due - 1
+        due, stride = min(next_due(schedules, step), defaults, facts), self.adapter.session.stride
+        if due >= step + stride:
+            # The boundary before it; without steps that run in one call, that is the end of the step before.
+            self.adapter.wake_at = due - 2 * stride + 1
             return
         self.adapter.wake_at = self._armed = step
-        self._due = [one for one in self.collections if one.due("train", step)]
-        self._takes_defaults, self._takes_facts = defaults == step, facts == step
+        self._due = [one for one in self.collections if one.due("train", step, stride)]
+        self._takes_defaults, self._takes_facts = defaults < step + stride, facts < step + stride
         self.adapter.on_forward = self.adapter.on_forward or self._models.add
         self._updates.begin()
         self._default_statistics.begin()
@@ -175,7 +176,7 @@ class TensorRecorder:
             elif self._explicit.waiting:
                 self._sink.finish()
             self._explicit.waiting = False
-            self._prepare(step if session.manual_steps and step > self._armed else step + 1)
+            self._prepare(step if session.manual_steps and step > self._armed else step + session.stride)
         except Exception as error:
             self.adapter.wake_at = step + 1
             self.breaker.fault(error)
@@ -215,6 +216,8 @@ class TensorRecorder:
     # -- where they are read
 
     def _before_step(self, optimizer: Any, *, skipped: bool = False) -> None:
+        if self._armed > self.adapter.session.step:
+            return  # a further update of the step before the one that is due
         self._reading(lambda step: self._read_update(optimizer, step, skipped=skipped))
 
     def _read_update(self, optimizer: Any, step: int, *, skipped: bool) -> None:

@@ -72,12 +72,12 @@ class Activations:
         """Install the hooks before the loop calls a model, if this pass is due."""
         try:
             mode = PREDICT if self.adapter.predicting else TRAIN if module.training else EVAL
-            step = self.adapter.session.step
+            step, stride = self.adapter.session.step, self.adapter.session.stride
             number = step
             if mode != TRAIN:
-                number = self._calls[mode]
+                number, stride = self._calls[mode], 1
                 self._calls[mode] += 1
-            due = [one for one in self.collections if one.due(MODES[mode], number)]
+            due = [one for one in self.collections if one.due(MODES[mode], number, stride)]
             if not due or (mode == EVAL and self._saved_eval == step):
                 self.remove()
                 return
@@ -102,14 +102,14 @@ class Activations:
 
         The pass begins from `graph`, which is the loss itself or a scaled loss.
         """
-        step = self.adapter.session.step
-        due = [one for one in self.collections if "loss" in one.sources and one.due("train", step)]
+        step, stride = self.adapter.session.step, self.adapter.session.stride
+        due = [one for one in self.collections if "loss" in one.sources and one.due("train", step, stride)]
         if due:
             if step != self.step:
                 self._indices.clear()
                 self.step = step
             self._loss(loss, due, step, TRAIN)
-        due = [one for one in self.collections if "input" in one.sources and one.due("train", step)]
+        due = [one for one in self.collections if "input" in one.sources and one.due("train", step, stride)]
         if due and self._loss_module != step:
             self._functional(graph, due, step)
 

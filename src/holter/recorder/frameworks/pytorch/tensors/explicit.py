@@ -66,7 +66,7 @@ class TorchExplicitSaver:
             if not self._described:
                 self._described = True
                 self._sink.files.describe([ALWAYS])
-        due = [one for one in due if one.due(MODES[mode], step)]
+        due = [one for one in due if one.due(MODES[mode], step, session.stride)]
         if not due:
             return
         with torch._C.DisableTorchFunction(), torch.no_grad():

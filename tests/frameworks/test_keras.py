@@ -1,0 +1,143 @@
+"""Keras on torch: steps are exact, numbers are those of the training, models stay the same."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.jobs.starting import environment, holter
+
+from holter.job import open as open_job
+
+pytestmark = pytest.mark.framework("keras")
+SCRIPT = str(Path(__file__).parent / "trainings/keras_on_torch.py")
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A training without and with holter."""
+
+    alone: dict[str, Any]
+    truth: dict[str, Any]
+    told: dict[str, Any]
+    folder: Path
+
+    def table(self, name: str) -> Any:
+        return getattr(open_job(str(self.folder / "store/it")), name).table
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        return list(self.table(name).to_rows())
+
+
+Train = Callable[[str], Trained]
+
+
+@pytest.fixture(scope="module")
+def trained(framework_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Train:
+    kept: dict[str, Trained] = {}
+
+    def train(case: str) -> Trained:
+        if case not in kept:
+            folder, command = tmp_path_factory.mktemp(case), [str(framework_python), SCRIPT, case]
+            subprocess.run(command, cwd=folder, env=environment(), check=True, timeout=200)
+            alone = json.loads((folder / "truth.json").read_text())
+            holter("run", "--store", "store", "--job", "it", "--", *command, cwd=folder)
+            told = json.loads(holter("describe", "it", "--store", "store", "--json", cwd=folder).stdout)
+            kept[case] = Trained(alone, json.loads((folder / "truth.json").read_text()), told, folder)
+        return kept[case]
+
+    return train
+
+
+CASES = ("arrays", "clocked", "data_bound", "compute_bound", "loader", "on_batch", "own_loop", "several")
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_steps_are_exact_and_the_model_is_the_same(trained: Train, case: str) -> None:
+    job = trained(case)
+    told = job.told
+    assert job.truth["model"] == job.alone["model"]
+    assert told["cost"]["faults"] == []
+    assert told["steps"]["count"] == job.truth["steps"]
+    assert set(job.table("steps")["mode"].tolist()) == {"train"}
+    shares = told["breakdown"]
+    assert sum(shares.values()) == pytest.approx(100)
+    assert all(shares[part] > 0 for part in ("forward", "loss", "backward", "optimizer"))
+    assert told["not_seen"] == []
+    names = {row["name"] for row in job.rows("spans") if row["phase"] == "optimizer"}
+    assert names == {"Adam"}
+
+
+def test_losses_are_what_the_training_reports(trained: Train) -> None:
+    job = trained("arrays")
+    assert {**job.truth, "model": ""} == {**job.alone, "model": ""}
+    history = job.truth["history"]
+    scalars = job.rows("scalars")
+    trains = [row for row in scalars if row["mode"] == "train"]
+    for name in ("loss", "accuracy"):
+        last = {row["step"]: row["value"] for row in trains if row["name"] == name}
+        assert sorted(last) == list(range(120))
+        assert [last[39], last[79], last[119]] == pytest.approx(history[name], rel=1e-9)
+    for name in ("val_loss", "val_accuracy"):
+        found = [row["value"] for row in scalars if row["name"] == name]
+        assert found == pytest.approx(history[name])
+        assert {row["mode"] for row in scalars if row["name"] == name} == {"eval"}
+    after = {row["name"]: row["value"] for row in scalars if row["mode"] == "eval" and row["step"] == 120}
+    assert [after["loss"], after["accuracy"]] == pytest.approx(job.truth["evaluated"])
+    rates = [row["value"] for row in scalars if row["name"] == "lr"]
+    assert rates
+    assert set(rates) == {pytest.approx(0.003)}
+
+
+def test_losses_of_a_callback_that_needs_them_are_the_same(trained: Train) -> None:
+    job = trained("loader")
+    scalars = job.rows("scalars")
+    losses = sorted((row["step"], row["value"]) for row in scalars if row["name"] == "loss")
+    assert losses == [(at, pytest.approx(loss)) for at, loss in enumerate(job.truth["losses"])]
+
+
+def test_evaluations_checkpoints_callbacks_and_epochs_are_recorded(trained: Train) -> None:
+    job = trained("arrays")
+    spans = job.rows("spans")
+
+    def names(phase: str) -> list[str]:
+        return [row["name"] for row in sorted(spans, key=lambda row: row["time"]) if row["phase"] == phase]
+
+    assert names("eval") == ["predict", "validation", "validation", "validation", "evaluate", "predict"]
+    assert names("checkpoint") == ["Model.save"] * 3
+    sizes = [row["value"] for row in spans if row["phase"] == "checkpoint"]
+    assert set(sizes) == {(job.folder / "best.keras").stat().st_size}
+    assert "callback ModelCheckpoint" in names("annotation")
+    events = job.rows("events")
+    epochs = [json.loads(row["detail"]) for row in events if row["kind"] == "epoch"]
+    assert [(one["number"], one["step"]) for one in epochs] == [(1, 0), (2, 40), (3, 80)]
+    planned = [json.loads(row["detail"]) for row in events if row["kind"] == "planned"]
+    assert [one["steps"] for one in planned] == [120]
+    assert job.told["job"]["framework"]["name"] == "keras"
+    slow = [row for row in trained("loader").rows("spans") if row["name"] == "callback Dawdling"]
+    assert sum(row["duration"] for row in slow) >= 2 * 0.3e9
+
+
+def test_the_breakdown_agrees_with_a_clock_in_the_script(trained: Train) -> None:
+    job = trained("clocked")
+    steps, took = job.table("steps"), job.truth["took"]
+    whole = float(steps["duration"].sum())
+    assert whole == pytest.approx(1e9 * job.truth["whole"], rel=0.1)
+    for part, seconds in took.items():
+        share = 100 * float(steps[part].sum()) / whole
+        assert share == pytest.approx(100e9 * seconds / whole, abs=3), part
+
+
+def test_slow_batches_and_a_large_model_get_the_right_verdict(trained: Train) -> None:
+    slow = trained("data_bound").told
+    assert slow["verdict"]["suspect"] == "data_pipeline"
+    assert slow["breakdown"]["data_loading"] > 50
+    assert any("PyDataset" in one["text"] for one in slow["verdict"]["advice"])
+    large = trained("compute_bound").told
+    assert large["verdict"]["suspect"] in ("healthy", "model_compute")
+    assert large["breakdown"]["data_loading"] < 10
