@@ -24,8 +24,10 @@ TRIGGERS = {
     "xgboost": "xgboost",
     "lightgbm": "lightgbm",
     "transformers.trainer": "transformers",
-    "lightning.pytorch.loops.fit_loop": "lightning",
-    "pytorch_lightning.loops.fit_loop": "lightning",
+    "lightning.pytorch.trainer.trainer": "lightning",
+    "pytorch_lightning.trainer.trainer": "lightning",
+    "lightning.fabric.fabric": "fabric",
+    "lightning_fabric.fabric": "fabric",
 }
 """Module of a framework → file of `frameworks/` that knows it."""
 

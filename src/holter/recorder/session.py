@@ -23,7 +23,7 @@ from holter.recorder.spool.thread_spool import NAN, TRAIN, ThreadSpool, earliest
 from holter.recorder.spool.threads import LocalSpool, NullSpool, ThreadSpools
 from holter.recorder.window import Windows
 from holter.schema import record
-from holter.schema.phases import Phase
+from holter.schema.phases import SCRIPT, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,8 +33,6 @@ else:
     StepCounter = getattr(hotpath.compiled(), "StepCounter", hotpath.StepCounter)
 
 _LOOP = {int(Phase.DATA_LOADING), int(Phase.FORWARD), int(Phase.BACKWARD), int(Phase.OPTIMIZER)}
-SCRIPT = "script"
-"""The owner of steps that `holter.step` marks."""
 _STEP, _SCALAR = int(Phase.STEP), int(Phase.SCALAR)
 
 current: Session | None = None
@@ -76,6 +74,7 @@ class Session(StepCounter):
         self.step_owner = ""  # who counts the steps besides the usual adapter; see `claim_steps`
         self.explicit: Any = None  # what it offers to scripts: `mode()`, and `save` of one tensor
         self.watch_phases: Callable[..., Any] | None = None  # and to profilers
+        self.before_end: Callable[[], None] | None = None  # what an adapter does before a step that others end
         self.mark_ns = self.range_ns = 0  # what a record costs: by a hook, by a range; see `cost.of_marks`
         self.stacks: failure.Stacks | None = None
         self.journal_file = Journal(self.spool.path(record.journal_name(self.process)), self._first)
@@ -130,6 +129,8 @@ class Session(StepCounter):
             if self.manual_steps and not manual:
                 return
             end = time.perf_counter_ns() if now is None else now
+            if manual and self.before_end is not None:
+                self.before_end()
             thread_spool = self.local.thread_spool
             begin = self.since or earliest(thread_spool, _LOOP, end)
             thread_spool.add(_STEP, NO_NAME, begin, end - begin, NAN, None, mode)
@@ -142,8 +143,9 @@ class Session(StepCounter):
 
         The script stands above every adapter: who calls `holter.step` defines what a step is.
         """
-        if self.step_owner in ("", owner) or owner == SCRIPT:
+        if owner != self.step_owner and (not self.step_owner or owner == SCRIPT):
             self.manual_steps, self.step_owner = True, owner
+            self.journal("owner", {"owner": owner})
         return self.step_owner == owner
 
     def release_steps(self, owner: str) -> None:

@@ -14,6 +14,7 @@ from holter.analysis.machine.load import loads
 from holter.analysis.machine.threads import thread_shares
 from holter.analysis.steps.breakdown import breakdown, not_seen
 from holter.analysis.steps.durations import step_statistics
+from holter.analysis.steps.named_work import named_work
 from holter.analysis.steps.own_code import divided, own_code
 from holter.analysis.steps.warmup import steady
 from holter.analysis.verdict.job_facts import Stall, VerdictFacts
@@ -32,6 +33,7 @@ def gather(
     *,
     samples: Table | None = None,
     spans: Table | None = None,
+    named: Table | None = None,
     events: Table | None = None,
     nodes: Mapping[str, Mapping[str, object]] | None = None,
     profiled: Mapping[str, Table] | None = None,
@@ -46,6 +48,7 @@ def gather(
         samples: Table `samples` of at least the whole job.
         spans: Table `spans`, with the phases data_loading, fetch, collate, stack, step, loop_stack, gc,
             loss and h2d. A part of the job is enough.
+        named: Table `spans`, with the phases that `named_work` reads.
         events: Table `events`: descriptions of the loaders and of the framework.
         nodes: Node → its facts; `cpus` is used.
         profiled: The tables that `profiled_steps` reads, for the steps of a profiling window.
@@ -87,6 +90,7 @@ def gather(
         found |= {
             "breakdown": divided(split, own),
             "own_code": own,
+            "named_work": named_work(named, used) if named is not None else [],
             "collecting_pct": collecting,
             "not_seen": tuple(not_seen(used)),
             "stalls": _stalls(used),

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from holter.analysis.loading.dataloading import DataLoading
     from holter.analysis.machine.load import Load
     from holter.analysis.machine.threads import ThreadShares
+    from holter.analysis.steps.named_work import NamedWork
     from holter.analysis.steps.own_code import OwnCode
     from holter.analysis.verdict.profiled_python import ProfiledPython
     from holter.analysis.verdict.profiled_steps import KernelTimes, ProfiledSteps
@@ -85,6 +86,8 @@ class VerdictFacts:
 
     own_code: list[OwnCode] = field(default_factory=list)
     """Functions that take the time outside all known parts, the largest first."""
+    named_work: list[NamedWork] = field(default_factory=list)
+    """Callbacks, loggers and annotations within parts of the steps, the largest first."""
     collecting_pct: float = 0.0
     """Percent of the loop in garbage collections that a span shows."""
     stalls: dict[str, Stall] = field(default_factory=dict)

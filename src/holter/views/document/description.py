@@ -11,6 +11,7 @@ import numpy as np
 from holter.analysis.steps.breakdown import breakdown
 from holter.analysis.steps.durations import step_statistics
 from holter.analysis.steps.loop_thread import COUNTED, not_counted
+from holter.analysis.steps.named_work import before_steps
 from holter.analysis.steps.outliers import outliers
 from holter.analysis.steps.own_code import divided
 from holter.analysis.steps.phases import evaluated, job_phases
@@ -28,6 +29,7 @@ from holter.views.document.bill import bill_of
 from holter.views.document.cost import cost, details
 from holter.views.document.nodes import nodes_of
 from holter.views.document.saved_tensors import saved_tensors
+from holter.views.document.step_unit import step_unit
 from holter.views.document.trace_description import describe_trace, is_trace
 from holter.views.document.types.training import OutlierStep
 from holter.views.document.types.values import row_of
@@ -53,7 +55,7 @@ if TYPE_CHECKING:
         StepSummary,
     )
     from holter.views.document.types.verdict import JobVerdict
-    from holter.views.document.types.wall_time import ChangeEntry, LedgerEntry, ThreadEntry
+    from holter.views.document.types.wall_time import ChangeEntry, LedgerEntry, NamedWorkEntry, ThreadEntry
     from holter.views.document.types.what_if import Replay
 
 VERSION: Literal[1] = 1
@@ -103,10 +105,12 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
     samples = stretches.samples(trial)
     traced = is_trace(trial)
     profiled = None if traced else profiled_steps.read(trial)
+    named = None if traced else stretches.named(trial)
     facts = gather(
         stretches.inside(steps),
         samples=samples,
         spans=stretches.loading(trial),
+        named=named,
         events=events,
         nodes=nodes,
         profiled=profiled,
@@ -124,10 +128,18 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
     job = _job(manifest, events, now)
     lengths = _phases(trial, job, job["start"], steps, now) if job["start"] and steps.rows else None
     items = []
-    if lengths is not None and not traced:
+    if lengths is not None and named is not None:
         times = cast("Mapping[str, float | None]", lengths)
         around = facts.around_checkpoints
-        items = ledger(times, steps, worst, split=facts.breakdown or None, around=around)
+        items = ledger(
+            times,
+            steps,
+            worst,
+            split=facts.breakdown or None,
+            around=around,
+            named=facts.named_work,
+            before=before_steps(named, int(steps["time"].min())),
+        )
     document: Description = {
         "schema": VERSION,
         "job": {**job, "headline": headline(manifest, events, scalars)},
@@ -136,7 +148,9 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         ),
         "ranks": _ranks(steps, events),
         "phases": lengths,
-        "steps": _steps(worst, facts.statistics, step_counts(steps)) if steps.rows else None,
+        "steps": _steps(worst, facts.statistics, step_counts(steps), step_unit(trial, steps, events))
+        if steps.rows
+        else None,
         "numbers": cast("list[NumberSummary]", numbers(told_apart(scalars, begins(steps)))),
         "tensors": saved_tensors(trial),
         "breakdown": {part: share for part, share in facts.breakdown.items() if facts.shows(part)} or None,
@@ -163,6 +177,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
             }
             for one in facts.own_code[:_MOST_OWN_CODE]
         ],
+        "named_work": [cast("NamedWorkEntry", asdict(one)) for one in facts.named_work],
         "changes": [] if traced else _changes(steps.where(mask), steps, samples),
         "dataloading": cast("LoadingSummary", facts.loading.to_json()) if facts.loading else None,
         "utilization": cast("list[MetricStatistics]", utilization_of(trial, samples, stretches)),
@@ -278,11 +293,14 @@ def _phases(trial: Trial, job: JobSummary, start: int, steps: Table, now: int) -
     return cast("PhaseLengths", job_phases(start, job["end"] or now, steps, longest))
 
 
-def _steps(worst: list[Outlier], statistics: dict[str, float | int], trainings: list[int]) -> StepSummary:
+def _steps(
+    worst: list[Outlier], statistics: dict[str, float | int], trainings: list[int], unit: str | None
+) -> StepSummary:
     names = ("mean_ms", "p50_ms", "p90_ms", "p95_ms", "p99_ms", "max_ms", "per_second")
     found = {
         "outliers": [row_of(outlier, OutlierStep) for outlier in worst[:_MOST_OUTLIERS]],
         "outlier_count": len({outlier.step for outlier in worst}),
         "trainings": trainings,
+        "unit": unit,
     }
     return cast("StepSummary", dict.fromkeys(names) | statistics | found)

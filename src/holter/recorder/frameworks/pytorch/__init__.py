@@ -116,9 +116,10 @@ def attach(session: Session) -> Callable[[], None]:
     adapter.boundary_calls.add(sample)
     adapter.note_device("cpu")
     session.watch_phases = adapter.watch_phases
+    session.before_end = adapter.end_owned
 
     def detach() -> None:
-        session.watch_phases = None
+        session.watch_phases = session.before_end = None
         adapter.boundary_calls.discard(sample)
         sampler.stop()
         look.give_up()

@@ -52,6 +52,10 @@ class StepSummary(TypedDict):
         list[Count],
         Meta(description="Steps of each training if several ran in turn; each counts from 0."),
     ]
+    unit: Annotated[
+        str | None,
+        Meta(description="What a step is, such as `one optimizer step from 4 batches`; null if unknown."),
+    ]
 
 
 class TraceSteps(TypedDict):

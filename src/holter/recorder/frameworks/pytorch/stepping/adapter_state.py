@@ -74,6 +74,8 @@ class AdapterState(FastStepHooks):
         self.wake: Callable[[], None] = lambda: None
         self.boundary_calls = set()
         self.pauses = []
+        self.worked = False
+        """Whether a step that somebody else ends would have ended here."""
 
     def code(self, phase: Phase, name: str) -> int:
         """Return the code of spans of `phase` called `name`, the argument of `ThreadSpool.begin`."""
@@ -195,17 +197,28 @@ class AdapterState(FastStepHooks):
         if self.backward_open:
             self.deferred = lambda: self.boundary(mode)
             return
+        if self.session.manual_steps:  # its owner ends it, with `end_owned`
+            self.worked = True
+            return
         if now is None:
             now = perf_counter_ns()
+        self._before_end()
+        self.session.boundary(now, mode)
+
+    def end_owned(self) -> None:
+        """Do what is due before the owner of the steps ends one in which torch has worked."""
+        if self.worked:
+            self.worked = False
+            self._before_end()
+
+    def _before_end(self) -> None:
         if self.boundary_calls:
             for call in tuple(self.boundary_calls):
                 call()
         if self.pauses:
             self.write_pauses()
-        session = self.session
-        if session.step >= self.wake_at:
+        if self.session.step >= self.wake_at:
             self.wake()
-        session.boundary(now, mode)
 
     def watch_phases(self, call: Callable[[str, bool, int | None], None]) -> Callable[[], None]:
         """Call `call(part, begins, mode)` at each begin and end of a part of a step on the calling thread.

@@ -173,7 +173,7 @@ class TensorRecorder:
             elif self._explicit.waiting:
                 self._sink.finish()
             self._explicit.waiting = False
-            self._prepare(step if session.manual_steps and step > self._armed else step + 1)
+            self._prepare(step + 1)
         except Exception as error:
             self.adapter.wake_at = step + 1
             self.breaker.fault(error)
