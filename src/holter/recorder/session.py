@@ -74,7 +74,8 @@ class Session(StepCounter):
         self.step_owner = ""  # who counts the steps besides the usual adapter; see `claim_steps`
         self.explicit: Any = None  # what it offers to scripts: `mode()`, and `save` of one tensor
         self.watch_phases: Callable[..., Any] | None = None  # and to profilers
-        self.before_end: Callable[[], None] | None = None  # what an adapter does before a step that others end
+        self.worked = False  # whether an adapter would have ended the step that its owner will end
+        self.before_end: Callable[[], None] | None = None  # what the adapter does before that
         self.mark_ns = self.range_ns = 0  # what a record costs: by a hook, by a range; see `cost.of_marks`
         self.stacks: failure.Stacks | None = None
         self.journal_file = Journal(self.spool.path(record.journal_name(self.process)), self._first)
@@ -129,8 +130,9 @@ class Session(StepCounter):
             if self.manual_steps and not manual:
                 return
             end = time.perf_counter_ns() if now is None else now
-            if manual and self.before_end is not None:
+            if manual and self.worked and self.before_end is not None:
                 self.before_end()
+            self.worked = False
             thread_spool = self.local.thread_spool
             begin = self.since or earliest(thread_spool, _LOOP, end)
             thread_spool.add(_STEP, NO_NAME, begin, end - begin, NAN, None, mode)

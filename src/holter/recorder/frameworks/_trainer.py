@@ -42,7 +42,8 @@ class Trainer:
 
     def begin_step(self) -> None:
         """Begin the first step of a training now: what ran before belongs to no step."""
-        self.session.since = perf_counter_ns()
+        if self.session.step_owner in ("", self.name):
+            self.session.since = perf_counter_ns()
 
     def end_step(self) -> None:
         """End a step, if this trainer owns the steps."""

@@ -70,7 +70,7 @@ class _Lightning(Trainer):
         hooks = {base: [one for one in dir(base) if one.startswith("on_")] for base in (callback, module)}
         more = ("setup", "prepare_data", "teardown")
 
-        def before_run(trainer: Any, model: Any, *_: object, **__: object) -> None:
+        def watch(trainer: Any, model: Any, *_: object, **__: object) -> None:
             for one in trainer.callbacks:
                 self.calls.watch(one, "callback", (*hooks[callback], *more), callback)
             self._trainer = weakref.ref(trainer)
@@ -84,8 +84,10 @@ class _Lightning(Trainer):
         after, before = self.patches.after, self.patches.before
         begins = [(fit.__module__, "_FitLoop", "on_run_start")]
         self.patches.later(_plans.watch(self.session, begins, _read_plan))
-        before(trainer, "_run", before_run, self.breaker)
+        before(trainer, "_run", watch, self.breaker)
         self.fit(fit, "run", self._begin)
+        # A model may have brought callbacks since.
+        before(fit, "run", lambda loop: watch(loop.trainer, loop.trainer.lightning_module), self.breaker)
         before(epoch, "run", self._begin_epoch, self.breaker)
         after(epoch, "advance", self._after_batch, self.breaker)
         self.time(evaluation, "run", self._evaluation)
@@ -98,8 +100,7 @@ class _Lightning(Trainer):
 
     def _begin(self, loop: Any) -> None:
         self.own_steps()
-        if self.owns:
-            self.begin_step()
+        self.begin_step()
         self._counted = loop.epoch_loop.global_step
 
     def ended(self) -> None:
@@ -111,12 +112,12 @@ class _Lightning(Trainer):
         self.report({"epoch": loop.trainer.current_epoch})
 
     def _after_batch(self, result: object, loop: Any, *_: object, **__: object) -> None:
-        """End the step if an optimizer has stepped in this batch, or if Lightning cannot know."""
+        """End the step if an optimizer has stepped in this batch: one of Lightning, or one that it wraps."""
         stepped = loop.global_step
         if self._checks:
             self._checks = False
             self.session.logged_names.discard(_UNCHECKED)
-        if stepped != self._counted or not (stepped or loop.trainer.lightning_module.automatic_optimization):
+        if stepped != self._counted or self.session.worked:
             self._counted = stepped
             self.end_step()
 

@@ -42,6 +42,8 @@ class _Transformers(Trainer):
         super().__init__(session, "transformers.Trainer")
         self._losses: list[float] = []
         """Losses of the micro-batches of this step, each divided as the trainer does."""
+        self._asked = False
+        """Whether this training has been asked for its device."""
         self._mine: set[str] = set()
         """Names of losses that are taken from the trainer, in place of those of backward passes."""
 
@@ -75,6 +77,7 @@ class _Transformers(Trainer):
         self.session.logged_names.difference_update(self._mine)
         self._mine.clear()
         self._losses.clear()
+        self._asked = False
 
     def _claim_loss(self, name: str) -> None:
         if name not in self.session.logged_names:
@@ -92,8 +95,10 @@ class _Transformers(Trainer):
 
     def _before_pass(self, trainer: Any, *_: object, **__: object) -> None:
         """Take the losses from the trainer, which knows how it divides them; not from a device: that waits."""
-        if self.owns and trainer.args.device.type == "cpu":
-            self._claim_loss("loss")
+        if self.owns and not self._asked:
+            self._asked = True
+            if trainer.args.device.type == "cpu":
+                self._claim_loss("loss")
 
     def _after_pass(self, loss: Any, *_: object, **__: object) -> None:
         if "loss" in self._mine and loss.numel() == 1:

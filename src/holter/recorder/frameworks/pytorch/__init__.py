@@ -116,7 +116,7 @@ def attach(session: Session) -> Callable[[], None]:
     adapter.boundary_calls.add(sample)
     adapter.note_device("cpu")
     session.watch_phases = adapter.watch_phases
-    session.before_end = adapter.end_owned
+    session.before_end = adapter.before_end_of_step
 
     def detach() -> None:
         session.watch_phases = session.before_end = None

@@ -74,8 +74,6 @@ class AdapterState(FastStepHooks):
         self.wake: Callable[[], None] = lambda: None
         self.boundary_calls = set()
         self.pauses = []
-        self.worked = False
-        """Whether a step that somebody else ends would have ended here."""
 
     def code(self, phase: Phase, name: str) -> int:
         """Return the code of spans of `phase` called `name`, the argument of `ThreadSpool.begin`."""
@@ -197,21 +195,16 @@ class AdapterState(FastStepHooks):
         if self.backward_open:
             self.deferred = lambda: self.boundary(mode)
             return
-        if self.session.manual_steps:  # its owner ends it, with `end_owned`
-            self.worked = True
+        if self.session.manual_steps:  # its owner ends it, and calls `before_end`
+            self.session.worked = True
             return
         if now is None:
             now = perf_counter_ns()
-        self._before_end()
+        self.before_end_of_step()
         self.session.boundary(now, mode)
 
-    def end_owned(self) -> None:
-        """Do what is due before the owner of the steps ends one in which torch has worked."""
-        if self.worked:
-            self.worked = False
-            self._before_end()
-
-    def _before_end(self) -> None:
+    def before_end_of_step(self) -> None:
+        """Do what is due before a step ends in which torch has worked, whoever ends it."""
         if self.boundary_calls:
             for call in tuple(self.boundary_calls):
                 call()
