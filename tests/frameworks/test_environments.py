@@ -9,12 +9,12 @@ from tests.frameworks.environments import REQUIREMENTS, python_of
 
 
 def test_an_environment_fits_its_requirements(tmp_path: Path) -> None:
-    with pytest.raises(LookupError, match="no environment .* scripts/frameworks catboost makes it"):
+    with pytest.raises(LookupError, match=r"no environment .* scripts/frameworks catboost makes it"):
         python_of("catboost", tmp_path)
     ready = tmp_path / "catboost/ready"
     ready.parent.mkdir()
     ready.write_text("catboost==1.0\n")
-    with pytest.raises(LookupError, match="other packages in .* scripts/frameworks catboost renews it"):
+    with pytest.raises(LookupError, match=r"other packages in .* scripts/frameworks catboost renews it"):
         python_of("catboost", tmp_path)
     ready.write_bytes((REQUIREMENTS / "catboost.txt").read_bytes())
     assert python_of("catboost", tmp_path) == tmp_path / "catboost/bin/python"

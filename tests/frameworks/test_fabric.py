@@ -16,7 +16,9 @@ def test_a_loop_with_fabric(framework_python: Path, tmp_path: Path, case: str, b
     assert it.truth["model"] == it.alone["model"]
     assert it.told["cost"]["faults"] == []
     assert it.told["steps"]["count"] == it.truth["steps"] == 40 // batches
-    assert it.told["steps"]["unit"] == "one optimizer step" + (f", from {batches} batches" if batches > 1 else "")
+    assert it.told["steps"]["unit"] == "one optimizer step" + (
+        f", from {batches} batches" if batches > 1 else ""
+    )
     assert it.scalars("loss", "train") == pytest.approx(it.truth["losses"])
     twice = [2 * loss for loss in it.truth["losses"][batches - 1 :: batches]]
     assert it.scalars("twice", "train") == pytest.approx(twice)

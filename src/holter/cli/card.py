@@ -139,8 +139,8 @@ def _changes(found: Iterable[ChangeEntry]) -> list[str]:
 
 
 def _named_work(found: Iterable[NamedWorkEntry]) -> str:
-    """Return callbacks, loggers and annotations that take a noticeable time of the loop, the largest first."""
-    large = [one for one in found if one["part"] in ("other", "optimizer", "loss") and one["pct"] >= _CALLS]
+    """Return callbacks, loggers and annotations that take much of the loop, the largest first."""
+    large = [one for one in found if one["part"] == "other" and one["pct"] >= _CALLS]
     return ", ".join(f"{one['name']} {percent(one['pct'])}" for one in large[:3])
 
 

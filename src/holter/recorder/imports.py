@@ -24,10 +24,10 @@ TRIGGERS = {
     "xgboost": "xgboost",
     "lightgbm": "lightgbm",
     "transformers.trainer": "transformers",
-    "lightning.pytorch.trainer.trainer": "lightning",
-    "pytorch_lightning.trainer.trainer": "lightning",
-    "lightning.fabric.fabric": "fabric",
-    "lightning_fabric.fabric": "fabric",
+    "lightning.pytorch": "lightning",
+    "pytorch_lightning": "lightning",
+    "lightning.fabric": "fabric",
+    "lightning_fabric": "fabric",
 }
 """Module of a framework → file of `frameworks/` that knows it."""
 

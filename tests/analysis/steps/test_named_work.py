@@ -1,11 +1,11 @@
-"""Callbacks, loggers and annotations have the time that no other part and no other name inside of them has."""
+"""Callbacks, loggers and annotations have the time that nothing else inside of them has."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from holter.analysis.steps.named_work import before_steps, named_work
+from holter.analysis.steps.named_work import before_steps, moved, named_work
 from holter.analysis.steps.steps import steps as build_steps
 from holter.schema.table import Table
 
@@ -53,8 +53,10 @@ def test_the_time_of_work_is_without_what_lies_in_it():
     assert found == {
         ("other", "callback Saves.on_train_batch_end"): pytest.approx(14),
         ("other", "logger File.log_metrics"): pytest.approx(6),
-        ("optimizer", "callback Norms.on_before_optimizer_step"): pytest.approx(5),
+        ("other", "callback Norms.on_before_optimizer_step"): pytest.approx(5),
     }
+    parts = moved({"optimizer": 30.0, "other": 20.0, "forward": 50.0}, named_work(spans, build_steps(spans)))
+    assert parts == {"optimizer": pytest.approx(25), "other": pytest.approx(25), "forward": 50}
 
 
 def test_other_threads_and_other_steps_do_not_count():

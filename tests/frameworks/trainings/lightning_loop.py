@@ -51,7 +51,9 @@ class Net(LightningModule):
 
     def __init__(self, width: int) -> None:
         super().__init__()
-        self.net = nn.Sequential(nn.Linear(64, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 4))
+        self.net = nn.Sequential(
+            nn.Linear(64, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 4)
+        )
 
     def training_step(self, batch: Any, index: int) -> torch.Tensor:
         loss = nn.functional.cross_entropy(self.net(batch[0]), batch[1])
@@ -105,7 +107,8 @@ class Slow(Callback):
 
     def on_train_batch_end(self, *_: Any) -> None:
         began = time.perf_counter()
-        time.sleep(self.seconds)
+        if self.seconds:
+            time.sleep(self.seconds)
         took["callback"] += time.perf_counter() - began
 
 

@@ -1,4 +1,4 @@
-"""Trains with the Hugging Face Trainer in one of several ways; writes what it did, by its own clock, to truth.json."""
+"""Trains with the Hugging Face Trainer in one of several ways; writes what it did to truth.json."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ class Slow(TrainerCallback):
 
     def on_step_end(self, *_: Any, **__: Any) -> None:
         began = time.perf_counter()
-        time.sleep(self.seconds)
+        if self.seconds:
+            time.sleep(self.seconds)
         took["callback"] += time.perf_counter() - began
 
 

@@ -56,7 +56,7 @@ def test_a_loader_that_is_a_batch_ahead_and_copies_to_a_device(record):
 
         model = Net().to("meta")
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        loader = prepare_data_loader(DataLoader(Slow(), batch_size=4), torch.device("meta"), put_on_device=True)
+        loader = prepare_data_loader(DataLoader(Slow(), batch_size=4), "meta", put_on_device=True)
         for x in loader:
             assert x.device.type == "meta"
             model(x).sum().backward()

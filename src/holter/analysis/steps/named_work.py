@@ -13,6 +13,8 @@ from holter.analysis.steps.loop_thread import by_loop
 from holter.schema.phases import BREAKDOWN
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from numpy.typing import NDArray
 
     from holter.schema.table import Table
@@ -21,6 +23,10 @@ NAMED = ("annotation", "compute")
 """Phases whose spans say by their names what they are."""
 PHASES = ("step", *NAMED, *(part for part in BREAKDOWN if part not in ("other", *NAMED)))
 """The phases of spans that `named_work` reads."""
+CALLS = ("callback ", "logger ", "logger file of ", "hook ", "call of ")
+"""Names of what trainers call begin so."""
+_STRETCHES = ("loss", "optimizer")
+"""Parts in which trainers call callbacks and loggers, whose time is no part of them."""
 LEAST = 1.0
 """Work below this percentage of the loop is not named."""
 
@@ -30,10 +36,12 @@ class NamedWork:
     """Work within a part of the steps that a span names."""
 
     part: str
-    """The part of `BREAKDOWN` that holds its time."""
+    """The part of `BREAKDOWN` that its time belongs to."""
     name: str
     pct: float
     """Percent of the loop's wall time, without other parts and other named work inside of it."""
+    found_in: str
+    """The part in which it runs: another one for a callback that a trainer calls within the optimizer."""
 
 
 def named_work(spans: Table, steps: Table) -> list[NamedWork]:
@@ -48,8 +56,26 @@ def named_work(spans: Table, steps: Table) -> list[NamedWork]:
         return []
     inside = np.isin(_keys(spans), _keys(steps)) & (spans["time"] >= steps["time"].min())
     own = _own_times(spans.where(by_loop(spans) & inside))
-    found = [NamedWork(part, name, 100.0 * ns / total) for (part, name), ns in own.items()]
+    found = [
+        NamedWork("other" if _moves(part, name) else part, name, 100.0 * ns / total, part)
+        for (part, name), ns in own.items()
+    ]
     return sorted((one for one in found if one.pct >= LEAST), key=lambda one: (-one.pct, one.name))
+
+
+def _moves(part: str, name: str) -> bool:
+    return part in _STRETCHES and name.startswith(CALLS)
+
+
+def moved(split: Mapping[str, float], work: Iterable[NamedWork], whole: float = 100.0) -> dict[str, float]:
+    """Return parts of the steps, which add up to `whole`, with calls of trainers outside of the known parts."""
+    result = dict(split)
+    for one in work:
+        if one.part != one.found_in:
+            share = min(one.pct * whole / 100, result[one.found_in])
+            result[one.found_in] -= share
+            result[one.part] += share
+    return result
 
 
 def before_steps(spans: Table, first: int) -> dict[str, float]:
@@ -79,7 +105,7 @@ def _own_times(spans: Table) -> dict[tuple[str, str], int]:
             while open_ and open_[-1][0] <= begin:
                 open_.pop()
             around = open_[-1] if open_ else None
-            until = min(until, around[0]) if around else until  # noqa: PLW2901
+            until = min(until, around[0]) if around else until
             part = phase if phase != "annotation" else around[1] if around else "other"
             key = (part, name) if phase in NAMED else None
             if around and around[2]:

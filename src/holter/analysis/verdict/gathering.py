@@ -14,7 +14,7 @@ from holter.analysis.machine.load import loads
 from holter.analysis.machine.threads import thread_shares
 from holter.analysis.steps.breakdown import breakdown, not_seen
 from holter.analysis.steps.durations import step_statistics
-from holter.analysis.steps.named_work import named_work
+from holter.analysis.steps.named_work import moved, named_work
 from holter.analysis.steps.own_code import divided, own_code
 from holter.analysis.steps.warmup import steady
 from holter.analysis.verdict.job_facts import Stall, VerdictFacts
@@ -73,9 +73,10 @@ def gather(
         rest = plain["duration"] - plain["data_loading"]
         machines = loads(samples, nodes or {}, begin, end) if samples is not None else []
         own, collecting = [], 0.0
-        split = breakdown(used, np.ones(used.rows, dtype=bool))
-        parts = {part: float(np.median(plain[part])) / 1e6 for part in BREAKDOWN}
+        work = named_work(named, used) if named is not None else []
         mean = float((used["duration"] - used["eval"]).mean()) / 1e6
+        split = moved(breakdown(used, np.ones(used.rows, dtype=bool)), work)
+        parts = moved({part: float(np.median(plain[part])) / 1e6 for part in BREAKDOWN}, work, mean)
         if spans is not None:
             own = own_code(spans, used, split["other"])
             collecting = _collecting(spans.where((spans["phase"] == "gc") & (spans["worker"] == -1)), used)
@@ -90,7 +91,7 @@ def gather(
         found |= {
             "breakdown": divided(split, own),
             "own_code": own,
-            "named_work": named_work(named, used) if named is not None else [],
+            "named_work": work,
             "collecting_pct": collecting,
             "not_seen": tuple(not_seen(used)),
             "stalls": _stalls(used),

@@ -196,7 +196,7 @@ def _parts(
     split: Mapping[str, float],
     named: Sequence[NamedWork],
 ) -> list[LedgerItem]:
-    """Return the parts of the steps with their named work, which has the same share of a part as in `split`."""
+    """Return the parts of the steps with their named work, whose share of a part is that in `split`."""
     parts = [LedgerItem(part, taken, 0.0, part_name(part)) for part, taken in left.items()]
     return [replace(one, children=_named(one, split, named)) for one in _shared(parts, seconds, total)]
 

@@ -35,7 +35,9 @@ def own_code(facts: VerdictFacts) -> list[Advice]:
     if not found and facts.python is None:
         for call in [one for one in facts.named_work if one.part == "other"][:2]:
             text = f"Shorten {call.name}, or call it less often."
-            found.append(Advice(text, facts.without(call.pct), f"it takes {pct(call.pct)} of the loop's time"))
+            found.append(
+                Advice(text, facts.without(call.pct), f"it takes {pct(call.pct)} of the loop's time")
+            )
     if not found and facts.python is not None:
         for name, share in facts.python.functions[:2]:
             expected = facts.without(facts.share("other") * share / 100)

@@ -70,7 +70,9 @@ def _called(facts: VerdictFacts, left: float, calls: list[NamedWork]) -> Suspect
     places = ", ".join(f"{one.name} {pct(one.pct)}" for one in calls[:2])
     said = f"The loop's own code takes {pct(left)} {facts.of_time_with_stall('other')}: {places}."
     evidence = [
-        facts.seen(f"{one.name} takes {pct(one.pct)} of the loop's time", "named_work", one.pct, None, one.name)
+        facts.seen(
+            f"{one.name} takes {pct(one.pct)} of the loop's time", "named_work", one.pct, None, one.name
+        )
         for one in calls
     ]
     return SuspectResult(guilty=True, sentence=said, share=left, evidence=evidence)

@@ -66,7 +66,8 @@ class Calls:
             if breaker.on and id(self) not in inside:
                 try:
                     code = codes.get(type(self)) or codes.setdefault(
-                        type(self), session.name(f"{kind} {type(self).__qualname__}.{method}") << 8 | _ANNOTATION
+                        type(self),
+                        session.name(f"{kind} {type(self).__qualname__}.{method}") << 8 | _ANNOTATION,
                     )
                     session.local.begin(code)
                     inside.add(id(self))

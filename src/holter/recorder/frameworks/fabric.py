@@ -1,4 +1,4 @@
-"""Records the callbacks, loggers and logged numbers of Lightning Fabric; the PyTorch adapter records its loop."""
+"""Records callbacks, loggers and logged numbers of Lightning Fabric; its loop is one of PyTorch."""
 
 from __future__ import annotations
 
@@ -40,5 +40,5 @@ def attach(session: Session) -> Callable[[], None]:
             fabric.breaker.fault(error)
 
     for package in _PACKAGES:
-        imports.when_imported(f"{package}.fabric", hook)
+        imports.when_imported(package, hook)
     return fabric.patches.undo

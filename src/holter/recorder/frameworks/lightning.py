@@ -1,14 +1,13 @@
 """Records the Lightning Trainer: steps, epochs, evaluations, callbacks, loggers and logged numbers.
 
-The PyTorch adapter records the parts of a step. A step ends with the batch after which an optimizer has stepped,
-with the callbacks and loggers of that batch; a validation that follows it belongs to the next step.
+The PyTorch adapter records the parts of a step. A step ends with the batch in which an optimizer has stepped,
+after its callbacks and loggers; a validation that follows it belongs to the next step.
 """
 
 from __future__ import annotations
 
 import sys
 import weakref
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder import imports
@@ -30,7 +29,7 @@ def attach(session: Session) -> Callable[[], None]:
     """Record trainers of both packages, each once its modules are loaded."""
     trainer = _Lightning(session)
     for package in PACKAGES:
-        imports.when_imported(f"{package}.trainer.trainer", partial(trainer.attach, package))
+        imports.when_imported(package, trainer.attach)
     return trainer.patches.undo
 
 
@@ -52,8 +51,8 @@ class _Lightning(Trainer):
         self._mine: set[str] = set()
         """Names that keep losses of evaluations from being recorded a second time."""
 
-    def attach(self, package: str, module: str) -> None:
-        """Hook the classes of one package, whose last module has been loaded."""
+    def attach(self, package: str) -> None:
+        """Hook the classes of a package that has been loaded."""
         try:
             self._attach(package)
         except Exception as error:
@@ -62,7 +61,10 @@ class _Lightning(Trainer):
     def _attach(self, package: str) -> None:
         modules = {name: sys.modules[f"{package}.{name}"] for name in _MODULES}
         trainer = modules["trainer.trainer"].Trainer
-        fit, epoch = modules["loops.fit_loop"]._FitLoop, modules["loops.training_epoch_loop"]._TrainingEpochLoop
+        fit, epoch = (
+            modules["loops.fit_loop"]._FitLoop,
+            modules["loops.training_epoch_loop"]._TrainingEpochLoop,
+        )
         evaluation = modules["loops.evaluation_loop"]._EvaluationLoop
         connector = modules["trainer.connectors.logger_connector.logger_connector"]._LoggerConnector
         callback, module = modules["callbacks.callback"].Callback, modules["core.module"].LightningModule
@@ -78,6 +80,7 @@ class _Lightning(Trainer):
                 self.calls.watch(one, "logger", ("log_metrics",), heard=self._heard)
                 self.calls.watch(one, "logger file of", ("save",))
             self.calls.watch(model, "hook", (*hooks[module], *more), module)
+            self.calls.watch(model, "call of", ("log",))
             if trainer.datamodule is not None:
                 self.calls.watch(trainer.datamodule, "hook", more, data)
 
@@ -147,7 +150,9 @@ class _Lightning(Trainer):
 
     # -- numbers
 
-    def _log(self, result: object, connector: Any, metrics: Mapping[str, Any], *_: object, **__: object) -> None:
+    def _log(
+        self, result: object, connector: Any, metrics: Mapping[str, Any], *_: object, **__: object
+    ) -> None:
         self._numbers(connector.trainer, metrics)
 
     def _heard(self, logger: Any, metrics: Any = None, *_: object, **__: object) -> None:

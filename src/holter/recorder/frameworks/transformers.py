@@ -68,7 +68,9 @@ class _Transformers(Trainer):
         after(trainer, "training_step", self._after_pass, self.breaker)
         for function in ("evaluation_loop", "prediction_loop"):
             self.time(trainer, function, self._evaluation)
-        self.time(trainer, "_save_checkpoint", lambda *_, **__: ("Trainer._save_checkpoint", Phase.CHECKPOINT))
+        self.time(
+            trainer, "_save_checkpoint", lambda *_, **__: ("Trainer._save_checkpoint", Phase.CHECKPOINT)
+        )
 
     # -- steps and losses
 
@@ -94,7 +96,7 @@ class _Transformers(Trainer):
         self.report({"epoch": state.epoch or 0.0})
 
     def _before_pass(self, trainer: Any, *_: object, **__: object) -> None:
-        """Take the losses from the trainer, which knows how it divides them; not from a device: that waits."""
+        """Take losses on the host from the trainer, which knows how it divides them."""
         if self.owns and not self._asked:
             self._asked = True
             if trainer.args.device.type == "cpu":

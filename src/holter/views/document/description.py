@@ -33,6 +33,7 @@ from holter.views.document.step_unit import step_unit
 from holter.views.document.trace_description import describe_trace, is_trace
 from holter.views.document.types.training import OutlierStep
 from holter.views.document.types.values import row_of
+from holter.views.document.types.wall_time import NamedWorkEntry
 from holter.views.jobs import RUNNING, why_not_running
 from holter.views.tables import Stretches, steps_of, utilization_of
 
@@ -55,7 +56,7 @@ if TYPE_CHECKING:
         StepSummary,
     )
     from holter.views.document.types.verdict import JobVerdict
-    from holter.views.document.types.wall_time import ChangeEntry, LedgerEntry, NamedWorkEntry, ThreadEntry
+    from holter.views.document.types.wall_time import ChangeEntry, LedgerEntry, ThreadEntry
     from holter.views.document.types.what_if import Replay
 
 VERSION: Literal[1] = 1
@@ -177,7 +178,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
             }
             for one in facts.own_code[:_MOST_OWN_CODE]
         ],
-        "named_work": [cast("NamedWorkEntry", asdict(one)) for one in facts.named_work],
+        "named_work": [row_of(one, NamedWorkEntry) for one in facts.named_work],
         "changes": [] if traced else _changes(steps.where(mask), steps, samples),
         "dataloading": cast("LoadingSummary", facts.loading.to_json()) if facts.loading else None,
         "utilization": cast("list[MetricStatistics]", utilization_of(trial, samples, stretches)),

@@ -19,7 +19,7 @@ _LOOKED_AT = 200
 
 
 def step_unit(trial: Trial, steps: Table, events: Table) -> str | None:
-    """Return what a step is, such as `one optimizer step of lightning.Trainer, from 4 batches`; None if unknown.
+    """Return what a step is: `one optimizer step of lightning.Trainer, from 4 batches`; None if unknown.
 
     Args:
         trial: The job's tables.
@@ -44,7 +44,9 @@ def step_unit(trial: Trial, steps: Table, events: Table) -> str | None:
     if not np.isin(spans["phase"], ("optimizer", "backward")).any():
         return f"one round of {owner}" if owner else None
     updates = _per_step(spans.where(spans["phase"] == "optimizer"), low, high)
-    batches = _per_step(spans.where((spans["phase"] == "data_loading") & (spans["mode"] == "train")), low, high)
+    batches = _per_step(
+        spans.where((spans["phase"] == "data_loading") & (spans["mode"] == "train")), low, high
+    )
     if not updates[1]:
         text = "one backward pass"
     elif updates[1] == 1:
