@@ -40,6 +40,11 @@ class Trained:
         """Return the percentage of a part in the loop by the clock of the script."""
         return 100.0 * self.truth["took"][part] / self.truth["loop"]
 
+    def seconds(self, name: str) -> float:
+        """Return the time of all spans with a name."""
+        spans = self.job.trial.table("spans", where=f"name = '{name}'")
+        return float(spans["duration"].sum()) / 1e9
+
     def named(self, name: str) -> float:
         """Return the percentage of the loop in a callback, a logger or an annotation; 0 if it has none."""
         return sum(one["pct"] for one in self.told["named_work"] if one["name"] == name)

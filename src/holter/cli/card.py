@@ -58,7 +58,7 @@ _COSTLY = 10.0
 """A change that costs this percentage of the loop's time is shown."""
 _EXTRA_LINES = 2
 """A block may take so many more lines when the card has free lines."""
-_DROPPED_FIRST = (("ruled out", 0), ("not seen", 0), ("a step", 0), ("evidence", 1), ("advice", 1))
+_DROPPED_FIRST = (("ruled out", 0), ("not seen", 0), ("evidence", 1), ("advice", 1), ("a step", 0))
 """Labels that a full card drops first, and the number of blocks that stay."""
 
 

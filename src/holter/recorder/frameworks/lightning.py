@@ -45,8 +45,6 @@ class _Lightning(Trainer):
         """Optimizer steps that Lightning had counted at the end of the last step."""
         self._evaluating = 0
         """Code of the open span of an evaluation."""
-        self._checks = False
-        """Whether the sanity check was the last evaluation."""
         self._trainer: Callable[[], Any] = lambda: None
         self._mine: set[str] = set()
         """Names that keep losses of evaluations from being recorded a second time."""
@@ -117,9 +115,6 @@ class _Lightning(Trainer):
     def _after_batch(self, result: object, loop: Any, *_: object, **__: object) -> None:
         """End the step if an optimizer has stepped in this batch: one of Lightning, or one that it wraps."""
         stepped = loop.global_step
-        if self._checks:
-            self._checks = False
-            self.session.logged_names.discard(_UNCHECKED)
         if stepped != self._counted or self.session.worked:
             self._counted = stepped
             self.end_step()
@@ -129,7 +124,6 @@ class _Lightning(Trainer):
     def _evaluation(self, loop: Any) -> tuple[str, Phase] | None:
         trainer = loop.trainer
         if trainer.sanity_checking:
-            self._checks = True
             self.session.logged_names.add(_UNCHECKED)
             return "sanity check", Phase.ANNOTATION
         if not self.owns:
@@ -144,6 +138,7 @@ class _Lightning(Trainer):
 
     def _end_evaluation(self, loop: Any, *_: object, **__: object) -> None:
         """End the span before the callbacks at the end of a validation, which write checkpoints."""
+        self.session.logged_names.discard(_UNCHECKED)
         if self._evaluating:
             self.end_span(self._evaluating)
             self._evaluating = 0

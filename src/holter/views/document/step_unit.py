@@ -44,9 +44,11 @@ def step_unit(trial: Trial, steps: Table, events: Table) -> str | None:
     if not np.isin(spans["phase"], ("optimizer", "backward")).any():
         return f"one round of {owner}" if owner else None
     updates = _per_step(spans.where(spans["phase"] == "optimizer"), low, high)
-    batches = _per_step(
-        spans.where((spans["phase"] == "data_loading") & (spans["mode"] == "train")), low, high
-    )
+    loads = spans.where((spans["phase"] == "data_loading") & ~np.isnan(spans["value"]))
+    loaders, counts = np.unique(loads["value"], return_counts=True)
+    if len(loaders):  # not the loader of an evaluation
+        loads = loads.where(loads["value"] == loaders[counts.argmax()])
+    batches = _per_step(loads, low, high)
     if not updates[1]:
         text = "one backward pass"
     elif updates[1] == 1:
