@@ -54,9 +54,7 @@ def test_a_step_is_an_optimizer_step(framework_python: Path, tmp_path: Path) -> 
     it = trained(framework_python, "lightning_loop.py", "accumulated", tmp_path)
     assert it.truth["model"] == it.alone["model"]
     assert it.told["steps"]["count"] == it.truth["steps"] == 15
-    assert it.told["steps"]["unit"] in {
-        f"one optimizer step of lightning.Trainer, from {batches} batches" for batches in ("5", "4 to 5")
-    }
+    assert it.told["steps"]["unit"] == "one optimizer step of lightning.Trainer, from 5 batches"
     assert "a step" in it.card
     assert it.scalars("loss", "train") == pytest.approx(it.truth["losses"])
 
@@ -71,7 +69,9 @@ def test_several_optimizers_share_a_step(framework_python: Path, tmp_path: Path)
 
 def test_a_slow_callback_is_named(framework_python: Path, tmp_path: Path) -> None:
     it = trained(framework_python, "lightning_loop.py", "callback", tmp_path, alone=False)
-    assert it.seconds("callback Slow.on_train_batch_end") == pytest.approx(it.truth["took"]["callback"], rel=0.05)
+    assert it.seconds("callback Slow.on_train_batch_end") == pytest.approx(
+        it.truth["took"]["callback"], rel=0.05
+    )
     assert it.named("callback Slow.on_train_batch_end") > 5
     assert it.told["verdict"]["suspect"] == "own_code"
     assert "Slow.on_train_batch_end" in it.told["verdict"]["sentence"]
@@ -81,9 +81,11 @@ def test_a_slow_callback_is_named(framework_python: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize(("case", "suspect"), [("data", "data_pipeline"), ("compute", "healthy")])
 def test_twins_get_their_verdicts(framework_python: Path, tmp_path: Path, case: str, suspect: str) -> None:
     it = trained(framework_python, "lightning_loop.py", case, tmp_path, alone=False)
-    # Other programs of this machine may use the cores.
-    assert it.told["verdict"]["suspect"] in {suspect, "contention" if case == "compute" else suspect}
+    verdict = it.told["verdict"]
+    found = {verdict["suspect"], *verdict["also"]} - {"mixed", "contention"}  # other programs use the cores
+    assert found <= {suspect}
     if case == "data":
+        assert found == {suspect}
         assert it.share("data_loading") == pytest.approx(it.of_clock("load"), abs=3)
 
 

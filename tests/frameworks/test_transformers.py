@@ -40,9 +40,7 @@ def test_the_loss_of_an_accumulation_is_the_reported_one(framework_python: Path,
     it = trained(framework_python, "transformers_loop.py", "accumulated", tmp_path)
     assert it.truth["model"] == it.alone["model"]
     assert it.told["steps"]["count"] == it.truth["steps"] == 14
-    assert it.told["steps"]["unit"] in {
-        f"one optimizer step of transformers.Trainer, from {batches} batches" for batches in ("3", "2 to 3")
-    }
+    assert it.told["steps"]["unit"] == "one optimizer step of transformers.Trainer, from 3 batches"
     assert it.scalars("loss", "train") == pytest.approx(it.truth["losses"], abs=1e-4)
 
 
@@ -57,8 +55,10 @@ def test_a_slow_callback_is_named(framework_python: Path, tmp_path: Path) -> Non
 @pytest.mark.parametrize(("case", "suspect"), [("data", "data_pipeline"), ("compute", "healthy")])
 def test_twins_get_their_verdicts(framework_python: Path, tmp_path: Path, case: str, suspect: str) -> None:
     it = trained(framework_python, "transformers_loop.py", case, tmp_path, alone=False)
-    # Other programs of this machine may use the cores.
-    assert it.told["verdict"]["suspect"] in {suspect, "contention" if case == "compute" else suspect}
+    verdict = it.told["verdict"]
+    found = {verdict["suspect"], *verdict["also"]} - {"mixed", "contention"}  # other programs use the cores
+    assert found <= {suspect}
     if case == "data":
+        assert found == {suspect}
         # The batches of a step are fetched before the trainer begins it.
         assert it.share("data_loading") == pytest.approx(it.of_clock("load"), abs=3)

@@ -54,12 +54,12 @@ def test_a_loader_that_is_a_batch_ahead_and_copies_to_a_device(record):
                 time.sleep(0.002)
                 return torch.randn(8)
 
-        model = Net().to("meta")
+        model = Net()
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
         loader = prepare_data_loader(DataLoader(Slow(), batch_size=4), "meta", put_on_device=True)
         for x in loader:
             assert x.device.type == "meta"
-            model(x).sum().backward()
+            model(torch.ones(x.shape)).sum().backward()  # a meta tensor has no values
             optimizer.step()
             optimizer.zero_grad()
         """

@@ -68,7 +68,7 @@ def _moves(part: str, name: str) -> bool:
 
 
 def moved(split: Mapping[str, float], work: Iterable[NamedWork], whole: float = 100.0) -> dict[str, float]:
-    """Return parts of the steps, which add up to `whole`, with calls of trainers outside of the known parts."""
+    """Return parts of the steps, which add up to `whole`, with the calls of trainers in `other`."""
     result = dict(split)
     for one in work:
         if one.part != one.found_in:

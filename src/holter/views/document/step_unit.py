@@ -10,6 +10,8 @@ from holter.schema.phases import NEXT_BATCH, SCRIPT
 from holter.views.document.cost import details
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from holter.schema.table import Table
     from holter.store.trial import Trial
 
@@ -44,29 +46,21 @@ def step_unit(trial: Trial, steps: Table, events: Table) -> str | None:
     if not np.isin(spans["phase"], ("optimizer", "backward")).any():
         return f"one round of {owner}" if owner else None
     updates = _per_step(spans.where(spans["phase"] == "optimizer"), low, high)
+    # Steps of several optimizers differ, such as those of a critic. The most have as many as these.
+    least, most = (int(count) for count in np.percentile(updates, (10, 90), method="nearest"))
+    text = PLAIN if most else "one backward pass"
+    if most > 1:
+        text = f"one iteration with {f'{least} to {most}' if least < most else most} optimizer steps"
+    if owner:
+        text += f" of {owner}"
     loads = spans.where((spans["phase"] == "data_loading") & ~np.isnan(spans["value"]))
     loaders, counts = np.unique(loads["value"], return_counts=True)
     if len(loaders):  # not the loader of an evaluation
         loads = loads.where(loads["value"] == loaders[counts.argmax()])
-    batches = _per_step(loads, low, high)
-    if not updates[1]:
-        text = "one backward pass"
-    elif updates[1] == 1:
-        text = PLAIN
-    else:
-        text = f"one iteration with {_counts(updates)} optimizer steps"
-    if owner:
-        text += f" of {owner}"
-    return f"{text}, from {_counts(batches)} batches" if batches[0] > 1 else text
+    batches = int(np.median(_per_step(loads, low, high)))
+    return f"{text}, from {batches} batches" if batches > 1 else text
 
 
-def _per_step(spans: Table, low: int, high: int) -> tuple[int, int]:
-    """Return how many spans a step has at least and at most, without the few steps that differ most."""
-    counts = np.bincount(spans["step"] - low, minlength=high - low + 1)
-    least, most = np.percentile(counts, (10, 90), method="nearest").tolist()
-    return int(least), int(most)
-
-
-def _counts(numbers: tuple[int, int]) -> str:
-    least, most = numbers
-    return str(most) if least == most else f"{least} to {most}"
+def _per_step(spans: Table, low: int, high: int) -> NDArray[np.int64]:
+    """Return how many spans each step has."""
+    return np.bincount(spans["step"] - low, minlength=high - low + 1)
