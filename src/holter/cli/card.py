@@ -12,6 +12,7 @@ from holter.cli.bar import bar, legend
 from holter.cli.output import clean, columns, console, write
 from holter.views.document.bill import bill_lines
 from holter.views.document.cost import unwritten
+from holter.views.document.step_unit import PLAIN
 from holter.views.issues import ordered
 from holter.views.wording import (
     advice_text,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from holter.views.document.types import Description, TraceDescription
     from holter.views.document.types.job import RecordingCost
     from holter.views.document.types.training import StepSummary
-    from holter.views.document.types.wall_time import ChangeEntry, LedgerEntry
+    from holter.views.document.types.wall_time import ChangeEntry, LedgerEntry, NamedWorkEntry
 
     AnyDescription = Description | TraceDescription
 
@@ -52,11 +53,13 @@ Drawn = tuple[Block, "list[Text]"]
 _SEVERITY = {"critical": "bold red", "warning": "yellow"}
 _MOST_ISSUES = 3
 _MOST_BILL = 3
+_CALLS = 5.0
+"""Callbacks and loggers that take this percentage of the loop are named."""
 _COSTLY = 10.0
 """A change that costs this percentage of the loop's time is shown."""
 _EXTRA_LINES = 2
 """A block may take so many more lines when the card has free lines."""
-_DROPPED_FIRST = (("ruled out", 0), ("not seen", 0), ("evidence", 1), ("advice", 1))
+_DROPPED_FIRST = (("ruled out", 0), ("not seen", 0), ("evidence", 1), ("advice", 1), ("a step", 0))
 """Labels that a full card drops first, and the number of blocks that stay."""
 
 
@@ -136,6 +139,18 @@ def _changes(found: Iterable[ChangeEntry]) -> list[str]:
     return [one["text"] for one in lasting if (one["cost_pct"] or 0.0) >= _COSTLY][-1:]
 
 
+def _named_work(found: Iterable[NamedWorkEntry]) -> str:
+    """Return callbacks, loggers and annotations that take much of the loop, the largest first."""
+    large = [one for one in found if one["part"] == "other" and one["pct"] >= _CALLS]
+    return ", ".join(f"{one['name']} {percent(one['pct'])}" for one in large[:3])
+
+
+def _unit(steps: StepSummary | None) -> str:
+    """Return what a step is, unless it is what everybody expects."""
+    unit = steps.get("unit") if steps else None
+    return "" if unit in (None, PLAIN) else str(unit)
+
+
 def _blocks(description: AnyDescription, width: int) -> Iterator[Block]:
     verdict = description["verdict"]
     failure = description["job"]["headline"]
@@ -159,6 +174,10 @@ def _blocks(description: AnyDescription, width: int) -> Iterator[Block]:
         yield from (("", line, "", 1) for line in named)
     if time := _ledger(cast("list[LedgerEntry]", description.get("ledger") or [])):
         yield ("time", time, "", 2)
+    if calls := _named_work(cast("list[NamedWorkEntry]", description.get("named_work") or [])):
+        yield ("calls", calls, "", 2)
+    if unit := _unit(cast("StepSummary | None", description.get("steps"))):
+        yield ("a step", f"is {unit}", "", 2)
     for text in _changes(cast("list[ChangeEntry]", description.get("changes") or [])):
         yield ("change", text, "", 2)
     stages = stages_text(description["dataloading"])

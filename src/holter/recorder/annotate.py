@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from holter.recorder import imports
 from holter.recorder import session as _session
 from holter.recorder.ranges import ANNOTATION, LISTENER, Heard, Interleaved, Range
-from holter.schema.phases import Mode
+from holter.schema.phases import SCRIPT, Mode
 from holter.schema.record import MAX_STEPS_AT_ONCE
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class step:  # noqa: N801  read as a word: `with holter.step():`
     def __enter__(self) -> step:
         session = _session.current
         if session is not None:
-            session.claim_steps(_session.SCRIPT)
+            session.claim_steps(SCRIPT)
             session.step_by(self._steps)
             session.first_activity()
         return self

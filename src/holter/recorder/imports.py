@@ -27,8 +27,10 @@ TRIGGERS = {
     "catboost": "catboost",
     "sklearn.base": "scikit_learn",
     "transformers.trainer": "transformers",
-    "lightning.pytorch.loops.fit_loop": "lightning",
-    "pytorch_lightning.loops.fit_loop": "lightning",
+    "lightning.pytorch": "lightning",
+    "pytorch_lightning": "lightning",
+    "lightning.fabric": "fabric",
+    "lightning_fabric": "fabric",
 }
 """Module of a framework → file of `frameworks/` that knows it."""
 _WAIT = frozenset(("xgboost", "lightgbm", "catboost", "sklearn.base"))

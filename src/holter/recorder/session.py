@@ -23,7 +23,7 @@ from holter.recorder.spool.thread_spool import NAN, TRAIN, ThreadSpool, earliest
 from holter.recorder.spool.threads import LocalSpool, NullSpool, ThreadSpools
 from holter.recorder.window import Windows
 from holter.schema import record
-from holter.schema.phases import Phase
+from holter.schema.phases import SCRIPT, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,9 +33,7 @@ else:
     StepCounter = getattr(hotpath.compiled(), "StepCounter", hotpath.StepCounter)
 
 _LOOP = {int(Phase.DATA_LOADING), int(Phase.FORWARD), int(Phase.BACKWARD), int(Phase.OPTIMIZER)}
-SCRIPT = "script"
-"""The owner of steps that `holter.step` marks."""
-TRAINERS = ("keras",)
+TRAINERS = ("keras", "lightning.Trainer", "lightning.Fabric", "transformers.Trainer")
 """Owners of steps that run the loop of other frameworks."""
 _STEP, _SCALAR = int(Phase.STEP), int(Phase.SCALAR)
 
@@ -83,6 +81,8 @@ class Session(StepCounter):
         self.torch_parts: Any = None  # its state, step clock and roots, for adapters of trainers
         self.stride = 1
         """Steps of one step boundary; see `step_by`."""
+        self.worked = False  # whether an adapter would have ended the step that its owner will end
+        self.before_end: Callable[[], None] | None = None  # what the adapter does before that
         self.mark_ns = self.range_ns = 0  # what a record costs: by a hook, by a range; see `cost.of_marks`
         self.stacks: failure.Stacks | None = None
         self.journal_file = Journal(self.spool.path(record.journal_name(self.process)), self._first)
@@ -140,6 +140,9 @@ class Session(StepCounter):
             if self.manual_steps and not manual:
                 return
             end = time.perf_counter_ns() if now is None else now
+            if manual and self.worked and self.before_end is not None:
+                self.before_end()
+            self.worked = False
             thread_spool = self.local.thread_spool
             begin = self.since or earliest(thread_spool, _LOOP, end)
             if steps == 1:
@@ -159,8 +162,9 @@ class Session(StepCounter):
         The script stands above a trainer, such as Keras, and a trainer above the frameworks whose loop it
         runs. Among equals, the first owner keeps the steps.
         """
-        if self.step_owner in ("", owner) or _height(owner) > _height(self.step_owner):
+        if owner != self.step_owner and (not self.step_owner or _height(owner) > _height(self.step_owner)):
             self.manual_steps, self.step_owner = True, owner
+            self.journal("owner", {"owner": owner})
         return self.step_owner == owner
 
     def release_steps(self, owner: str) -> None:

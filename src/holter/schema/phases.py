@@ -59,6 +59,8 @@ HOLDS = -1.0
 NO_PROGRESS = ("stack", "loop_stack", "gc")
 """Phases that do not show progress: code that hangs is still sampled."""
 
+SCRIPT = "script"
+"""The owner of steps that `holter.step` marks."""
 ENDED = "exit"
 """In place of a phase: the process has ended its recording in order; it exits, or goes on unrecorded."""
 BREAKDOWN = (

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from holter.analysis.machine.utilization import told_device, utilization
+from holter.analysis.steps.named_work import NAMED, PHASES
 from holter.analysis.steps.steps import steps as build_steps
 from holter.schema.table import Table
 
@@ -81,6 +82,13 @@ class Stretches:
     def samples(self, trial: Trial) -> Table:
         """Return table `samples`."""
         return trial.table("samples", where=self.where)
+
+    def named(self, trial: Trial) -> Table:
+        """Return the spans that `named_work` reads; empty where no span names its work."""
+        where = "true" if self.whole else self.where
+        if not trial.sql(f"SELECT 1 AS found FROM spans WHERE phase IN {NAMED} LIMIT 1").rows:  # noqa: S608
+            return Table.empty("spans")
+        return trial.table("spans", where=f"{_TRAINER} AND phase IN {PHASES} AND {where}")
 
     def loading(self, trial: Trial) -> Table:
         """Return the spans of data loading, and those of steps, which identify the thread of the loop."""

@@ -199,3 +199,24 @@ def test_parameters_updated_by_hand(record):
     """).trainer
     assert [s.mode for s in trainer.of(Phase.STEP)] == [Mode.TRAIN] * 4
     assert trainer.per_step(Phase.BACKWARD) == [1] * 4
+
+
+def test_tensors_are_saved_at_the_requested_step_when_the_script_marks_its_steps(record):
+    recording = record(
+        """
+        import holter
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(2):
+            for x, y in DataLoader(data(48), batch_size=4):
+                with holter.step():
+                    nn.functional.cross_entropy(model(x), y).backward()
+                    optimizer.step()
+                    optimizer.zero_grad()
+        """
+    )
+    steps = [span.step for span in recording.trainer.of(Phase.SCALAR, "grad_norm")]
+    assert steps[:3] == [0, 1, 2]
+    assert len(steps) == len(set(steps))
+    (owner,) = recording.trainer.facts["owner"]
+    assert owner["owner"] == "script"

@@ -19,11 +19,6 @@ class CallbackHandler:
         return control
 ''')
 module("transformers.trainer", "from transformers.trainer_callback import CallbackHandler")
-module("lightning.pytorch.loops.fit_loop", '''
-class _FitLoop:
-    def on_run_start(self):
-        self.ran = True
-''')
 sys.path.insert(0, "stand_ins")
 from types import SimpleNamespace as Plain
 
@@ -61,16 +56,11 @@ def test_a_loop_without_end_says_nothing_and_one_that_cannot_say_is_no_fault_of_
     recording = record(
         TRANSFORMERS
         + """
-from lightning.pytorch.loops.fit_loop import _FitLoop
-loop = _FitLoop()
-loop.trainer = Plain(estimated_stepping_batches=float("inf"), global_step=0)
-loop.on_run_start()
-del loop.trainer.estimated_stepping_batches
-loop.ran = False
-loop.on_run_start()
-assert loop.ran
-loop.trainer.estimated_stepping_batches = 2
-loop.on_run_start()
+from transformers.trainer import CallbackHandler
+handler = CallbackHandler()
+handler.on_train_begin(None, Plain(max_steps=float("inf"), global_step=0), "control")
+assert handler.on_train_begin(None, Plain(global_step=0), "control") == "control"
+handler.on_train_begin(None, Plain(max_steps=2, global_step=0), "control")
 train(2)
 """,
         quiet=False,

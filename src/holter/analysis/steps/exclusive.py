@@ -14,7 +14,7 @@ Ints = NDArray[np.int64]
 EVAL = BREAKDOWN.index("eval")
 
 # Which of two spans with the same begin and end holds the other: outermost first.
-_NESTING = (
+_OUTERMOST_FIRST = (
     "eval",
     "checkpoint",
     "data_loading",
@@ -26,7 +26,8 @@ _NESTING = (
     "h2d",
     "communication",
 )
-_DEPTH = np.array([_NESTING.index(part) if part in _NESTING else len(_NESTING) for part in BREAKDOWN])
+NESTING = {part: depth for depth, part in enumerate(_OUTERMOST_FIRST)}
+_DEPTH = np.array([NESTING.get(part, len(NESTING)) for part in BREAKDOWN])
 
 
 def exclusive(begin: Ints, end: Ints, part: NDArray[Any]) -> tuple[Ints, Ints]:

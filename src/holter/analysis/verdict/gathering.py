@@ -15,6 +15,7 @@ from holter.analysis.machine.threads import thread_shares
 from holter.analysis.steps.breakdown import breakdown, not_seen
 from holter.analysis.steps.durations import step_statistics
 from holter.analysis.steps.holders import holders
+from holter.analysis.steps.named_work import moved, named_work
 from holter.analysis.steps.own_code import divided, own_code
 from holter.analysis.steps.warmup import steady
 from holter.analysis.verdict.job_facts import Stall, VerdictFacts
@@ -33,6 +34,7 @@ def gather(
     *,
     samples: Table | None = None,
     spans: Table | None = None,
+    named: Table | None = None,
     events: Table | None = None,
     nodes: Mapping[str, Mapping[str, object]] | None = None,
     profiled: Mapping[str, Table] | None = None,
@@ -47,6 +49,7 @@ def gather(
         samples: Table `samples` of at least the whole job.
         spans: Table `spans`, with the phases data_loading, fetch, collate, stack, step, loop_stack, gc,
             loss and h2d. A part of the job is enough.
+        named: Table `spans`, with the phases that `named_work` reads.
         events: Table `events`: descriptions of the loaders and of the framework.
         nodes: Node → its facts; `cpus` is used.
         profiled: The tables that `profiled_steps` reads, for the steps of a profiling window.
@@ -71,9 +74,10 @@ def gather(
         rest = plain["duration"] - plain["data_loading"]
         machines = loads(samples, nodes or {}, begin, end) if samples is not None else []
         own, collecting, sampled = [], 0.0, None
-        split = breakdown(used, np.ones(used.rows, dtype=bool))
-        parts = {part: float(np.median(plain[part])) / 1e6 for part in BREAKDOWN}
+        work = named_work(named, used) if named is not None else []
         mean = float((used["duration"] - used["eval"]).mean()) / 1e6
+        split = moved(breakdown(used, np.ones(used.rows, dtype=bool)), work)
+        parts = moved({part: float(np.median(plain[part])) / 1e6 for part in BREAKDOWN}, work, mean)
         if spans is not None:
             own = own_code(spans, used, split["other"])
             collecting = _collecting(spans.where((spans["phase"] == "gc") & (spans["worker"] == -1)), used)
@@ -90,6 +94,7 @@ def gather(
         found |= {
             "breakdown": divided(split, own),
             "own_code": own,
+            "named_work": work,
             "collecting_pct": collecting,
             "not_seen": tuple(not_seen(used, found.get("observed", ()))),
             "stalls": _stalls(used),

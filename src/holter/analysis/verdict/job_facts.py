@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from holter.analysis.machine.load import Load
     from holter.analysis.machine.threads import ThreadShares
     from holter.analysis.steps.holders import Holder
+    from holter.analysis.steps.named_work import NamedWork
     from holter.analysis.steps.own_code import OwnCode
     from holter.analysis.verdict.profiled_python import ProfiledPython
     from holter.analysis.verdict.profiled_steps import KernelTimes, ProfiledSteps
@@ -88,6 +89,8 @@ class VerdictFacts:
     """Functions that take the time outside all known parts, the largest first."""
     holders: list[Holder] = field(default_factory=list)
     """Threads that hold the interpreter, the largest share first."""
+    named_work: list[NamedWork] = field(default_factory=list)
+    """Callbacks, loggers and annotations within parts of the steps, the largest first."""
     collecting_pct: float = 0.0
     """Percent of the loop in garbage collections that a span shows."""
     stalls: dict[str, Stall] = field(default_factory=dict)

@@ -16,6 +16,7 @@ from holter.analysis.verdict.result import SECOND, SMALLER, UNEXPLAINED, Advice,
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from holter.analysis.steps.named_work import NamedWork
     from holter.analysis.steps.outliers import Outlier
     from holter.analysis.steps.own_code import OwnCode
     from holter.schema.table import Table
@@ -75,6 +76,8 @@ def ledger(
     *,
     split: Mapping[str, float] | None = None,
     around: Sequence[OwnCode] = (),
+    named: Sequence[NamedWork] = (),
+    before: Mapping[str, float] | None = None,
 ) -> list[LedgerItem]:
     """Return the ledger of a job; its shares add up to 100.
 
@@ -84,6 +87,8 @@ def ledger(
         worst: Outliers of the steady steps.
         split: The breakdown of the steady steps if samples corrected it; by default that of `steps`.
         around: The loop's own code that runs with checkpoints only: its time belongs to them.
+        named: Callbacks, loggers and annotations within the parts of the steps.
+        before: The same before the first step: name → seconds.
 
     Returns:
         Items in order of time; those without time are left out. Empty without steps.
@@ -139,7 +144,8 @@ def ledger(
     inside = {part: taken for part, taken in left.items() if part not in _OWN_ITEMS and taken > 0}
     writing = LedgerItem("writing", per_rank["checkpoint"], 0.0, "writing")
     children = {
-        "steps": _parts(inside, lengths["steps"], total),
+        "startup": _before(before or {}, lengths["startup"], total),
+        "steps": _parts(inside, lengths["steps"], total, split, named),
         "checkpoint": _shared([writing, *waits], lengths["checkpoint"], total) if waits else [],
     }
     return [
@@ -183,10 +189,31 @@ def _around(one: OwnCode) -> str:
     return f"waiting in {one.place}" if one.waits_in else one.place
 
 
-def _parts(split: Mapping[str, float], seconds: float, total: float) -> list[LedgerItem]:
-    return _shared(
-        [LedgerItem(part, share, 0.0, part_name(part)) for part, share in split.items()], seconds, total
-    )
+def _parts(
+    left: Mapping[str, float],
+    seconds: float,
+    total: float,
+    split: Mapping[str, float],
+    named: Sequence[NamedWork],
+) -> list[LedgerItem]:
+    """Return the parts of the steps with their named work, whose share of a part is that in `split`."""
+    parts = [LedgerItem(part, taken, 0.0, part_name(part)) for part, taken in left.items()]
+    return [replace(one, children=_named(one, split, named)) for one in _shared(parts, seconds, total)]
+
+
+def _named(part: LedgerItem, split: Mapping[str, float], named: Sequence[NamedWork]) -> list[LedgerItem]:
+    shares = [(one.name, min(one.pct / split[part.item], 1.0)) for one in named if one.part == part.item]
+    return [LedgerItem("named", part.seconds * share, part.pct * share, name) for name, share in shares]
+
+
+def _before(before: Mapping[str, float], seconds: float, total: float) -> list[LedgerItem]:
+    """Return the named work of the start-up from a hundredth of it on, the longest first."""
+    items = [
+        LedgerItem("named", min(taken, seconds), 100.0 * min(taken, seconds) / total, name)
+        for name, taken in before.items()
+        if seconds and taken >= seconds / 100
+    ]
+    return sorted(items, key=lambda one: -one.seconds)
 
 
 def _shared(items: Sequence[LedgerItem], seconds: float, total: float) -> list[LedgerItem]:

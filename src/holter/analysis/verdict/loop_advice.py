@@ -36,6 +36,12 @@ def own_code(facts: VerdictFacts) -> list[Advice]:
         elif one.waits_in:
             text = f"Move the {one.waits_in} access of {one.place} out of the loop, or into a thread."
         found.append(Advice(text, facts.without(share), f"it takes {pct(share)} of the loop's time"))
+    if not found and facts.python is None:
+        for call in [one for one in facts.named_work if one.part == "other"][:2]:
+            text = f"Shorten {call.name}, or call it less often."
+            found.append(
+                Advice(text, facts.without(call.pct), f"it takes {pct(call.pct)} of the loop's time")
+            )
     if not found and facts.python is not None:
         for name, share in facts.python.functions[:2]:
             expected = facts.without(facts.share("other") * share / 100)

@@ -15,6 +15,7 @@ from holter.analysis.verdict.result import (
 )
 
 if TYPE_CHECKING:
+    from holter.analysis.steps.named_work import NamedWork
     from holter.analysis.steps.own_code import OwnCode
     from holter.analysis.verdict.job_facts import VerdictFacts
 
@@ -54,8 +55,9 @@ def own_code(facts: VerdictFacts) -> SuspectResult:
     if left < UNEXPLAINED:
         places = f": {named[0].text} {pct(named[0].pct)}" if named else ""
         return facts.smaller(f"the loop's own code takes {pct(left)} {facts.of_time('other')}{places}", left)
+    calls = [one for one in facts.named_work if one.part == "other" and one.pct >= NAMED]
     if not named:
-        return _profiled(facts, left)
+        return _profiled(facts, left) if not calls else _called(facts, left, calls)
     first, evidence = named[0], [sampled(facts, one) for one in named]
     if first.step_share >= ONE_STEP and facts.steady_steps >= _MANY_STEPS and first.pct >= UNEXPLAINED:
         took = ms(first.step_share * first.pct / 100 * facts.steady_steps * (facts.mean_step_ms or 0.0))
@@ -88,6 +90,19 @@ def _held(facts: VerdictFacts) -> SuspectResult:
         f"{'them' if also else 'it'} {pct(facts.held_pct)} of the loop's time."
     )
     return SuspectResult(guilty=True, sentence=said, share=facts.held_pct, evidence=evidence)
+
+
+def _called(facts: VerdictFacts, left: float, calls: list[NamedWork]) -> SuspectResult:
+    """Name callbacks, loggers and annotations, where samples name no function."""
+    places = ", ".join(f"{one.name} {pct(one.pct)}" for one in calls[:2])
+    said = f"The loop's own code takes {pct(left)} {facts.of_time_with_stall('other')}: {places}."
+    evidence = [
+        facts.seen(
+            f"{one.name} takes {pct(one.pct)} of the loop's time", "named_work", one.pct, None, one.name
+        )
+        for one in calls
+    ]
+    return SuspectResult(guilty=True, sentence=said, share=left, evidence=evidence)
 
 
 def _profiled(facts: VerdictFacts, left: float) -> SuspectResult:

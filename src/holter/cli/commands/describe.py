@@ -35,7 +35,7 @@ from holter.views.wording import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from rich.console import Console
     from rich.table import Table
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from holter.views.document.types.job import NodeFacts, RecordingCost
     from holter.views.document.types.rules import RuleResult
     from holter.views.document.types.training import LoadingSummary, MetricStatistics, StepSummary
+    from holter.views.document.types.wall_time import LedgerPart
     from holter.views.issues import IssueGroup
 
 ABOUT = "Show everything that is known about a job, finished or running."
@@ -107,6 +108,7 @@ def _sections(d: Description, width: int) -> Iterator[Section]:
 def _ledger(d: Description) -> Iterator[str]:
     for one in d["ledger"]:
         yield f"{duration(one['seconds'])} ({percent(one['pct'])}) {one['text']}"
+        yield from (f"- {below}" for below in _below(one["children"]))
     for thread in d["threads"]:
         yield (
             f"training thread of rank {thread['rank']}, {words(thread['phase'])}: on a core "
@@ -118,6 +120,14 @@ def _ledger(d: Description) -> Iterator[str]:
             calls = f", calling {own['calls']}" if own["calls"] else ""
             place = f"{own['function']} ({own['file']}:{own['line']})"
             yield f"own code: {place}{calls}: {percent(own['pct'])} of the loop"
+
+
+def _below(parts: Iterable[LedgerPart]) -> Iterator[str]:
+    """Return callbacks, loggers and annotations of an item, with the part of the step that holds them."""
+    for part in parts:
+        if part["item"] == "named":
+            yield f"{part['text']}: {duration(part['seconds'])} ({percent(part['pct'])})"
+        yield from (f"{part['text']}, {text}" for text in _below(part["children"]))
 
 
 def _job(d: Description) -> Iterator[str]:
@@ -186,6 +196,8 @@ def _verdict(d: Description) -> Iterator[str | Text]:
 def _steps(d: Description, steps: StepSummary) -> Iterator[str]:
     warmup = f", {steps['warmup']} of them warm-up" if steps["warmup"] else ""
     yield f"{counted(steps['count'], 'step')}{warmup}"
+    if unit := steps.get("unit"):
+        yield f"a step is {unit}"
     yield from filter(None, (trainings_text(steps), at_once_text(steps)))
     if steps["mean_ms"] is not None:
         shown = ", ".join(

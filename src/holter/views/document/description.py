@@ -12,6 +12,7 @@ from holter.analysis.events import framework as framework_of
 from holter.analysis.steps.breakdown import breakdown
 from holter.analysis.steps.durations import step_statistics
 from holter.analysis.steps.loop_thread import COUNTED, not_counted
+from holter.analysis.steps.named_work import before_steps
 from holter.analysis.steps.outliers import outliers
 from holter.analysis.steps.own_code import divided
 from holter.analysis.steps.phases import evaluated, job_phases
@@ -29,9 +30,11 @@ from holter.views.document.bill import bill_of
 from holter.views.document.cost import cost
 from holter.views.document.nodes import nodes_of
 from holter.views.document.saved_tensors import saved_tensors
+from holter.views.document.step_unit import step_unit
 from holter.views.document.trace_description import describe_trace, is_trace
 from holter.views.document.types.training import OutlierStep
 from holter.views.document.types.values import row_of
+from holter.views.document.types.wall_time import NamedWorkEntry
 from holter.views.jobs import RUNNING, why_not_running
 from holter.views.tables import Stretches, steps_of, utilization_of
 
@@ -104,10 +107,12 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
     samples = stretches.samples(trial)
     traced = is_trace(trial)
     profiled = None if traced else profiled_steps.read(trial)
+    named = None if traced else stretches.named(trial)
     facts = gather(
         stretches.inside(steps),
         samples=samples,
         spans=stretches.loading(trial),
+        named=named,
         events=events,
         nodes=nodes,
         profiled=profiled,
@@ -125,10 +130,18 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
     job = _job(manifest, events, now)
     lengths = _phases(trial, job, job["start"], steps, now) if job["start"] and steps.rows else None
     items = []
-    if lengths is not None and not traced:
+    if lengths is not None and named is not None:
         times = cast("Mapping[str, float | None]", lengths)
         around = facts.around_checkpoints
-        items = ledger(times, steps, worst, split=facts.breakdown or None, around=around)
+        items = ledger(
+            times,
+            steps,
+            worst,
+            split=facts.breakdown or None,
+            around=around,
+            named=facts.named_work,
+            before=before_steps(named, int(steps["time"].min())),
+        )
     document: Description = {
         "schema": VERSION,
         "job": {**job, "headline": headline(manifest, events, scalars)},
@@ -137,7 +150,9 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         ),
         "ranks": _ranks(steps, events),
         "phases": lengths,
-        "steps": _steps(worst, facts.statistics, steps) if steps.rows else None,
+        "steps": _steps(worst, facts.statistics, steps, step_unit(trial, steps, events))
+        if steps.rows
+        else None,
         "numbers": cast("list[NumberSummary]", numbers(told_apart(scalars, begins(steps)))),
         "tensors": saved_tensors(trial),
         "breakdown": {part: share for part, share in facts.breakdown.items() if facts.shows(part)} or None,
@@ -164,6 +179,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
             }
             for one in facts.own_code[:_MOST_OWN_CODE]
         ],
+        "named_work": [row_of(one, NamedWorkEntry) for one in facts.named_work],
         "changes": [] if traced else _changes(steps.where(mask), steps, samples),
         "dataloading": cast("LoadingSummary", facts.loading.to_json()) if facts.loading else None,
         "utilization": cast("list[MetricStatistics]", utilization_of(trial, samples, stretches)),
@@ -279,12 +295,15 @@ def _phases(trial: Trial, job: JobSummary, start: int, steps: Table, now: int) -
     return cast("PhaseLengths", job_phases(start, job["end"] or now, steps, longest))
 
 
-def _steps(worst: list[Outlier], statistics: dict[str, float | int], steps: Table) -> StepSummary:
+def _steps(
+    worst: list[Outlier], statistics: dict[str, float | int], steps: Table, unit: str | None
+) -> StepSummary:
     names = ("mean_ms", "p50_ms", "p90_ms", "p95_ms", "p99_ms", "max_ms", "per_second")
     found = {
         "outliers": [row_of(outlier, OutlierStep) for outlier in worst[:_MOST_OUTLIERS]],
         "outlier_count": len({outlier.step for outlier in worst}),
         "trainings": step_counts(steps),
         "at_once": max(int(steps["at_once"].max()), 1) if "at_once" in steps else 1,
+        "unit": unit,
     }
     return cast("StepSummary", dict.fromkeys(names) | statistics | found)

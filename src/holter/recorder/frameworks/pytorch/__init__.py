@@ -117,9 +117,10 @@ def attach(session: Session) -> Callable[[], None]:
     adapter.note_device("cpu")
     session.watch_phases = adapter.watch_phases
     session.torch_parts = adapter, clock, roots
+    session.before_end = adapter.before_end_of_step
 
     def detach() -> None:
-        session.watch_phases = session.torch_parts = None
+        session.watch_phases = session.torch_parts = session.before_end = None
         adapter.boundary_calls.discard(sample)
         sampler.stop()
         look.give_up()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder import imports
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 LATER = {
     "torch.distributed.checkpoint": ("save", "save_state_dict"),
     "safetensors.torch": ("save_file", "save_model"),
+    "lightning.fabric.plugins.io.torch_io": ("TorchCheckpointIO.save_checkpoint",),
+    "lightning_fabric.plugins.io.torch_io": ("TorchCheckpointIO.save_checkpoint",),
 }
-"""Modules that `import torch` does not load → their functions that write a checkpoint."""
+"""Modules that `import torch` does not load → their functions and methods that write a checkpoint."""
 
 
 def watch_checkpoints(adapter: AdapterState, patches: Patches) -> None:
@@ -32,7 +34,8 @@ def watch_checkpoints(adapter: AdapterState, patches: Patches) -> None:
         for name in names:
             code = adapter.code(Phase.CHECKPOINT, f"{module}.{name}")
             timed = partial(adapter.timed, code=code, breaker=breaker, flag="saving", value=size_written)
-            patches.wrap(owner, name, timed)
+            *classes, function = name.split(".")
+            patches.wrap(reduce(getattr, classes, owner), function, timed)
 
     def watch_imported(module: str) -> None:
         try:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.spans import timed
 from holter.recorder.patches import Patches, hide
-from holter.recorder.session import SCRIPT
-from holter.schema.phases import Mode, Phase
+from holter.schema.phases import SCRIPT, Mode, Phase
 from holter.schema.tensor_spool import ENV_SAVE
 
 if TYPE_CHECKING:

@@ -32,7 +32,13 @@ from holter.views.document.types.training import (
 )
 from holter.views.document.types.values import Percent, Rank
 from holter.views.document.types.verdict import JobVerdict
-from holter.views.document.types.wall_time import ChangeEntry, LedgerEntry, OwnCodeEntry, ThreadEntry
+from holter.views.document.types.wall_time import (
+    ChangeEntry,
+    LedgerEntry,
+    NamedWorkEntry,
+    OwnCodeEntry,
+    ThreadEntry,
+)
 from holter.views.document.types.what_if import Replay
 
 _Breakdown = Annotated[
@@ -82,6 +88,10 @@ class Description(TypedDict):
     ]
     own_code: Annotated[
         list[OwnCodeEntry], Meta(description="Functions outside of all known parts, the largest first.")
+    ]
+    named_work: Annotated[
+        list[NamedWorkEntry],
+        Meta(description="Callbacks, loggers and annotations from 1 % of the loop on, the largest first."),
     ]
     changes: Annotated[
         list[ChangeEntry],

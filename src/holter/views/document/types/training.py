@@ -56,6 +56,10 @@ class StepSummary(TypedDict):
         int,
         Meta(ge=1, description="Above 1: the most steps that one call ran; they divide its time evenly."),
     ]
+    unit: Annotated[
+        str | None,
+        Meta(description="What a step is, such as `one optimizer step from 4 batches`; null if unknown."),
+    ]
 
 
 class TraceSteps(TypedDict):

@@ -84,6 +84,17 @@ class OwnCodeEntry(TypedDict):
     producer: ProducerEntry | None
 
 
+class NamedWorkEntry(TypedDict):
+    """A callback, a logger or an annotation within the steps."""
+
+    part: Annotated[str, Meta(description="The part of the step that holds its time.")]
+    name: str
+    pct: Annotated[
+        Percent,
+        Meta(description="Percent of the steady loop's wall time, without other parts inside of it."),
+    ]
+
+
 class ChangeEntry(TypedDict):
     """A change of step time or of a resource during the loop."""
 

@@ -195,17 +195,23 @@ class AdapterState(FastStepHooks):
         if self.backward_open:
             self.deferred = lambda: self.boundary(mode)
             return
+        if self.session.manual_steps:  # its owner ends it, and calls `before_end`
+            self.session.worked = True
+            return
         if now is None:
             now = perf_counter_ns()
+        self.before_end_of_step()
+        self.session.boundary(now, mode)
+
+    def before_end_of_step(self) -> None:
+        """Do what is due before a step ends in which torch has worked, whoever ends it."""
         if self.boundary_calls:
             for call in tuple(self.boundary_calls):
                 call()
         if self.pauses:
             self.write_pauses()
-        session = self.session
-        if session.step >= self.wake_at:
+        if self.session.step >= self.wake_at:
             self.wake()
-        session.boundary(now, mode)
 
     def watch_phases(self, call: Callable[[str, bool, int | None], None]) -> Callable[[], None]:
         """Call `call(part, begins, mode)` at each begin and end of a part of a step on the calling thread.

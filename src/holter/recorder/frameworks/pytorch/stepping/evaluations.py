@@ -150,6 +150,8 @@ class Evaluations:
             return
         if adapter.on_eval_loss is not None:
             adapter.on_eval_loss(result)
+        if self._are_logged():  # now: a trainer reports those of its own evaluations only
+            return
         if len(adapter.evaluated) < _MAX_LOSSES and result.device.type in ("cpu", "cuda"):
             value, name = self._in_unit(name, result.detach(), args)
             value = value.item() if value.is_cpu else value
@@ -170,6 +172,10 @@ class Evaluations:
             count = inputs.numel() if not of_targets else (target != ignored).sum().clamp(min=1)
             return loss / count, name
 
+    def _are_logged(self) -> bool:
+        """Whether the script or a trainer reports losses itself."""
+        return any("loss" in name for name in self.adapter.session.logged_names)
+
     def _write_losses(self) -> None:
         """Write the losses of a pass: a single one as `loss`, several by their functions.
 
@@ -177,7 +183,7 @@ class Evaluations:
         """
         adapter = self.adapter
         losses, adapter.evaluated = adapter.evaluated, []
-        if any("loss" in name for name in adapter.session.logged_names):
+        if self._are_logged():
             return
         mode = PREDICT if self.adapter.predicting else EVAL
         for when, step, function, value in losses:

@@ -176,7 +176,7 @@ class TensorRecorder:
             elif self._explicit.waiting:
                 self._sink.finish()
             self._explicit.waiting = False
-            self._prepare(step if session.manual_steps and step > self._armed else step + session.stride)
+            self._prepare(step + session.stride)
         except Exception as error:
             self.adapter.wake_at = step + 1
             self.breaker.fault(error)

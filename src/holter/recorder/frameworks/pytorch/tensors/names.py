@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _WRAPPERS = re.compile(r"(?:^|(?<=\.))(?:_orig_mod|_fsdp_wrapped_module|_checkpoint_wrapped_module)(?:\.|$)")
-_PARALLEL = ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "OptimizedModule")
-_INNER = ("module", "_orig_mod", "_fsdp_wrapped_module")
+_PARALLEL = (
+    "DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "OptimizedModule", "_FabricModule",
+)  # fmt: skip
+_INNER = ("module", "_orig_mod", "_fsdp_wrapped_module", "_forward_module")
 ACTIVATIONS = {
     "ReLU": "relu",
     "ReLU6": "relu",

@@ -1,0 +1,64 @@
+"""Trains a script of `trainings` without and with holter, and reads both."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.jobs.starting import environment, holter
+
+from holter.job import open as open_job
+
+TRAININGS = Path(__file__).parent / "trainings"
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a training says of itself without and with holter, and what holter says."""
+
+    alone: dict[str, Any]
+    truth: dict[str, Any]
+    told: dict[str, Any]
+    card: str
+    job: Any
+
+    def scalars(self, name: str, mode: str) -> list[float]:
+        """Return the values of a recorded number in order."""
+        rows = self.job.scalars.table
+        rows = rows.where((rows["name"] == name) & (rows["mode"] == mode)).sorted("time")
+        return [float(value) for value in rows["value"]]
+
+    def share(self, part: str) -> float:
+        """Return the percentage of a part in all steps: the clock of the script leaves none out."""
+        steps = self.job.steps.table
+        return 100.0 * float(steps[part].sum()) / float(steps["duration"].sum())
+
+    def of_clock(self, part: str) -> float:
+        """Return the percentage of a part in the loop by the clock of the script."""
+        return 100.0 * self.truth["took"][part] / self.truth["loop"]
+
+    def seconds(self, name: str) -> float:
+        """Return the time of all spans with a name."""
+        spans = self.job.trial.table("spans", where=f"name = '{name}'")
+        return float(spans["duration"].sum()) / 1e9
+
+    def named(self, name: str) -> float:
+        """Return the percentage of the loop in a callback, a logger or an annotation; 0 if it has none."""
+        return sum(one["pct"] for one in self.told["named_work"] if one["name"] == name)
+
+
+def trained(python: Path, script: str, case: str, folder: Path, *, alone: bool = True) -> Trained:
+    """Train a case with `python`; without holter first, if `alone`."""
+    command = [str(python), str(TRAININGS / script), case]
+    without: dict[str, Any] = {}
+    if alone:
+        surroundings = environment(PYTHONPATH="")
+        subprocess.run(command, cwd=folder, env=surroundings, check=True, timeout=180, capture_output=True)
+        without = json.loads((folder / "truth.json").read_text())
+    done = holter("run", "--store", "store", "--job", "it", "--", *command, cwd=folder)
+    told = json.loads(holter("describe", "it", "--store", "store", "--json", cwd=folder).stdout)
+    truth = json.loads((folder / "truth.json").read_text())
+    return Trained(without, truth, told, done.stderr, open_job(str(folder / "store/it")))
