@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from holter.analysis.tensors.execution_order import Place, Stage
+from holter.analysis.tensors.execution_order import Stage, TensorPlace
 from holter.analysis.tensors.first_difference import Noise, Observation, Search, is_noise
 
 
 def one(step, name, apart, stage=Stage.FORWARD, **more):
     """Return an observation."""
-    place = Place(stage, name, more.pop("kind", ""), more.pop("parameter", ""))
+    place = TensorPlace(stage, name, more.pop("kind", ""), more.pop("parameter", ""))
     given = {"same": apart == 0, "by": "statistics", "role": "output", **more}
     return Observation(step, "train", 0, name, place=place, apart=apart, **given)
 

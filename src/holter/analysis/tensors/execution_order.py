@@ -32,7 +32,7 @@ class Stage(IntEnum):
     UPDATE = 6
 
 
-class Place(NamedTuple):
+class TensorPlace(NamedTuple):
     """The place of a tensor in a step."""
 
     stage: Stage
@@ -43,33 +43,33 @@ class Place(NamedTuple):
     """The parameter that a gradient, or a state of the optimizer, belongs to."""
 
 
-def place_of(name: str, role: str) -> Place:
+def place_of(name: str, role: str) -> TensorPlace:
     """Return the place of a saved tensor by its name and role."""
     kind = role.partition(":")[0]
     if kind == "grad" or name.startswith(_GRADIENT):
         parameter = name.removeprefix(_GRADIENT)
-        return Place(Stage.GRADIENT, _owner(parameter), "gradient", parameter)
+        return TensorPlace(Stage.GRADIENT, _owner(parameter), "gradient", parameter)
     if kind == "opt_state":
         parameter = name.rpartition("/")[0]
-        return Place(Stage.STATE, _owner(parameter), "optimizer", parameter)
+        return TensorPlace(Stage.STATE, _owner(parameter), "optimizer", parameter)
     if kind in _PARAMETERS:
-        return Place(Stage.STATE, _owner(name), "parameter", name)
+        return TensorPlace(Stage.STATE, _owner(name), "parameter", name)
     if kind == "buffer":
-        return Place(Stage.BUFFER, _owner(name))
+        return TensorPlace(Stage.BUFFER, _owner(name))
     found = _OF_MODULE.fullmatch(name)
     module, side = (found[1], found[2]) if found else ("", "")
     stage = Stage.DATA if kind in _DATA else Stage.LOSS if kind == "loss" else Stage.FORWARD
-    return Place(stage, module, side)
+    return TensorPlace(stage, module, side)
 
 
-def place_of_number(name: str) -> Place:
+def place_of_number(name: str) -> TensorPlace:
     """Return the place of a scalar that holter or the script records."""
     if "loss" in name.lower() and name != "loss_scale":
-        return Place(Stage.LOSS, "")
-    return Place(Stage.GRADIENT if name.startswith("grad_norm") else Stage.UPDATE, "")
+        return TensorPlace(Stage.LOSS, "")
+    return TensorPlace(Stage.GRADIENT if name.startswith("grad_norm") else Stage.UPDATE, "")
 
 
-def execution_order(places: Sequence[Place]) -> list[int]:
+def execution_order(places: Sequence[TensorPlace]) -> list[int]:
     """Return the position of each tensor of a step in the order of computation.
 
     Args:

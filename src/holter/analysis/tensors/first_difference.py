@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import numpy as np
 
 from holter.analysis.tensors.differences import EPSILON
-from holter.analysis.tensors.execution_order import Place, Stage
+from holter.analysis.tensors.execution_order import Stage, TensorPlace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -52,7 +52,7 @@ class Observation:
     rank: int
     name: str
     role: str
-    place: Place
+    place: TensorPlace
     by: str
     """`elements`, `statistics`, `fingerprint` or `number`."""
     same: bool
@@ -89,7 +89,7 @@ class Level(NamedTuple):
 
 
 @dataclass(slots=True)
-class Judgement:
+class FirstDifference:
     """What a comparison of two runs found."""
 
     outcome: Outcome = "nothing"
@@ -143,7 +143,7 @@ class Search:
             elements: Elements of the largest tensor of the forward pass.
             noise: What a perturbed run shows.
         """
-        self.found = Judgement()
+        self.found = FirstDifference()
         self._depth, self._spacing, self._noise = max(depth, 1), max(spacing, 1.0), noise
         self._turned = _TURNED / math.sqrt(max(elements, 1))
         self._model = self._gradient = 0.0
@@ -280,7 +280,7 @@ def is_noise(gradient: float, of_module: float) -> bool:
     return 0 < gradient < _NOISE * of_module
 
 
-def largest_of_modules(sizes: Mapping[int, float], places: Sequence[Place]) -> dict[int, float]:
+def largest_of_modules(sizes: Mapping[int, float], places: Sequence[TensorPlace]) -> dict[int, float]:
     """Return for each tensor the size of the largest one of its module and stage.
 
     Args:

@@ -17,8 +17,8 @@ from holter.analysis.tensors.differences import (
 )
 from holter.analysis.tensors.execution_order import (
     DISCRETE,
-    Place,
     Stage,
+    TensorPlace,
     execution_order,
     place_of,
     place_of_number,
@@ -59,7 +59,7 @@ class Pairs:
         self._rows = tuple(_keyed(job.rows, divided) for job in (before, after))
         common = [key for key in self._rows[0] if key in self._rows[1]]
         self._at = {key: at for at, key in enumerate(common)}
-        self._places = [Place(Stage.FORWARD, "")] * len(common)
+        self._places = [TensorPlace(Stage.FORWARD, "")] * len(common)
         self._compare_rows(common)
         self._groups: dict[int, dict[tuple[str, int], list[int]]] = defaultdict(lambda: defaultdict(list))
         for at, (step, mode, rank, _) in enumerate(common):
@@ -109,7 +109,7 @@ class Pairs:
         ]
         before, after = (table.columns for table in tables)
         roles = before["role"].tolist()
-        cached: dict[tuple[str, str], Place] = {}
+        cached: dict[tuple[str, str], TensorPlace] = {}
         for at, ((*_, name), role) in enumerate(zip(common, roles, strict=True)):
             place = cached.get((name, role))
             if place is None:
@@ -254,10 +254,12 @@ class Pairs:
         for rank, name in sorted(self._batches.get(step, ())):
             key = step, rank, name
             same = self.before.batches[key] == self.after.batches[key]
-            yield _of_fingerprint((step, "train", rank, name), "batch", Place(Stage.DATA, ""), same=same)
+            yield _of_fingerprint(
+                (step, "train", rank, name), "batch", TensorPlace(Stage.DATA, ""), same=same
+            )
 
 
-def _of_fingerprint(key: TensorKey, role: str, place: Place, *, same: bool) -> Observation:
+def _of_fingerprint(key: TensorKey, role: str, place: TensorPlace, *, same: bool) -> Observation:
     return Observation(*key, role, place, "fingerprint", same, 0.0 if same else float("nan"))
 
 

@@ -15,7 +15,7 @@ from holter.views.wording import natural
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from holter.analysis.tensors.first_difference import Judgement, Observation
+    from holter.analysis.tensors.first_difference import FirstDifference, Observation
     from holter.store.trial import Trial
     from holter.views.comparison.tensor_types import StepDifference, TensorChange, TensorDifference
 
@@ -139,7 +139,7 @@ def _told(one: Observation | None, tolerance: float = math.nan) -> TensorDiffere
     }
 
 
-def _origin(judged: Judgement) -> Observation | None:
+def _origin(judged: FirstDifference) -> Observation | None:
     """Return the first difference of all, if only its fingerprint is known and `first` follows from it."""
     first, bits = judged.first, judged.bits
     if first is None or bits is None or bits is first or bits.sized or bits.step != first.step:
@@ -147,7 +147,7 @@ def _origin(judged: Judgement) -> Observation | None:
     return bits
 
 
-def _others(judged: Judgement) -> list[Observation]:
+def _others(judged: FirstDifference) -> list[Observation]:
     """Return the further tensors beyond the tolerance, each name once."""
     named: dict[str, Observation] = {}
     for one in judged.beyond:
@@ -172,13 +172,13 @@ def _within(observations: Iterable[Observation]) -> list[str]:
     ]
 
 
-def _previous(judged: Judgement, observations: Sequence[Observation]) -> list[str]:
+def _previous(judged: FirstDifference, observations: Sequence[Observation]) -> list[str]:
     first = judged.first
     directly = first is not None and observations and observations[0].step == first.step - 1
     return _within(observations) if directly else []
 
 
-def _known(judged: Judgement, kind: str) -> Literal["equal", "within", "differ", "unknown"]:
+def _known(judged: FirstDifference, kind: str) -> Literal["equal", "within", "differ", "unknown"]:
     """Return whether the inputs or parameters of the module of the first difference agree."""
     first = judged.first
     if first is None or not first.place.module:
@@ -197,7 +197,7 @@ def _known(judged: Judgement, kind: str) -> Literal["equal", "within", "differ",
     return "equal" if all(one.same for one in own) else "within"
 
 
-def _last_equal(judged: Judgement) -> str | None:
+def _last_equal(judged: FirstDifference) -> str | None:
     first = judged.first
     if first is None:
         return None
@@ -210,7 +210,7 @@ def _last_equal(judged: Judgement) -> str | None:
     return own[-1].name if own else None
 
 
-def _levels(judged: Judgement) -> list[StepDifference]:
+def _levels(judged: FirstDifference) -> list[StepDifference]:
     levels = judged.levels
     every = -(-len(levels) // _LISTED) or 1
     kept = [*levels[:-1:every], *levels[-1:]]
