@@ -67,7 +67,7 @@ def _worth_naming(codes: list[CodeType]) -> list[CodeType]:
     """Remove wrapping datasets, frames of module calls and of the recorder, and frames in the middle."""
     kept = [code for code in codes if not code.co_filename.endswith(_PLUMBING)]
     kept = [code for code in kept if not code.co_filename.startswith(_OURS)]
-    first = next((i for i, code in enumerate(kept) if _WRAPPING not in code.co_filename), None)
+    first = next((i for i, code in enumerate(kept) if not _wraps(code.co_filename)), None)
     kept = kept[-1:] if first is None else kept[first:]
     excess = len(kept) - MAX_FRAMES
     if excess > 0:
@@ -78,7 +78,14 @@ def _worth_naming(codes: list[CodeType]) -> list[CodeType]:
     return kept
 
 
-_WRAPPING = os.path.join("torch", "utils", "data", "")
+def _wraps(file: str) -> bool:
+    return any(folder in file for folder in _WRAPPING)
+
+
+_WRAPPING = (
+    os.path.join("torch", "utils", "data", ""),
+    os.path.join("keras", "src", "trainers", "data_adapters", ""),
+)
 _PLUMBING = os.path.join("torch", "nn", "modules", "module.py")
 _OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
