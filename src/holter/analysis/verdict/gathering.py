@@ -76,10 +76,11 @@ def gather(
         own, collecting, sampled = [], 0.0, None
         work = named_work(named, used) if named is not None else []
         mean = float((used["duration"] - used["eval"]).mean()) / 1e6
-        split = moved(breakdown(used, np.ones(used.rows, dtype=bool)), work)
+        recorded = breakdown(used, np.ones(used.rows, dtype=bool))
+        split = moved(recorded, work)
         parts = moved({part: float(np.median(plain[part])) / 1e6 for part in BREAKDOWN}, work, mean)
         if spans is not None:
-            own = own_code(spans, used, split["other"])
+            own = own_code(spans, used, recorded["other"])
             collecting = _collecting(spans.where((spans["phase"] == "gc") & (spans["worker"] == -1)), used)
             sampled = spans.where(spans["phase"] == "loop_stack")
             spans = spans.where(~np.isin(spans["phase"], ("loop_stack", "loss", "h2d", "gc")))

@@ -12,7 +12,7 @@ from holter.analysis.events import framework as framework_of
 from holter.analysis.steps.breakdown import breakdown
 from holter.analysis.steps.durations import step_statistics
 from holter.analysis.steps.loop_thread import COUNTED, not_counted
-from holter.analysis.steps.named_work import before_steps
+from holter.analysis.steps.named_work import before_steps, moved
 from holter.analysis.steps.outliers import outliers
 from holter.analysis.steps.own_code import divided
 from holter.analysis.steps.phases import evaluated, job_phases
@@ -125,7 +125,9 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
     if not stretches.whole:
         statistics = step_statistics(steps, mask, found=worst)
         facts = replace(
-            facts, breakdown=divided(breakdown(steps, mask), facts.own_code), statistics=statistics
+            facts,
+            breakdown=divided(moved(breakdown(steps, mask), facts.named_work), facts.own_code),
+            statistics=statistics,
         )
     job = _job(manifest, events, now)
     lengths = _phases(trial, job, job["start"], steps, now) if job["start"] and steps.rows else None
