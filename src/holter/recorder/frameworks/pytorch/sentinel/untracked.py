@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from time import perf_counter_ns
+from time import perf_counter_ns, thread_time_ns
 from typing import TYPE_CHECKING, Any
 
 from holter import recorder
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from holter.recorder.patches import Patches
 
 SHARE = 0.001
-"""Share of the time of a training that this takes at most, once it has taken `FREE_NS`."""
+"""Share of the time of a training that this takes at most, once it has taken `FREE_NS` of a core."""
 FREE_NS = 5_000_000
 BATCHES = 3
 """Batches in a row without a backward pass that are an evaluation, even without a loss."""
@@ -71,11 +71,11 @@ class TrainingModeWatch:
             return
         try:
             if model.training:
-                now = perf_counter_ns()
-                if self.adapter.session.step != self._step and not self._begin(model, now):
+                began = thread_time_ns()
+                if self.adapter.session.step != self._step and not self._begin(model):
                     return
                 self._look(fresh)
-                self._spent += perf_counter_ns() - now
+                self._spent += thread_time_ns() - began
             else:
                 self._note_evaluation(class_name(inner(model)))
         except Exception as error:
@@ -86,12 +86,12 @@ class TrainingModeWatch:
             self._evaluated.add(name)
             self._journal({"evaluated": {"model": name, "step": self.adapter.session.step}})
 
-    def _begin(self, model: Any, now: int) -> bool:
+    def _begin(self, model: Any) -> bool:
         """Prepare for the first call since the last step; return False if the watch has cost too much."""
         if self._facts <= 0:
             self._stop()
             return False
-        if self._spent > FREE_NS + SHARE * (now - self._began):
+        if self._spent > FREE_NS + SHARE * (perf_counter_ns() - self._began):
             return False
         self._step, self._told = self.adapter.session.step, False
         self._calls = self._most = self._batches = 0
@@ -119,10 +119,10 @@ class TrainingModeWatch:
             self.adapter.boundary_calls.add(self._unlisten)
 
     def _unlisten(self) -> None:
-        began = perf_counter_ns()
+        began = thread_time_ns()
         self.adapter.boundary_calls.discard(self._unlisten)
         self._evaluations.listen(None)
-        self._spent += perf_counter_ns() - began
+        self._spent += thread_time_ns() - began
 
     def _on_loss(self) -> None:
         """Handle a loss that a function has computed."""
