@@ -23,7 +23,7 @@ TRAININGS = [
         healthy_special,
     )
     for name, made in vars(shelf).items()
-    if inspect.isfunction(made) and made.__module__ == shelf.__name__
+    if inspect.isfunction(made) and made.__module__ == shelf.__name__ and not name.startswith("_")
 ]
 
 

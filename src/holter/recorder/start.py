@@ -128,7 +128,7 @@ def _arguments(
         "--spool", spool,
     ]  # fmt: skip
     if job is not None:
-        options += ["--job", job]
+        options.append(f"--job={job}")
     if isinstance(config, str):
         options += ["--config", config]
     else:
