@@ -59,7 +59,7 @@ class TensorRecording:
             self.seen[detail["step"], rank] = _Seen(parameters, row["time"])
             self.modules = max([self.modules, *(one["modules"] for one in detail.get("models", ()))])
             of_step: dict[tuple[int, int], int] = defaultdict(int)
-            for loader, step, print_ in detail.get("batches", ()):
+            for loader, step, print_, *_ in detail.get("batches", ()):
                 again = of_step[loader, step]
                 of_step[loader, step] += 1
                 name = f"batch of loader {loader}" + (f", number {again}" if again else "")

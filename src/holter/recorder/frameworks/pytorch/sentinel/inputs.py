@@ -1,11 +1,13 @@
 """Looks at what enters the first layer of a model: range, NaN, and whether all elements are equal.
 
-The model itself may scale its inputs, so the input of the first module with parameters is read. A hook of all
-modules finds it, and stays until that module is called.
+The model itself may scale its inputs, so the input of the first module with parameters is read. When a model
+is met, a hook of all modules finds it, and stays until that module is called. Later only that module is
+hooked: with a hook of all modules, torch's own frames in tracebacks of the script would differ.
 """
 
 from __future__ import annotations
 
+import weakref
 from functools import partial
 from threading import get_ident
 from time import perf_counter_ns
@@ -37,6 +39,9 @@ class InputWatch:
         self._thread = 0
         self._model = ""
         self._met: set[int] = set()
+        self._layers: weakref.WeakKeyDictionary[Any, Callable[[], Any]] = weakref.WeakKeyDictionary()
+        """The first module with parameters of each model that was met."""
+        self._root: Any = None
         self._pass_on: Callable[[Any, Callable[[Any], None]], None] | None = None
         self._found: list[dict[str, Any]] = []
 
@@ -64,6 +69,11 @@ class InputWatch:
         self._met.add(id(model))
         self._model, self._thread = class_name(inner(model)), get_ident()
         self._remove()  # of a model before, whose modules were never called
+        if model in self._layers:
+            layer = self._layers[model]()
+            self._handle = layer and layer.register_forward_pre_hook(self._before)
+            return
+        self._root = weakref.ref(model)
         register = self.adapter.torch.nn.modules.module.register_module_forward_pre_hook
         self._handle = register(self._before)
 
@@ -79,6 +89,9 @@ class InputWatch:
                 return
             began = perf_counter_ns()
             self._remove()
+            root, self._root = self._root and self._root(), None
+            if root is not None:
+                self._layers[root] = weakref.ref(module)
             if not is_observed(self.adapter.torch._C):
                 self._reading(lambda _: self._look(module, args))
             self.spent += perf_counter_ns() - began

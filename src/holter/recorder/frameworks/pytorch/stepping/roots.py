@@ -130,7 +130,7 @@ class Roots:
                     result = super(cls, self).__call__(*args, **kwargs)  # type: ignore[misc]
                 else:
                     result = own(self, *args, **kwargs)
-                if begun and adapter.evaluates and roots.on_output is not None:
+                if begun and adapter.evaluates and roots.on_output is not None and not adapter.is_compiling():
                     roots.on_output(self, result)
                 return result
             except BaseException as error:
@@ -177,7 +177,7 @@ class Roots:
         # A rollout has no batch of its own. It is part of the training, even without gradients.
         gradients = self.adapter.torch.is_grad_enabled()
         tests = not (module.training and (state.seen or gradients))
-        if not gradients and self.on_untracked is not None:
+        if not gradients and self.on_untracked is not None and not self.adapter.is_compiling():
             self.on_untracked(module, not state.seen)
         state.forward = state.seen = True
         if self.adapter.predicting is None:
@@ -185,7 +185,8 @@ class Roots:
         if self.adapter.evaluates or tests:
             self.adapter.evaluates = tests
             self.on_evaluation(tests)
-        if self.adapter.on_forward is not None:
+        # A compiler that works beneath the model does not announce itself, and compiles this function, too.
+        if self.adapter.on_forward is not None and not self.adapter.is_compiling():
             self.adapter.on_forward(module)
         code = self.adapter.model_codes.get(type(module)) or self._code(module)
         state.begin(code)
