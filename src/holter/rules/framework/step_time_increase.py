@@ -61,8 +61,8 @@ class StepTimeIncrease(Rule):
         fresh = self._new_points(window)
         if not fresh:
             return window.insufficient("no_input", "no new step after warm-up")
-        points: Points = [*state.get("points", []), *fresh]
-        state["points"] = points[-_KEPT:]
+        points = [*_unpacked(state.get("points", [])), *fresh]
+        state["points"] = _packed(points[-_KEPT:])
         window.judged(len(points))
         now_ms = median(np.array([row[2] for row in points[-_NOW:]])) / 1e3
         known: dict[str, Any] | None = state.pop("change", None)
@@ -118,6 +118,18 @@ class StepTimeIncrease(Rule):
                 "lost_pct": share,
             },
         )
+
+
+def _packed(points: Points) -> list[int | list[int]]:
+    """Return the columns of points; one that never changes, such as a part without time, as one number."""
+    columns: list[list[int]] = np.array(points).T.tolist()
+    first, *others = columns
+    return [first, *(one[0] if min(one) == max(one) else one for one in others)]
+
+
+def _unpacked(columns: list[int | list[int]]) -> Points:
+    rows: Points = np.column_stack(np.broadcast_arrays(*columns)).tolist() if columns else []
+    return rows
 
 
 def _table(points: Points, start: int) -> Table:
