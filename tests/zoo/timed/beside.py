@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-STEPS = 120
+STEPS = 500
 _WORK = "while True: sum(len(word) for word in ['to', 'be', 'or', 'not'] * 100)"
 
 
