@@ -14,6 +14,7 @@ from holter.schema.table import Table
 QUIET = Conditions(step_ms=20, cpu_ms=20, waited_pct=0.5, foreign_cores=0.0)
 BUSY = Conditions(step_ms=33, cpu_ms=20, waited_pct=40, foreign_cores=1.5)
 UNREAD = Conditions(step_ms=33, unread=True)
+COMPANY = Conditions(step_ms=30, cpu_ms=30, waited_pct=0.5, foreign_cores=0.5, cores=2)
 SECOND = 10**9
 
 
@@ -55,6 +56,12 @@ def test_waits_that_a_job_makes_itself_are_no_disturbance():
         (QUIET, replace(QUIET, workers_waited_pct=30, foreign_cores=1.0), 1.3, "disturbed"),
         (QUIET, UNREAD, 1.3, "disturbed"),
         (QUIET, UNREAD, 1.0, "pass"),
+        (QUIET, COMPANY, 1.5, "disturbed"),  # another program on the other half of the core
+        (replace(BUSY, cores=2), COMPANY, 1.2, "disturbed"),
+        (QUIET, replace(COMPANY, cores=64), 1.5, "regression"),  # its load is too small for that
+        (QUIET, replace(COMPANY, cpu_ms=20), 1.5, "regression"),  # it waits, but does not compute longer
+        (QUIET, replace(COMPANY, step_ms=42, cpu_ms=42), 2.1, "regression"),  # more than half of a core costs
+        (COMPANY, QUIET, 0.7, "disturbed"),
         (UNREAD, QUIET, 1.3, "regression"),
         (UNREAD, QUIET, 0.7, "disturbed"),
     ],
@@ -139,6 +146,7 @@ def test_conditions_come_from_the_readings_within_the_steady_steps():
     assert seen.cpu_ms == pytest.approx(12)
     assert seen.waited_pct == pytest.approx(40)
     assert seen.foreign_cores == pytest.approx(1.25)
+    assert seen.cores == 2
     assert seen.programs == ("stress (me)",)
     assert seen.throttled_pct == pytest.approx(7)
     assert seen.clock == pytest.approx(1.2)

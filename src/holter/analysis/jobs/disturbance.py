@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from holter.schema.table import Table
 
-Cause = Literal["cores", "quota", "gpu", "clock", "unread"]
+Cause = Literal["cores", "shared", "quota", "gpu", "clock", "unread"]
 Result = Literal["pass", "regression", "inconclusive", "disturbed"]
 
 READ = (
@@ -30,6 +30,10 @@ WAITS = 3.0
 """Percent of the time without a core from which on other programs disturb a job."""
 FOREIGN = 20.0
 """Programs that use less of a core are no reason to wait, percent."""
+COMPANY = 0.1
+"""Share of the cores from which on other programs slow steps without a wait: they share caches and cores."""
+HALF = 2.0
+"""Two threads on the halves of a core take at most this factor longer."""
 THROTTLED = 5.0
 GPU_SLOWED = 10.0
 CLOCK = 0.03
@@ -66,6 +70,8 @@ class Conditions:
     """Not only the main thread computes. How long the others wait is unknown."""
     foreign_cores: float | None = None
     """Cores that other programs used."""
+    cores: float | None = None
+    """Cores that the job may use."""
     programs: tuple[str, ...] = ()
     """Those that used most, largest first."""
     throttled_pct: float | None = None
@@ -83,6 +89,13 @@ class Conditions:
         waited = max(self.waited_pct or 0.0, self.workers_waited_pct or 0.0)
         return waited >= WAITS and (self.foreign_cores is None or 100 * self.foreign_cores >= FOREIGN)
 
+    def shared(self, other: Conditions) -> bool:
+        """Whether steps took more CPU time than those of another job while other programs used cores."""
+        if not (self.cpu_ms and other.cpu_ms and self.cores and self.foreign_cores):
+            return False
+        company = self.foreign_cores >= COMPANY * self.cores
+        return company and 1 + SPREAD < self.cpu_ms / other.cpu_ms < HALF
+
     @property
     def free(self) -> float:
         """Share of the time in which the training did not wait for a core, 0 to 1."""
@@ -93,6 +106,7 @@ class Conditions:
         slower = self.clock is not None and other.clock is not None and self.clock < other.clock * (1 - CLOCK)
         found: dict[Cause, bool] = {
             "cores": self.contended,
+            "shared": self.shared(other),
             "quota": (self.throttled_pct or 0.0) >= THROTTLED,
             "gpu": (self.gpu_slowed_pct or 0.0) >= GPU_SLOWED,
             "clock": slower,
@@ -211,6 +225,7 @@ def conditions(
         workers_waited_pct=slow.worker_delay,
         several_threads=(own or 0.0) + (slow.trainer_delay or 0.0) > _ONE_THREAD,
         foreign_cores=None if foreign is None else foreign / 100,
+        cores=slow.cores,
         programs=tuple(slow.others)[:3],
         throttled_pct=largest([load.quota_ran_out_pct for load in found]),
         gpu_slowed_pct=largest([load.throttled_pct for load in found]),

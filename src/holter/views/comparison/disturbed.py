@@ -28,6 +28,7 @@ class ComparedConditions(TypedDict):
     workers_waited_pct: float | None
     several_threads: bool
     foreign_cores: float | None
+    cores: float | None
     programs: list[str]
     throttled_pct: float | None
     gpu_slowed_pct: float | None
@@ -99,6 +100,11 @@ def _causes(found: Disturbance, names: tuple[str, str]) -> list[str]:
                 f"the conditions of {job} are unknown: holter has no reading of its steady steps, as where "
                 "other programs leave it no core"
             )
+            continue
+        if cause == "shared":
+            side, job = max(sides, key=lambda one: one[0].cpu_ms or 0.0)
+            used, cores = side.foreign_cores or 0.0, side.cores or 0.0
+            texts.append(f"other programs used {used:.1f} of {cores:g} cores beside {job}")
             continue
         if cause == "clock":
             (slow, job), (fast, other) = sorted(sides, key=lambda side: side[0].clock or 0.0)
