@@ -51,6 +51,15 @@ def test_workers_quotas_and_clocks_are_told():
     assert "the cores of new ran at 75 % of the clock speed of old" in clock
 
 
+def test_programs_that_share_the_cores_are_told():
+    shared = QUIET | {"step_ms": 30.0, "cpu_ms": 30.0, "foreign_cores": 0.5, "cores": 2.0}
+    found = said(QUIET, shared, 1.5)
+    assert (found["after"], found["comparable"]) == (["shared"], False)
+    assert found["sentence"].startswith(
+        "other programs used 0.5 of 2 cores beside new; CPU time per step grew"
+    )
+
+
 def test_unknown_conditions_are_told():
     found = said(QUIET, QUIET | {"waited_pct": None, "cpu_ms": None, "unread": True}, 1.65)
     assert found["sentence"].startswith("the conditions of new are unknown: ")

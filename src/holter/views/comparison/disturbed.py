@@ -103,8 +103,7 @@ def _causes(found: Disturbance, names: tuple[str, str]) -> list[str]:
             continue
         if cause == "shared":
             side, job = max(sides, key=lambda one: one[0].cpu_ms or 0.0)
-            used, cores = side.foreign_cores or 0.0, side.cores or 0.0
-            texts.append(f"other programs used {used:.1f} of {cores:g} cores beside {job}")
+            texts.append(f"other programs used {side.foreign_cores:.1f} of {side.cores:g} cores beside {job}")
             continue
         if cause == "clock":
             (slow, job), (fast, other) = sorted(sides, key=lambda side: side[0].clock or 0.0)
