@@ -188,3 +188,28 @@ def test_loss_functions_are_wrapped_until_the_next_step_only(record):
     plain = "torch.manual_seed(0)\nplain = torch._C._nn.cross_entropy_loss"
     done = record(loop(after=after).replace("torch.manual_seed(0)", plain, 1))
     assert done.stdout.split()[:3] == ["True", "False", "True"]
+
+
+def test_loss_functions_are_not_wrapped_once_a_compiler_traces(record):
+    done = record(
+        """
+        def backend(graph, inputs):
+            print(torch._C._nn.cross_entropy_loss is plain)
+            return graph.forward
+
+        @torch.compile(backend=backend)
+        def compute(scores):
+            return nn.functional.cross_entropy(scores, torch.tensor([0, 1]))
+
+        plain = torch._C._nn.cross_entropy_loss
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model(torch.randn(2, 8)).sum().backward()
+        optimizer.step()
+        with torch.no_grad():
+            scores = model(torch.randn(2, 8))
+        print(torch._C._nn.cross_entropy_loss is plain)
+        compute(scores)
+        """
+    )
+    assert done.stdout.split() == ["False", "True"]

@@ -97,7 +97,7 @@ class Evaluations:
         if evaluates and not self._roots.compiled:
             self._wrap()
             self._thread = get_ident()
-        elif self._thread:
+        elif self._wrapped:
             self._stop()
 
     def listen(self, call: Callable[[], None] | None) -> None:
@@ -119,7 +119,7 @@ class Evaluations:
 
     def _stop(self) -> None:
         self._thread = 0
-        if self._listener is None:
+        if self._listener is None or self._roots.compiled:
             self._wrapped = False
             self._patches.undo()
 
