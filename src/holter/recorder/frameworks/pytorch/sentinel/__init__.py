@@ -189,6 +189,7 @@ class Sentinel:
 
     def on_loss(self, graph: Any, *, scaled: bool) -> None:
         """Look at the begin of a backward pass: the operations of the loss, and gradients that are left."""
+        self._inputs.remove()
         if not self._alone():
             return
         facts, began = self._facts, perf_counter_ns()
@@ -207,6 +208,7 @@ class Sentinel:
 
     def before(self, optimizer: Any, *, skipped: bool = False) -> None:
         """Take the facts of an optimizer before its step, or when a scaler skips the step."""
+        self._inputs.remove()
         if not self._alone():
             return
         facts, began, key = self._facts, perf_counter_ns(), id(optimizer)
