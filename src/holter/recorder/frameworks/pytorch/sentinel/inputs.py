@@ -117,7 +117,7 @@ class InputWatch:
         given: Any = args[0] if args else None
         if type(given) is not self.adapter.torch.Tensor or self._pass_on is None:
             return
-        fact = {
+        fact: dict[str, Any] = {
             "model": self._model,
             "layer": type(module).__name__,
             "shape": list(given.shape),
