@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter import recorder
 from holter.recorder.frameworks.pytorch.compilers import known_to_script
+from holter.recorder.frameworks.pytorch.sentinel.callers import Callers, function, line
 from holter.recorder.patches import Patches, preceded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import FrameType
 
     from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
@@ -37,8 +36,7 @@ class EvaluationWatch:
         self._places: set[str] = set()
         self._wrappers: dict[Any, Callable[..., Any]] = {}
         """By original function; they stay alive, because TorchScript knows functions by address."""
-        self._passed = (os.path.join(*adapter.torch.__path__, ""), os.path.dirname(recorder.__file__))
-        """Folders whose functions are not the user's."""
+        self._callers = Callers(adapter.torch)
 
     def attach(self, patches: Patches) -> None:
         """Hear of evaluations."""
@@ -95,26 +93,25 @@ class EvaluationWatch:
         """Journal the place that calls dropout, and whether the module that calls it is in training mode."""
         if self.adapter.is_compiling() or len(self._places) >= _PLACES:
             return
-        frames: list[FrameType] = []
-        frame: FrameType | None = sys._getframe(2)
-        while frame is not None:
-            frames.append(frame)
-            if not frame.f_code.co_filename.startswith(self._passed):
-                break
-            frame = frame.f_back
-        if frame is None:
-            return
-        place = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
-        if place in self._places:
+        caller = self._callers.frame()
+        if caller is None or (place := line(caller)) in self._places:
             return
         self._places.add(place)
         # Only now, because before Python 3.13 a frame keeps what `f_locals` has returned, tensors too.
-        modes = (getattr(one.f_locals.get("self"), "training", None) for one in frames)
+        modes = (getattr(one.f_locals.get("self"), "training", None) for one in _up_to(caller, sys._getframe(2)))
         fact = {
             "place": place,
-            "function": getattr(frame.f_code, "co_qualname", frame.f_code.co_name),
+            "function": function(caller),
             "p": float(probability),
             "training": bool(next((mode for mode in modes if mode is not None), False)),
             "step": self.adapter.session.step,
         }
         self.adapter.session.journal("sentinel", {"time": perf_counter_ns(), "dropout": fact})
+
+
+def _up_to(caller: FrameType, frame: FrameType | None) -> Iterator[FrameType]:
+    """Yield the frames from `frame` to `caller`, which is outside of it."""
+    while frame is not None and frame is not caller:
+        yield frame
+        frame = frame.f_back
+    yield caller

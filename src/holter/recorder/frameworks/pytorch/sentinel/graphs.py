@@ -7,20 +7,17 @@ last node of each graph, and goes with it.
 
 from __future__ import annotations
 
-import os
-import sys
 import weakref
 from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter import recorder
 from holter.recorder.frameworks.pytorch.compilers import is_observed
+from holter.recorder.frameworks.pytorch.sentinel.callers import Callers, function, line
 from holter.recorder.frameworks.pytorch.tensors.names import inner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import FrameType
 
     from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
     from holter.recorder.frameworks.pytorch.stepping.roots import Roots
@@ -64,8 +61,7 @@ class GraphWatch:
         """By id of the model."""
         self._over: list[_Evaluation] = []
         """Evaluations whose models train again, until the end of the step."""
-        self._passed = (os.path.join(*adapter.torch.__path__, ""), os.path.dirname(recorder.__file__))
-        """Folders whose functions are not the user's."""
+        self._callers = Callers(adapter.torch)
 
     def attach(self, patches: Patches) -> None:
         """Hear of evaluations, and see their outputs."""
@@ -103,25 +99,13 @@ class GraphWatch:
         if not graphs:
             return
         if known is None:
-            place, function = self._place()
-            passed = adapter.states.current.pass_began
-            known = _Evaluation(weakref.ref(model), place, function, adapter.session.step, passed)
+            caller, passed = self._callers.frame(), adapter.states.current.pass_began
+            place, name = (line(caller), function(caller)) if caller else ("", "")
+            known = _Evaluation(weakref.ref(model), place, name, adapter.session.step, passed)
             self._open[id(model)] = known
         known.calls += 1
         for graph in graphs:
             graph.register_prehook(known.use)
-
-    def _place(self) -> tuple[str, str]:
-        """Return the line that calls the model, and its function."""
-        frame: FrameType | None = sys._getframe(3)
-        while frame is not None and frame.f_code.co_filename.startswith(self._passed):
-            frame = frame.f_back
-        if frame is None:
-            return "", ""
-        code = frame.f_code
-        return f"{os.path.basename(code.co_filename)}:{frame.f_lineno}", getattr(
-            code, "co_qualname", code.co_name
-        )
 
     def _turn(self, evaluates: bool) -> None:
         self._before(evaluates)

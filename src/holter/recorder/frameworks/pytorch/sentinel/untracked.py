@@ -7,17 +7,14 @@ computes a single loss without gradients, or several batches are evaluated witho
 
 from __future__ import annotations
 
-import os
-import sys
 from time import perf_counter_ns, thread_time_ns
 from typing import TYPE_CHECKING, Any
 
-from holter import recorder
+from holter.recorder.frameworks.pytorch.sentinel.callers import Callers, line
 from holter.recorder.frameworks.pytorch.tensors.names import class_name, inner
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
-    from types import FrameType
 
     from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
     from holter.recorder.frameworks.pytorch.stepping.evaluations import Evaluations
@@ -53,8 +50,7 @@ class TrainingModeWatch:
         """Calls with the last batch, most calls with one, and batches since the last backward pass."""
         self._active: dict[str, Any] | None = None
         self._place = ""
-        self._passed = (os.path.join(*adapter.torch.__path__, ""), os.path.dirname(recorder.__file__))
-        """Folders whose functions are not the user's."""
+        self._callers = Callers(adapter.torch)
 
     def attach(self, patches: Patches) -> None:
         """Begin with the first call."""
@@ -108,7 +104,8 @@ class TrainingModeWatch:
         if fresh:
             self._calls = 0
         if self._calls == 0:
-            self._place = self._line()
+            caller = self._callers.frame()
+            self._place = line(caller) if caller else ""
         self._calls += 1
         self._most = max(self._most, self._calls)
         self._batches += fresh
@@ -157,10 +154,3 @@ class TrainingModeWatch:
 
     def _journal(self, detail: dict[str, Any]) -> None:
         self.adapter.session.journal("sentinel", {"time": perf_counter_ns(), **detail})
-
-    def _line(self) -> str:
-        """Return the file and line of the user's function that calls the model."""
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None and frame.f_code.co_filename.startswith(self._passed):
-            frame = frame.f_back
-        return "" if frame is None else f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
