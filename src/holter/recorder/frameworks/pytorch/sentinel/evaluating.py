@@ -98,7 +98,8 @@ class EvaluationWatch:
             return
         self._places.add(place)
         # Only now, because before Python 3.13 a frame keeps what `f_locals` has returned, tensors too.
-        modes = (getattr(one.f_locals.get("self"), "training", None) for one in _up_to(caller, sys._getframe(2)))
+        frames = _outward(sys._getframe(2), caller)
+        modes = (getattr(one.f_locals.get("self"), "training", None) for one in frames)
         fact = {
             "place": place,
             "function": function(caller),
@@ -109,9 +110,9 @@ class EvaluationWatch:
         self.adapter.session.journal("sentinel", {"time": perf_counter_ns(), "dropout": fact})
 
 
-def _up_to(caller: FrameType, frame: FrameType | None) -> Iterator[FrameType]:
-    """Yield the frames from `frame` to `caller`, which is outside of it."""
-    while frame is not None and frame is not caller:
+def _outward(frame: FrameType | None, last: FrameType) -> Iterator[FrameType]:
+    """Yield the frames from `frame` to `last`, one of its callers."""
+    while frame is not None and frame is not last:
         yield frame
         frame = frame.f_back
-    yield caller
+    yield last
