@@ -40,12 +40,14 @@ class EvaluationWatch:
 
     def attach(self, patches: Patches) -> None:
         """Hear of evaluations."""
-        self._before: Callable[[bool], object] = self._roots.on_evaluation
-        self._roots.on_evaluation = self._turn
-        patches.later(self._patches.undo)
+        self._roots.on_evaluation.append(self._turn)
+        patches.later(self._stop)
+
+    def _stop(self) -> None:
+        self._roots.on_evaluation.remove(self._turn)
+        self._patches.undo()
 
     def _turn(self, evaluates: bool) -> None:
-        self._before(evaluates)
         if not self.breaker.on:
             return
         try:

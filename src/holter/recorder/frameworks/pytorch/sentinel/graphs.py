@@ -65,11 +65,12 @@ class GraphWatch:
 
     def attach(self, patches: Patches) -> None:
         """Hear of evaluations, and see their outputs."""
-        self._before = self._roots.on_evaluation
-        self._roots.on_evaluation, self._roots.on_output = self._turn, self._look
+        self._roots.on_evaluation.append(self._turn)
+        self._roots.on_output = self._look
         patches.later(self._stop)
 
     def _stop(self) -> None:
+        self._roots.on_evaluation.remove(self._turn)
         self._roots.on_output = None
         self.adapter.boundary_calls.discard(self._judge)
 
@@ -108,7 +109,6 @@ class GraphWatch:
             graph.register_prehook(known.use)
 
     def _turn(self, evaluates: bool) -> None:
-        self._before(evaluates)
         if evaluates or not self._open:
             return
         try:

@@ -78,14 +78,14 @@ class Evaluations:
 
     def attach(self, patches: Patches) -> None:
         """Watch for models that change between training and evaluation."""
-        self._roots.on_evaluation = self._turn
+        self._roots.on_evaluation.append(self._turn)
         atexit.register(self._finish)
         patches.later(self.detach)
 
     def detach(self) -> None:
         """Remove everything."""
         atexit.unregister(self._finish)
-        self._roots.on_evaluation = bool
+        self._roots.on_evaluation.remove(self._turn)
         self._listener = None
         self._stop()
         self._finish()
