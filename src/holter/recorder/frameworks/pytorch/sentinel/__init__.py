@@ -10,8 +10,10 @@ waits for a device, draws a random number, changes a tensor or keeps one alive.
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
+import weakref
 from dataclasses import dataclass, field
 from functools import partial
 from threading import get_ident
@@ -83,8 +85,9 @@ class Sentinel:
         self.breaker = adapter.breaker("sentinel")
         self._models, self._arrivals = models, arrivals
         self._facts = _Facts()
-        self._optimizers: dict[int, tuple[int, list[Any]]] = {}
-        """Number and some parameters (weak references) of each optimizer that has stepped, by id."""
+        self._optimizers: dict[int, tuple[int, Any, list[Any]]] = {}
+        """Number of each optimizer that has stepped; it and some parameters, as weak references; by id."""
+        self._numbers = itertools.count()
         self._names: tuple[str, ...] = ()
         self._held: set[int] = set()
         self._distributed: Distributed | None = None
@@ -176,7 +179,7 @@ class Sentinel:
             if self._values:
                 facts.document["labels"] = labels.look(graph, partial(self._pass_on, facts))
         self._precision.on_loss(graph, scaled=scaled)
-        for key, (_, parameters) in self._optimizers.items():
+        for key, (_, _, parameters) in self._optimizers.items():
             if key not in facts.cleared:
                 left = samples.gradients_left([one() for one in parameters])
                 if left is not None:
@@ -193,11 +196,14 @@ class Sentinel:
         parameters = [one for group in optimizer.param_groups for one in group["params"]]
         self._models.learn(step, parameters)
         got = [one for one in parameters if one.grad is not None]
-        known = self._optimizers.get(key)
+        number, met, _ = self._optimizers.get(key, (0, None, None))
+        if met is None or met() is not optimizer:  # it may have the address of an earlier one
+            number = next(self._numbers)
+            self._optimizers = {at: one for at, one in self._optimizers.items() if one[1]() is not None}
         rates = [group.get("lr") for group in optimizer.param_groups]
         facts.stepped.append(
             {
-                "number": len(self._optimizers) if known is None else known[0],
+                "number": number,
                 "class": type(optimizer).__qualname__,
                 "lr": max((one for one in rates if isinstance(one, (int, float))), default=None),
                 "parameters": len(parameters),
@@ -211,9 +217,7 @@ class Sentinel:
         self._held |= facts.held[key]
         facts.received.update(map(id, got))
         self._note_received(facts)
-        if len(self._optimizers) > samples.OPTIMIZERS:
-            self._optimizers.clear()
-        self._optimizers[key] = facts.stepped[-1]["number"], samples.weakly(got[-_CHECKED:])
+        self._optimizers[key] = number, weakref.ref(optimizer), samples.weakly(got[-_CHECKED:])
         self._sample(facts, optimizer, parameters)
         self._spent += perf_counter_ns() - began
 

@@ -28,6 +28,7 @@ LEAST = 8
 """Sampled elements of a parameter that is judged: a script may clamp or set a single number."""
 WINDOW = 32
 """Parameters of one optimizer that are read as a step begins; each time the next ones."""
+_OPTIMIZERS = 20
 _FORMATS = {"float16": "e", "bfloat16": "f", "float32": "f", "float64": "d"}
 
 
@@ -65,7 +66,7 @@ class Flips:
         The first number is the largest magnitude. The second value counts the numbers before `chosen`, the
         third one is the number of the first parameter of the begin.
         """
-        if len(self._owners) > samples.OPTIMIZERS:
+        if len(self._owners) > _OPTIMIZERS:
             self._owners.clear()
             self._last.clear()
         self._owners[key] = samples.weakly(one for _, one in chosen.owners)

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 ELEMENTS = 64
 """Sampled elements of one tensor."""
-OPTIMIZERS = 20
-"""Optimizers that are remembered; a training that makes more of them begins anew."""
 PARAMETERS = 128
 """Parameters of one optimizer that are sampled, evenly spaced."""
 
