@@ -141,9 +141,9 @@ def test_each_optimizer_has_a_number_of_its_own(record):
     for found in facts(record(many)):
         assert [one["number"] for one in found["optimizers"]] == list(range(25))
     stages = """
+    model, optimizer = Net(), None
     for kind in (torch.optim.SGD, torch.optim.Adam):
-        optimizer = None
-        model = Net()
+        del optimizer  # the next one has its address
         optimizer = kind(model.parameters(), lr=0.1)
         for step in range(3):
             model(torch.randn(4, 8)).sum().backward()
