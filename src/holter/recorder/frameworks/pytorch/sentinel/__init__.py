@@ -1,4 +1,4 @@
-"""Watches for silent errors: records cheap facts about a training at steps 0, 1, 2, 4, 8, … and every 100.
+"""Watches for silent errors: records cheap facts about a training at a few steps.
 
 Each such step is one event `sentinel`; the rules of folder `learning` read these events. Read `due` (which
 steps), `samples` (fingerprints of parameters), `flips` (elements that change by themselves), `models` (what

@@ -1,4 +1,4 @@
-"""Watches evaluations that record graphs: of which no gradient is computed, although gradient mode is on.
+"""Watches evaluations that record graphs for nothing: gradient mode is on, and nothing uses the graphs.
 
 A graph counts as used when a backward pass enters it, or when any backward pass runs before the model trains
 again. Nothing here keeps a graph or a tensor alive: a function without references to them is hooked into the
@@ -51,7 +51,7 @@ class _Evaluation:
 
 
 class GraphWatch:
-    """Journals evaluations whose graphs nothing has used when the model has trained for a step again."""
+    """Journals evaluations whose graphs nothing has used by the end of the next step."""
 
     def __init__(self, adapter: AdapterState, roots: Roots) -> None:
         self.adapter, self._roots = adapter, roots
@@ -94,7 +94,7 @@ class GraphWatch:
         if self._roots.compiled or not adapter.session.step or is_observed(adapter.torch._C):
             return
         tensors = list(_tensors(output))
-        # Of what cannot be looked at, nobody knows whether it is used.
+        # Something unseen may use the graphs of other objects.
         plain = all(type(one) is adapter.torch.Tensor and not adapter.observed(one) for one in tensors)
         graphs = [one.grad_fn for one in tensors if one.grad_fn is not None] if plain else []
         if not graphs:

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _MOST = 8
+"""Operations that are named."""
 
 
 def operations(node: Any) -> list[str]:

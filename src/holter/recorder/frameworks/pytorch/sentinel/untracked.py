@@ -1,8 +1,8 @@
 """Watches evaluations that run in training mode, where dropout drops and batch norm learns.
 
-A call without gradients is not yet an evaluation: rollouts, teachers, generators and labels that a model
-gives to itself are computed so, in training mode and within a step. Two things make it one: a function
-computes a single loss without gradients, or several batches are evaluated without a backward pass between.
+A call without gradients is not yet an evaluation: rollouts, teachers, generators and pseudo-labels run
+without gradients, too, in training mode and within a step. Two things make it one: a function computes a
+single loss without gradients, or the model is called with several batches and no backward pass between.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from holter.recorder.patches import Patches
 
 SHARE = 0.001
-"""Share of the time of a training that this takes at most, once it has taken `FREE_NS` of a core."""
+"""Largest share of the time of a training that this takes, once it has taken `FREE_NS` of CPU time."""
 FREE_NS = 5_000_000
 BATCHES = 3
 """Batches in a row without a backward pass that are an evaluation, even without a loss."""
@@ -66,14 +66,15 @@ class TrainingModeWatch:
         if not self.breaker.on or self._roots.compiled:
             return
         try:
-            if model.training:
+            if not model.training:
+                self._note_evaluation(class_name(inner(model)))
+            elif self.adapter.session.step != self._step or (self._active is not None and not self._told):
                 began = thread_time_ns()
                 if self.adapter.session.step != self._step and not self._begin(model):
                     return
-                self._look(fresh)
+                if self._active is not None:
+                    self._look(fresh)
                 self._spent += thread_time_ns() - began
-            else:
-                self._note_evaluation(class_name(inner(model)))
         except Exception as error:
             self.breaker.fault(error)
 
@@ -95,8 +96,6 @@ class TrainingModeWatch:
         return True
 
     def _look(self, fresh: bool) -> None:
-        if self._active is None or self._told:
-            return
         passes = self.adapter.states.current.pass_began
         if passes != self._passes:  # a backward pass has begun
             self._passes = passes
