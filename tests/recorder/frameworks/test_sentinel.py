@@ -129,6 +129,31 @@ def test_a_new_optimizer_is_watched_from_its_first_steps_on(record):
     assert steps == [221, 222, 223, 225, 229, 237]
 
 
+def test_each_optimizer_has_a_number_of_its_own(record):
+    many = """
+    models = [Net() for _ in range(25)]
+    optimizers = [torch.optim.SGD(one.parameters(), lr=0.1) for one in models]
+    for _ in range(2):
+        for model, optimizer in zip(models, optimizers):
+            model(torch.randn(4, 8)).sum().backward()
+            optimizer.step()
+    """
+    for found in facts(record(many)):
+        assert [one["number"] for one in found["optimizers"]] == list(range(25))
+    stages = """
+    model, optimizer = Net(), None
+    for kind in (torch.optim.SGD, torch.optim.Adam):
+        del optimizer  # the next one has its address
+        optimizer = kind(model.parameters(), lr=0.1)
+        for step in range(3):
+            model(torch.randn(4, 8)).sum().backward()
+            optimizer.step()
+    """
+    found = facts(record(stages))
+    numbers = {(fact["optimizers"][0]["class"], fact["optimizers"][0]["number"]) for fact in found}
+    assert numbers == {("SGD", 0), ("Adam", 1)}
+
+
 def test_a_training_that_moves_to_another_thread_is_watched(record):
     moves = """
     import threading

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from holter.schema.phases import Phase
+
 LOOP = """
 torch.manual_seed(0)
 model = MODEL
@@ -57,9 +59,36 @@ def test_whole_numbers_of_an_embedding_are_not_described(record):
             )
         )
     )
-    assert found[0]["inputs"] == [
-        {"model": "Sequential", "layer": "Embedding", "shape": [32, 8], "floating": False}
-    ]
+    assert found[0]["inputs"] == [{"model": "Sequential", "layer": "Embedding", "shape": [32, 8]}]
+
+
+def test_a_first_layer_that_is_a_script_is_looked_at_each_time(record):
+    done = record(loop("nn.Sequential(torch.jit.script(nn.Linear(8, 2)))"))
+    assert [len(fact["inputs"]) for fact in facts(done)] == [1] * 4
+    assert done.trainer.per_step(Phase.FORWARD) == [1] * 6
+
+
+def test_a_model_whose_first_layer_changes_can_be_copied_and_saved(record):
+    done = record(
+        """
+        import copy, io
+
+        class Branches(Net):
+            def forward(self, x):
+                return super().forward(x) if step % 2 else self.other(x)
+
+        model = Branches()
+        model.other = nn.Linear(8, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step in range(3):
+            model(torch.randn(4, 8)).sum().backward()
+            print(sum(len(one._forward_pre_hooks) for one in copy.deepcopy(model).modules()))
+            torch.save(model, io.BytesIO())
+            optimizer.step()
+        """
+    )
+    assert done.stdout.split() == ["0"] * 3
+    assert [len(fact["inputs"]) for fact in facts(done)] == [1, 0, 1]
 
 
 def test_nan_and_constant_inputs_are_seen(record):
@@ -188,3 +217,28 @@ def test_loss_functions_are_wrapped_until_the_next_step_only(record):
     plain = "torch.manual_seed(0)\nplain = torch._C._nn.cross_entropy_loss"
     done = record(loop(after=after).replace("torch.manual_seed(0)", plain, 1))
     assert done.stdout.split()[:3] == ["True", "False", "True"]
+
+
+def test_loss_functions_are_not_wrapped_once_a_compiler_traces(record):
+    done = record(
+        """
+        def backend(graph, inputs):
+            print(torch._C._nn.cross_entropy_loss is plain)
+            return graph.forward
+
+        @torch.compile(backend=backend)
+        def compute(scores):
+            return nn.functional.cross_entropy(scores, torch.tensor([0, 1]))
+
+        plain = torch._C._nn.cross_entropy_loss
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model(torch.randn(2, 8)).sum().backward()
+        optimizer.step()
+        with torch.no_grad():
+            scores = model(torch.randn(2, 8))
+        print(torch._C._nn.cross_entropy_loss is plain)
+        compute(scores)
+        """
+    )
+    assert done.stdout.split() == ["False", "True"]

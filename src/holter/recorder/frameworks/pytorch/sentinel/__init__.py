@@ -1,17 +1,19 @@
-"""Watches for silent errors: records cheap facts about a training at steps 0, 1, 2, 4, 8, … and every 100.
+"""Watches for silent errors: records cheap facts about a training at a few steps.
 
-Each such step is one event `sentinel`; the rules of folder `learning` read them. Read `samples` (fingerprints
-of parameters), `flips` (elements that change by themselves), `models` (what trains), `losses` (the graph of a
-loss), `labels` and `inputs` with `values` (data), `batches` (fingerprints of batches), `ranks` (exchange),
-`evaluating`, `graphs` and `untracked` (evaluations), `precision` (autocast), `clipping`, `schedules` (of
-rates) and `resuming` (checkpoints) too. Nothing here waits for a device, draws a random number, changes a
-tensor or keeps one alive.
+Each such step is one event `sentinel`; the rules of folder `learning` read these events. Read `due` (which
+steps), `samples` (fingerprints of parameters), `flips` (elements that change by themselves), `models` (what
+trains), `losses` (the graph of a loss), `labels` and `inputs` with `values` (data), `batches` (fingerprints
+of batches), `ranks` (exchange), `evaluating`, `graphs` and `untracked` with `callers` (evaluations),
+`precision` (autocast), `clipping`, `schedules` (of rates) and `resuming` (checkpoints) too. Nothing here
+waits for a device, draws a random number, changes a tensor or keeps one alive.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
+import weakref
 from dataclasses import dataclass, field
 from functools import partial
 from threading import get_ident
@@ -21,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 from holter.recorder.frameworks.pytorch.sentinel import labels, samples
 from holter.recorder.frameworks.pytorch.sentinel.batches import BatchPrints
 from holter.recorder.frameworks.pytorch.sentinel.clipping import ClipOrder, share_left
+from holter.recorder.frameworks.pytorch.sentinel.due import DueSteps
 from holter.recorder.frameworks.pytorch.sentinel.evaluating import EvaluationWatch
 from holter.recorder.frameworks.pytorch.sentinel.flips import Flips
 from holter.recorder.frameworks.pytorch.sentinel.graphs import GraphWatch
@@ -46,17 +49,6 @@ if TYPE_CHECKING:
     from holter.recorder.frameworks.pytorch.tensors.names import Models
     from holter.recorder.patches import Patches
 
-DENSE = 64
-"""Up to so many steps after the first, powers of two are due."""
-EVERY = 100
-MOST_EVERY = 100_000
-SELDOM = 10
-"""Steps that are due, of which one describes inputs and labels, once steps are due every `EVERY`."""
-SHARE = 0.001
-"""Largest share of the time of steps; the interval grows until the cost is below it."""
-_ANEW = 10
-"""Optimizers after the first with which the steps that are due begin anew."""
-_OPTIMIZERS = 20
 _CHECKED = 4
 """Parameters of an optimizer whose gradients show whether they were cleared."""
 
@@ -91,11 +83,11 @@ class Sentinel:
         self.adapter = adapter
         self.on = os.environ.get(ENV_SENTINEL) != "0"
         self.breaker = adapter.breaker("sentinel")
-        self.interval = EVERY
         self._models, self._arrivals = models, arrivals
         self._facts = _Facts()
-        self._optimizers: dict[int, tuple[int, list[Any]]] = {}
-        """Number and some parameters (weak references) of each optimizer that has stepped, by id."""
+        self._optimizers: dict[int, tuple[int, Any, list[Any]]] = {}
+        """Number of each optimizer that has stepped; it and some parameters, as weak references; by id."""
+        self._numbers = itertools.count()
         self._names: tuple[str, ...] = ()
         self._held: set[int] = set()
         self._distributed: Distributed | None = None
@@ -105,10 +97,9 @@ class Sentinel:
         self._facts_of_models = ModelFacts(models)
         self._precision, self._clips = PrecisionWatch(adapter), ClipOrder(adapter)
         self._schedules, self._resuming = Schedules(adapter), Resuming(adapter)
-        self._spent = self._looks = 0
+        self._due = DueSteps()
+        self._spent = 0
         self._values = True  # inputs and labels are described
-        self._last = 0, 0
-        self._from, self._anew = 0, _ANEW
         self._thread = 0  # that trains
 
     def attach(
@@ -127,21 +118,12 @@ class Sentinel:
 
     def next(self, step: int) -> int:
         """Return the first step from `step` on that is due."""
-        if not (self.on and self.breaker.on):
-            return NEVER
-        after = step - self._from
-        if after <= 2:
-            return step
-        if after <= DENSE:
-            return self._from + (1 << (after - 1).bit_length())
-        return step + -step % self.interval
+        return self._due.next(step) if self.on and self.breaker.on else NEVER
 
     def meet_optimizer(self) -> None:
         """Begin anew with the steps that are due, when an optimizer steps for the first time."""
         step = self.adapter.session.step
-        if self._alone() and step > self._from + DENSE and self._anew:
-            self._anew -= 1
-            self._from = step + 1
+        if self._alone() and self._due.begin_anew(step):
             self.adapter.wake_at = step
 
     def begin(self) -> None:
@@ -149,9 +131,7 @@ class Sentinel:
         self._facts = facts = _Facts()
         self._precision.begin()
         self._clips.begin()
-        step = self.adapter.session.step
-        self._values = step <= self._from + DENSE or self._looks % SELDOM == 0
-        self._looks += 1
+        self._values = self._due.describes_data(self.adapter.session.step)
         if self._values:
             facts.document["inputs"] = self._inputs.begin(partial(self._pass_on, facts))
 
@@ -189,6 +169,7 @@ class Sentinel:
 
     def on_loss(self, graph: Any, *, scaled: bool) -> None:
         """Look at the begin of a backward pass: the operations of the loss, and gradients that are left."""
+        self._inputs.remove()
         if not self._alone():
             return
         facts, began = self._facts, perf_counter_ns()
@@ -198,7 +179,7 @@ class Sentinel:
             if self._values:
                 facts.document["labels"] = labels.look(graph, partial(self._pass_on, facts))
         self._precision.on_loss(graph, scaled=scaled)
-        for key, (_, parameters) in self._optimizers.items():
+        for key, (_, _, parameters) in self._optimizers.items():
             if key not in facts.cleared:
                 left = samples.gradients_left([one() for one in parameters])
                 if left is not None:
@@ -207,6 +188,7 @@ class Sentinel:
 
     def before(self, optimizer: Any, *, skipped: bool = False) -> None:
         """Take the facts of an optimizer before its step, or when a scaler skips the step."""
+        self._inputs.remove()
         if not self._alone():
             return
         facts, began, key = self._facts, perf_counter_ns(), id(optimizer)
@@ -214,11 +196,14 @@ class Sentinel:
         parameters = [one for group in optimizer.param_groups for one in group["params"]]
         self._models.learn(step, parameters)
         got = [one for one in parameters if one.grad is not None]
-        known = self._optimizers.get(key)
+        number, met, _ = self._optimizers.get(key, (0, None, None))
+        if met is None or met() is not optimizer:  # it may have the address of an earlier one
+            number = next(self._numbers)
+            self._optimizers = {at: one for at, one in self._optimizers.items() if one[1]() is not None}
         rates = [group.get("lr") for group in optimizer.param_groups]
         facts.stepped.append(
             {
-                "number": len(self._optimizers) if known is None else known[0],
+                "number": number,
                 "class": type(optimizer).__qualname__,
                 "lr": max((one for one in rates if isinstance(one, (int, float))), default=None),
                 "parameters": len(parameters),
@@ -232,9 +217,7 @@ class Sentinel:
         self._held |= facts.held[key]
         facts.received.update(map(id, got))
         self._note_received(facts)
-        if len(self._optimizers) > _OPTIMIZERS:
-            self._optimizers.clear()
-        self._optimizers[key] = facts.stepped[-1]["number"], samples.weakly(got[-_CHECKED:])
+        self._optimizers[key] = number, weakref.ref(optimizer), samples.weakly(got[-_CHECKED:])
         self._sample(facts, optimizer, parameters)
         self._spent += perf_counter_ns() - began
 
@@ -319,7 +302,8 @@ class Sentinel:
         self._flips.end()
         now = perf_counter_ns()
         self._spent += now - began
-        self._adapt(step, now)
+        self._due.adapt(step, now, self._spent + self._inputs.spent)
+        self._spent = self._inputs.spent = 0
         self._batches.begin()
 
     def _write(self, facts: _Facts) -> None:
@@ -331,11 +315,3 @@ class Sentinel:
             self._names = names
             facts.document["names"] = list(names)
         self.adapter.session.journal("sentinel", facts.document | samples.packed(facts.document))
-
-    def _adapt(self, step: int, now: int) -> None:
-        """Double the interval while the cost is above the share of steps."""
-        spent, self._spent, self._inputs.spent = self._spent + self._inputs.spent, 0, 0
-        (last, then), self._last = self._last, (step, now)
-        allowed = SHARE * (now - then) * self.interval / max(step - last, 1)
-        if step > self._from + DENSE and then and spent > allowed:
-            self.interval = min(2 * self.interval, MOST_EVERY)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter import recorder
 from holter.recorder.frameworks.pytorch.compilers import known_to_script
+from holter.recorder.frameworks.pytorch.sentinel.callers import Callers, function, line
 from holter.recorder.patches import Patches, preceded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import FrameType
 
     from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
@@ -37,17 +36,18 @@ class EvaluationWatch:
         self._places: set[str] = set()
         self._wrappers: dict[Any, Callable[..., Any]] = {}
         """By original function; they stay alive, because TorchScript knows functions by address."""
-        self._passed = (os.path.join(*adapter.torch.__path__, ""), os.path.dirname(recorder.__file__))
-        """Folders whose functions are not the user's."""
+        self._callers = Callers(adapter.torch)
 
     def attach(self, patches: Patches) -> None:
         """Hear of evaluations."""
-        self._before: Callable[[bool], object] = self._roots.on_evaluation
-        self._roots.on_evaluation = self._turn
-        patches.later(self._patches.undo)
+        self._roots.on_evaluation.append(self._turn)
+        patches.later(self._stop)
+
+    def _stop(self) -> None:
+        self._roots.on_evaluation.remove(self._turn)
+        self._patches.undo()
 
     def _turn(self, evaluates: bool) -> None:
-        self._before(evaluates)
         if not self.breaker.on:
             return
         try:
@@ -95,26 +95,26 @@ class EvaluationWatch:
         """Journal the place that calls dropout, and whether the module that calls it is in training mode."""
         if self.adapter.is_compiling() or len(self._places) >= _PLACES:
             return
-        frames: list[FrameType] = []
-        frame: FrameType | None = sys._getframe(2)
-        while frame is not None:
-            frames.append(frame)
-            if not frame.f_code.co_filename.startswith(self._passed):
-                break
-            frame = frame.f_back
-        if frame is None:
-            return
-        place = f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
-        if place in self._places:
+        caller = self._callers.frame()
+        if caller is None or (place := line(caller)) in self._places:
             return
         self._places.add(place)
         # Only now, because before Python 3.13 a frame keeps what `f_locals` has returned, tensors too.
+        frames = _outward(sys._getframe(2), caller)
         modes = (getattr(one.f_locals.get("self"), "training", None) for one in frames)
         fact = {
             "place": place,
-            "function": getattr(frame.f_code, "co_qualname", frame.f_code.co_name),
+            "function": function(caller),
             "p": float(probability),
             "training": bool(next((mode for mode in modes if mode is not None), False)),
             "step": self.adapter.session.step,
         }
         self.adapter.session.journal("sentinel", {"time": perf_counter_ns(), "dropout": fact})
+
+
+def _outward(frame: FrameType | None, last: FrameType) -> Iterator[FrameType]:
+    """Yield the frames from `frame` to `last`, one of its callers."""
+    while frame is not None and frame is not last:
+        yield frame
+        frame = frame.f_back
+    yield last

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 JUMP = 1e3
 """An element that exceeds all sampled ones of its parameter by this factor has jumped."""
 FAR, FAR_JUMP = 1e4, 1e6
-"""The least magnitude, and the factor, of a jump between steps, where the optimizer may have caused it."""
+"""Least magnitude and factor of a jump between steps, larger because an optimizer also changes elements."""
 LEAST = 8
 """Sampled elements of a parameter that is judged: a script may clamp or set a single number."""
 WINDOW = 32

@@ -1,4 +1,4 @@
-"""Watches evaluations that record graphs: of which no gradient is computed, although gradient mode is on.
+"""Watches evaluations that record graphs for nothing: gradient mode is on, and nothing uses the graphs.
 
 A graph counts as used when a backward pass enters it, or when any backward pass runs before the model trains
 again. Nothing here keeps a graph or a tensor alive: a function without references to them is hooked into the
@@ -7,20 +7,17 @@ last node of each graph, and goes with it.
 
 from __future__ import annotations
 
-import os
-import sys
 import weakref
 from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter import recorder
 from holter.recorder.frameworks.pytorch.compilers import is_observed
+from holter.recorder.frameworks.pytorch.sentinel.callers import Callers, function, line
 from holter.recorder.frameworks.pytorch.tensors.names import inner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import FrameType
 
     from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
     from holter.recorder.frameworks.pytorch.stepping.roots import Roots
@@ -54,7 +51,7 @@ class _Evaluation:
 
 
 class GraphWatch:
-    """Journals evaluations whose graphs nothing has used when the model has trained for a step again."""
+    """Journals evaluations whose graphs nothing has used by the end of the next step."""
 
     def __init__(self, adapter: AdapterState, roots: Roots) -> None:
         self.adapter, self._roots = adapter, roots
@@ -64,16 +61,16 @@ class GraphWatch:
         """By id of the model."""
         self._over: list[_Evaluation] = []
         """Evaluations whose models train again, until the end of the step."""
-        self._passed = (os.path.join(*adapter.torch.__path__, ""), os.path.dirname(recorder.__file__))
-        """Folders whose functions are not the user's."""
+        self._callers = Callers(adapter.torch)
 
     def attach(self, patches: Patches) -> None:
         """Hear of evaluations, and see their outputs."""
-        self._before = self._roots.on_evaluation
-        self._roots.on_evaluation, self._roots.on_output = self._turn, self._look
+        self._roots.on_evaluation.append(self._turn)
+        self._roots.on_output = self._look
         patches.later(self._stop)
 
     def _stop(self) -> None:
+        self._roots.on_evaluation.remove(self._turn)
         self._roots.on_output = None
         self.adapter.boundary_calls.discard(self._judge)
 
@@ -97,34 +94,21 @@ class GraphWatch:
         if self._roots.compiled or not adapter.session.step or is_observed(adapter.torch._C):
             return
         tensors = list(_tensors(output))
-        # Of what cannot be looked at, nobody knows whether it is used.
+        # Something unseen may use the graphs of other objects.
         plain = all(type(one) is adapter.torch.Tensor and not adapter.observed(one) for one in tensors)
         graphs = [one.grad_fn for one in tensors if one.grad_fn is not None] if plain else []
         if not graphs:
             return
         if known is None:
-            place, function = self._place()
-            passed = adapter.states.current.pass_began
-            known = _Evaluation(weakref.ref(model), place, function, adapter.session.step, passed)
+            caller, passed = self._callers.frame(), adapter.states.current.pass_began
+            place, name = (line(caller), function(caller)) if caller else ("", "")
+            known = _Evaluation(weakref.ref(model), place, name, adapter.session.step, passed)
             self._open[id(model)] = known
         known.calls += 1
         for graph in graphs:
             graph.register_prehook(known.use)
 
-    def _place(self) -> tuple[str, str]:
-        """Return the line that calls the model, and its function."""
-        frame: FrameType | None = sys._getframe(3)
-        while frame is not None and frame.f_code.co_filename.startswith(self._passed):
-            frame = frame.f_back
-        if frame is None:
-            return "", ""
-        code = frame.f_code
-        return f"{os.path.basename(code.co_filename)}:{frame.f_lineno}", getattr(
-            code, "co_qualname", code.co_name
-        )
-
     def _turn(self, evaluates: bool) -> None:
-        self._before(evaluates)
         if evaluates or not self._open:
             return
         try:

@@ -33,7 +33,7 @@ class InputWatch:
         self.adapter = adapter
         self.breaker = adapter.breaker("sentinel_inputs")
         self.spent = 0
-        """Nanoseconds since `spent` was reset."""
+        """Nanoseconds that looks have taken; the sentinel sets it back."""
         self._reading = reading
         self._handle: Any = None
         self._thread = 0
@@ -42,6 +42,7 @@ class InputWatch:
         self._layers: weakref.WeakKeyDictionary[Any, Callable[[], Any]] = weakref.WeakKeyDictionary()
         """The first module with parameters of each model that was met."""
         self._root: Any = None
+        """A model whose first layer is not known yet."""
         self._pass_on: Callable[[Any, Callable[[Any], None]], None] | None = None
         self._found: list[dict[str, Any]] = []
 
@@ -56,7 +57,7 @@ class InputWatch:
 
     def end(self) -> None:
         """Stop looking."""
-        self._remove()
+        self.remove()
         self._pass_on = None
         self._met.clear()
 
@@ -64,21 +65,29 @@ class InputWatch:
         """Watch the modules of a model that the loop is about to call."""
         if self._pass_on is None or id(model) in self._met or len(self._met) >= _MODELS:
             return
-        if not self.breaker.on or not self.adapter.torch.is_grad_enabled() or self.adapter.is_compiling():
+        if not self.breaker.on or not self.adapter.torch.is_grad_enabled():
             return
+        try:
+            self._watch(model)
+        except Exception as error:
+            self.breaker.fault(error)
+
+    def _watch(self, model: Any) -> None:
         self._met.add(id(model))
         self._model, self._thread = class_name(inner(model)), get_ident()
-        self._remove()  # of a model before, whose modules were never called
-        if model in self._layers:
-            layer = self._layers[model]()
-            self._handle = layer and layer.register_forward_pre_hook(self._before)
+        self.remove()  # of a model before, whose modules were never called
+        known = self._layers.get(model)
+        layer = known() if known is not None else None
+        if layer is not None:
+            self._handle = layer.register_forward_pre_hook(self._before)
             return
         self._root = weakref.ref(model)
         register = self.adapter.torch.nn.modules.module.register_module_forward_pre_hook
         self._handle = register(self._before)
 
-    def _remove(self) -> None:
-        handle, self._handle = self._handle, None
+    def remove(self) -> None:
+        """Remove the hook. A copy of the model, or a file with it, would contain the hook of a module."""
+        handle, self._handle, self._root = self._handle, None, None
         if handle is not None:
             handle.remove()
 
@@ -88,10 +97,10 @@ class InputWatch:
             if not leaf or self._thread != get_ident() or self._handle is None:
                 return
             began = perf_counter_ns()
-            self._remove()
-            root, self._root = self._root and self._root(), None
-            if root is not None:
-                self._layers[root] = weakref.ref(module)
+            root = self._root and self._root()
+            self.remove()
+            if root is not None and not isinstance(module, self.adapter.torch.jit.ScriptModule):
+                self._layers[root] = weakref.ref(module)  # scripted modules take no hook of their own
             if not is_observed(self.adapter.torch._C):
                 self._reading(lambda _: self._look(module, args))
             self.spent += perf_counter_ns() - began
@@ -108,11 +117,10 @@ class InputWatch:
         given: Any = args[0] if args else None
         if type(given) is not self.adapter.torch.Tensor or self._pass_on is None:
             return
-        fact = {
+        fact: dict[str, Any] = {
             "model": self._model,
             "layer": type(module).__name__,
             "shape": list(given.shape),
-            "floating": given.is_floating_point(),
         }
         self._found.append(fact)
         flat = values.dense(given) if given.is_floating_point() and given.grad_fn is None else None

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
 
 WATCHED = 8
-"""Steps that are watched for it, from the first one on: later ones compute alike."""
+"""Watched steps that this looks at, from the first one on: later ones compute alike."""
 NODES = 2000
 """Nodes of the graph of a loss that are looked at."""
 _OPAQUE = ("CompiledFunction", "CheckpointFunction", "GraphModule")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _COUNTERS = ("global_step", "step", "iteration", "iter", "epoch")
 """Names under which checkpoints store how far the training was, the finest first."""
 _MOST = 64
+"""Entries of a dictionary or list of a checkpoint that are read, and models that are remembered."""
 _SERIES = 16
 
 

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 _LENGTHS = ("T_max", "total_steps", "total_iters")
 _MOST = 8
+"""Schedules that are remembered, the latest ones."""
 
 
 class Schedules:

@@ -1,23 +1,20 @@
 """Watches evaluations that run in training mode, where dropout drops and batch norm learns.
 
-A call without gradients is not yet an evaluation: rollouts, teachers, generators and labels that a model
-gives to itself are computed so, in training mode and within a step. Two things make it one: a function
-computes a single loss without gradients, or several batches are evaluated without a backward pass between.
+A call without gradients is not yet an evaluation: rollouts, teachers, generators and pseudo-labels run
+without gradients, too, in training mode and within a step. Two things make it one: a function computes a
+single loss without gradients, or the model is called with several batches and no backward pass between.
 """
 
 from __future__ import annotations
 
-import os
-import sys
 from time import perf_counter_ns, thread_time_ns
 from typing import TYPE_CHECKING, Any
 
-from holter import recorder
+from holter.recorder.frameworks.pytorch.sentinel.callers import Callers, line
 from holter.recorder.frameworks.pytorch.tensors.names import class_name, inner
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
-    from types import FrameType
 
     from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
     from holter.recorder.frameworks.pytorch.stepping.evaluations import Evaluations
@@ -25,7 +22,7 @@ if TYPE_CHECKING:
     from holter.recorder.patches import Patches
 
 SHARE = 0.001
-"""Share of the time of a training that this takes at most, once it has taken `FREE_NS` of a core."""
+"""Largest share of the time of a training that this takes, once it has taken `FREE_NS` of CPU time."""
 FREE_NS = 5_000_000
 BATCHES = 3
 """Batches in a row without a backward pass that are an evaluation, even without a loss."""
@@ -53,8 +50,7 @@ class TrainingModeWatch:
         """Calls with the last batch, most calls with one, and batches since the last backward pass."""
         self._active: dict[str, Any] | None = None
         self._place = ""
-        self._passed = (os.path.join(*adapter.torch.__path__, ""), os.path.dirname(recorder.__file__))
-        """Folders whose functions are not the user's."""
+        self._callers = Callers(adapter.torch)
 
     def attach(self, patches: Patches) -> None:
         """Begin with the first call."""
@@ -70,14 +66,15 @@ class TrainingModeWatch:
         if not self.breaker.on or self._roots.compiled:
             return
         try:
-            if model.training:
+            if not model.training:
+                self._note_evaluation(class_name(inner(model)))
+            elif self.adapter.session.step != self._step or (self._active is not None and not self._told):
                 began = thread_time_ns()
                 if self.adapter.session.step != self._step and not self._begin(model):
                     return
-                self._look(fresh)
+                if self._active is not None:
+                    self._look(fresh)
                 self._spent += thread_time_ns() - began
-            else:
-                self._note_evaluation(class_name(inner(model)))
         except Exception as error:
             self.breaker.fault(error)
 
@@ -99,8 +96,6 @@ class TrainingModeWatch:
         return True
 
     def _look(self, fresh: bool) -> None:
-        if self._active is None or self._told:
-            return
         passes = self.adapter.states.current.pass_began
         if passes != self._passes:  # a backward pass has begun
             self._passes = passes
@@ -108,7 +103,8 @@ class TrainingModeWatch:
         if fresh:
             self._calls = 0
         if self._calls == 0:
-            self._place = self._line()
+            caller = self._callers.frame()
+            self._place = line(caller) if caller else ""
         self._calls += 1
         self._most = max(self._most, self._calls)
         self._batches += fresh
@@ -157,10 +153,3 @@ class TrainingModeWatch:
 
     def _journal(self, detail: dict[str, Any]) -> None:
         self.adapter.session.journal("sentinel", {"time": perf_counter_ns(), **detail})
-
-    def _line(self) -> str:
-        """Return the file and line of the user's function that calls the model."""
-        frame: FrameType | None = sys._getframe(1)
-        while frame is not None and frame.f_code.co_filename.startswith(self._passed):
-            frame = frame.f_back
-        return "" if frame is None else f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"

@@ -78,14 +78,14 @@ class Evaluations:
 
     def attach(self, patches: Patches) -> None:
         """Watch for models that change between training and evaluation."""
-        self._roots.on_evaluation = self._turn
+        self._roots.on_evaluation.append(self._turn)
         atexit.register(self._finish)
         patches.later(self.detach)
 
     def detach(self) -> None:
         """Remove everything."""
         atexit.unregister(self._finish)
-        self._roots.on_evaluation = bool
+        self._roots.on_evaluation.remove(self._turn)
         self._listener = None
         self._stop()
         self._finish()
@@ -97,7 +97,7 @@ class Evaluations:
         if evaluates and not self._roots.compiled:
             self._wrap()
             self._thread = get_ident()
-        elif self._thread:
+        elif self._wrapped:
             self._stop()
 
     def listen(self, call: Callable[[], None] | None) -> None:
@@ -119,7 +119,7 @@ class Evaluations:
 
     def _stop(self) -> None:
         self._thread = 0
-        if self._listener is None:
+        if self._listener is None or self._roots.compiled:
             self._wrapped = False
             self._patches.undo()
 

@@ -1,7 +1,7 @@
 """Finds another Python thread that holds the interpreter, so that the training thread waits for it.
 
-The sampler of the loop shares the training thread's fate: it wakes late while a thread computes in Python. A
-thread that computes without the interpreter lock, as in torch or numpy, lets it wake in time.
+While another thread computes in Python, the sampler of the loop wakes late, and the training thread waits as
+long. A thread that computes without the interpreter lock, as in torch or numpy, lets both run.
 """
 
 from __future__ import annotations

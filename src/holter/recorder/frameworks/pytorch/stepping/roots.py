@@ -36,7 +36,7 @@ class Roots:
         self.adapter, self.clock = adapter, clock
         self.breaker = adapter.breaker("forward")
         self.compiled = False
-        self.on_evaluation: Callable[[bool], object] = bool
+        self.on_evaluation: list[Callable[[bool], object]] = []
         """Called with True before a model evaluates, and with False before the next model that trains."""
         self.on_untracked: Callable[[Any, bool], object] | None = None
         """Called with a model before a call without gradients, and with whether a batch was just loaded."""
@@ -184,13 +184,17 @@ class Roots:
             self.clock.on_forward_begin()
         if self.adapter.evaluates or tests:
             self.adapter.evaluates = tests
-            self.on_evaluation(tests)
+            self._turn(tests)
         # A compiler that works beneath the model does not announce itself, and compiles this function, too.
         if self.adapter.on_forward is not None and not self.adapter.is_compiling():
             self.adapter.on_forward(module)
         code = self.adapter.model_codes.get(type(module)) or self._code(module)
         state.begin(code)
         return code
+
+    def _turn(self, evaluates: bool) -> None:
+        for call in self.on_evaluation:
+            call(evaluates)
 
     def _end(self, module: Any, state: ThreadState, code: int) -> None:
         state.forward = False
@@ -218,7 +222,7 @@ class Roots:
         """Remove the discovery hooks for good, because a compiler begins to trace."""
         self.compiled, self.adapter.evaluates = True, False
         self._close()
-        self.on_evaluation(False)
+        self._turn(False)
         self.on_compiler()
 
     def on_eval(self, module: Any) -> None:
