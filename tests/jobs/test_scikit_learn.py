@@ -90,3 +90,27 @@ def test_the_steps_of_a_process_with_pytorch_are_those_of_pytorch(tmp_path: Path
     assert told["steps"]["count"] == 7
     assert told["job"]["framework"]["name"] == "pytorch"
     assert "compute" not in told["breakdown"]
+
+
+def test_pytorch_counts_the_steps_after_a_fit(tmp_path: Path) -> None:
+    script = """
+        import numpy
+        from sklearn.linear_model import Ridge
+
+        Ridge().fit(numpy.eye(9), range(9))
+        import torch
+
+        model = torch.nn.Linear(4, 2)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(7):
+            optimizer.zero_grad()
+            model(torch.randn(8, 4)).sum().backward()
+            optimizer.step()
+    """
+    (tmp_path / "train.py").write_text("\n".join(line[8:] for line in script.splitlines()))
+    holter("run", "--store", "store", "--job", "it", "--", sys.executable, "train.py", cwd=tmp_path)
+    told = json.loads(holter("describe", "it", "--store", "store", "--json", cwd=tmp_path).stdout)
+    assert told["steps"]["count"] == 8
+    assert told["steps"]["unit"] == "one optimizer step"
+    assert told["job"]["framework"]["name"] == "pytorch"
+    assert told["breakdown"]["backward"] > 0

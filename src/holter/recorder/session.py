@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _SCALAR = int(Phase.SCALAR)
+_LASTING = ("framework", "rank", "owner")
+"""Kinds of facts that hold until the next one; a forked child repeats them."""
 
 current: Session | None = None
 """The session that records this process, if any."""
@@ -75,7 +77,8 @@ class Session(Steps):
         self.failing: tuple[int, int, int] | None = None
         """Id of an exception, phase and step of the innermost span it passed."""
         self.noted: int | None = None  # id of the exception that was journaled last
-        self.sticky: dict[str, Any] = {}  # facts that a forked child repeats: framework, rank
+        self.sticky: dict[str, Any] = {}
+        """The newest facts of the kinds in `_LASTING`."""
         self._lock = threading.RLock()
         self.breakers: dict[str, CircuitBreaker] = {}
         self._detachers: dict[str, Callable[[], None]] = {}
@@ -123,7 +126,9 @@ class Session(Steps):
 
     def journal(self, kind: str, fact: object) -> None:
         """Note a rare fact; it is held back until this process records its first span."""
-        if kind in ("framework", "rank"):
+        if kind in _LASTING:
+            if self.sticky.get(kind) == fact:
+                return
             self.sticky[kind] = fact
         try:
             self.journal_file.write(kind, fact)
@@ -174,6 +179,9 @@ class Session(Steps):
         """Attach one file of `frameworks/`; a second call does nothing. Raises what the adapter raises."""
         if adapter not in self._detachers:
             module = import_module(f"holter.recorder.frameworks.{adapter}")
+            if self.release is not None:
+                self.end_open_round()
+                self.since = time.perf_counter_ns()  # importing the framework belongs to no step
             self._detachers[adapter] = module.attach(self)
 
     def open(self, *, recording: bool = False) -> None:

@@ -100,6 +100,14 @@ class Steps(StepCounter):
             self.manual_steps, self.step_owner = False, ""
             self.step_by(1)
 
+    def end_open_round(self) -> None:
+        """End the steps of a framework that reports no end, because another framework trains now."""
+        release, self.release = self.release, None
+        if release is not None:
+            release()
+            if not self.step_owner:
+                self.journal("owner", {"owner": ""})
+
     def step_by(self, steps: int) -> None:
         """Expect each boundary to end so many steps, so that what is due in between begins in time."""
         if steps != self.stride:

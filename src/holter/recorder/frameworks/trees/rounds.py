@@ -93,9 +93,9 @@ class Rounds:
             apart: Whether the step begins then, also where steps are counted already.
         """
         session = self.session
-        release, session.release = session.release, None
-        if release not in (None, self.finish):
-            release()
+        if session.release == self.finish:
+            session.release = None
+        session.end_open_round()
         if self.counts and session.step_owner == self._framework:
             if apart:
                 session.since = since or perf_counter_ns()
