@@ -210,7 +210,7 @@ class Fitting:
             self._open = type(callback).__qualname__
             return f"callback {self._open}"
 
-        def ended() -> None:
+        def ended(*_: object, **__: object) -> None:
             self._open = ""
 
         return timed(self.session, self.breaker, original, Phase.ANNOTATION, name, ended=ended)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.spans import timed
 from holter.recorder.patches import Patches, hide
-from holter.schema.phases import SCRIPT, Mode, Phase
+from holter.schema.phases import SCRIPT, Phase
 from holter.schema.tensor_spool import ENV_SAVE
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 PARTS = ("data_loading", "compute", "eval")
 """The parts of a step that the hooks of these libraries observe."""
-_MODES = {Phase.EVAL: Mode.EVAL}
 
 
 class Rounds:
@@ -135,8 +134,7 @@ class Rounds:
             self.session.release_steps(self._framework)
 
     def _timed(self, original: Any, name: str, phase: Phase) -> Callable[..., Any]:
-        mode = _MODES.get(phase)
-        return timed(self.session, self.breaker, original, phase, name, mode=mode, ended=self._note_end)
+        return timed(self.session, self.breaker, original, phase, name, ended=self._note_end)
 
     def _growing(self, original: Any) -> Callable[..., Any]:
         timed = self._timed(original, "grow trees", Phase.COMPUTE)
@@ -183,6 +181,6 @@ class Rounds:
             self.session.boundary(now, manual=True)
             self.session.framework_steps = self.session.step
 
-    def _note_end(self) -> None:
+    def _note_end(self, *_: object, **__: object) -> None:
         if self._last_end and self.counts and get_ident() not in self._inside:
             self._last_end = perf_counter_ns()
