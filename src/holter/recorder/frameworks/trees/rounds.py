@@ -25,7 +25,7 @@ PARTS = ("data_loading", "compute", "eval")
 
 
 class Rounds:
-    """Ends a step after each boosting round, unless somebody else counts the steps of this process.
+    """Ends a step after each boosting round, unless the script or another framework counts the steps.
 
     A library reports the end of a round with `end_round`. Where none is reported, as in a loop that calls
     `update` itself, a round ends with the last recorded work before a model that has grown in it grows again.
@@ -85,7 +85,7 @@ class Rounds:
     def claim(self, since: int = 0, *, apart: bool = True) -> bool:
         """Count the work of this thread from `since`, or from now on; return whether it counts.
 
-        It does not where the script counts the steps or another framework does.
+        It counts unless the script or another framework counts the steps.
 
         Args:
             since: When the work began, monotonic ns.
