@@ -30,7 +30,7 @@ def test_a_training_stays_the_same_and_its_numbers_are_those_that_it_reports(pla
     assert '"steps": 72' in planned["detail"]
 
 
-def test_the_sanity_check_is_no_evaluation(plain: Trained) -> None:
+def test_the_sanity_check_does_not_count_as_an_evaluation(plain: Trained) -> None:
     spans = plain.job.trial.table("spans", where="worker = -1")
     steps = plain.job.steps.table
     (check,) = spans.where(spans["name"] == "sanity check").to_rows()
@@ -41,7 +41,7 @@ def test_the_sanity_check_is_no_evaluation(plain: Trained) -> None:
     assert plain.scalars("loss", "eval") == []  # its own losses are `val_loss`
 
 
-def test_checkpoints_of_callbacks_are_no_evaluation(plain: Trained) -> None:
+def test_checkpoints_of_callbacks_lie_outside_of_evaluations(plain: Trained) -> None:
     spans = plain.job.trial.table("spans", where="phase = 'checkpoint'")
     assert spans.rows == 3
     assert (spans["value"] > 1000).all()

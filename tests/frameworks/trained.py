@@ -51,7 +51,10 @@ class Trained:
 
 
 def trained(python: Path, script: str, case: str, folder: Path, *, alone: bool = True) -> Trained:
-    """Train a case with `python`; without holter first, if `alone`."""
+    """Train a case of a script with `python`; without holter first, if `alone`.
+
+    A relative path of a script begins in `trainings`.
+    """
     command = [str(python), str(TRAININGS / script), case]
     without: dict[str, Any] = {}
     if alone:

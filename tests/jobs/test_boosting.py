@@ -6,9 +6,9 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.frameworks.trained import trained
 from tests.jobs.starting import TRAININGS, environment, holter
 
 from holter.job import open as open_job
@@ -29,19 +29,11 @@ CASES = [
 ]
 
 
-def recorded(case: str, folder: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Train without and with holter; return both truths and the description of the job."""
-    subprocess.run([sys.executable, SCRIPT, case], cwd=folder, env=environment(), check=True, timeout=120)
-    alone = json.loads((folder / "truth.json").read_text())
-    holter("run", "--store", "store", "--job", "it", "--", sys.executable, SCRIPT, case, cwd=folder)
-    told = json.loads(holter("describe", "it", "--store", "store", "--json", cwd=folder).stdout)
-    return alone, json.loads((folder / "truth.json").read_text()), told
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_rounds_are_steps_and_the_model_is_the_same(tmp_path: Path, case: str) -> None:
-    alone, truth, told = recorded(case, tmp_path)
-    assert truth["model"] == alone["model"]
+    it = trained(Path(sys.executable), SCRIPT, case, tmp_path)
+    truth, told = it.truth, it.told
+    assert truth["model"] == it.alone["model"]
     assert told["cost"]["faults"] == []
     assert told["steps"]["count"] == truth["steps"]
     assert told["job"]["framework"]["name"] == ("lightgbm" if case.startswith("lightgbm") else "xgboost")
@@ -54,7 +46,7 @@ def test_rounds_are_steps_and_the_model_is_the_same(tmp_path: Path, case: str) -
             100 * truth["took"][part] / sum(truth["took"].values()) for part in ("grow", "evaluate")
         )
         # The script's clock runs in the first rounds too, which the breakdown leaves out.
-        steps = open_job(str(tmp_path / "store/it")).steps.table
+        steps = it.job.steps.table
         compute, evaluation = (float(steps[part].sum()) for part in ("compute", "eval"))
         assert 100 * compute / (compute + evaluation) == pytest.approx(grow, abs=3)
         assert 100 * evaluation / (compute + evaluation) == pytest.approx(evaluate, abs=3)

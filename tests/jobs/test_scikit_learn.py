@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.jobs.starting import TRAININGS, environment, holter
-
-from holter.job import open as open_job
+from tests.frameworks.trained import trained
+from tests.jobs.starting import TRAININGS, holter
 
 SCRIPT = str(TRAININGS / "estimators.py")
 RANGES = {
@@ -33,26 +30,18 @@ RANGES = {
 EVALUATES = {"stopped_perceptron", "histograms", "partial", "search", "folds", "forest", "in_turn"}
 
 
-def recorded(case: str, folder: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Train without and with holter; return both truths and the description of the job."""
-    subprocess.run([sys.executable, SCRIPT, case], cwd=folder, env=environment(), check=True, timeout=120)
-    alone = json.loads((folder / "truth.json").read_text())
-    holter("run", "--store", "store", "--job", "it", "--", sys.executable, SCRIPT, case, cwd=folder)
-    told = json.loads(holter("describe", "it", "--store", "store", "--json", cwd=folder).stdout)
-    return alone, json.loads((folder / "truth.json").read_text()), told
-
-
 @pytest.mark.parametrize("case", RANGES)
 def test_steps_are_what_is_repeated_and_the_model_is_the_same(tmp_path: Path, case: str) -> None:
-    alone, truth, told = recorded(case, tmp_path)
-    assert truth["model"] == alone["model"]
-    assert truth.get("frames") == alone.get("frames")
+    it = trained(Path(sys.executable), SCRIPT, case, tmp_path)
+    truth, told = it.truth, it.told
+    assert truth["model"] == it.alone["model"]
+    assert truth.get("frames") == it.alone.get("frames")
     assert told["cost"]["faults"] == []
     assert told["steps"]["count"] == truth["steps"]
     assert told["job"]["framework"]["name"] == "scikit-learn"
     shares = told["breakdown"]
     assert set(shares) == {"data_loading", "compute", "eval", "other"}
-    spans = open_job(str(tmp_path / "store/it")).trial.table("spans")
+    spans = it.job.trial.table("spans")
     ranges = set(spans["name"][spans["phase"] == "annotation"].tolist())
     assert {name for name in ranges if not name.startswith("LabelBinarizer")} >= RANGES[case]
     assert (shares["eval"] > 0) == (case in EVALUATES)
@@ -60,7 +49,7 @@ def test_steps_are_what_is_repeated_and_the_model_is_the_same(tmp_path: Path, ca
     for name, value in truth["numbers"].items():
         assert last[name] == pytest.approx(value), name
     if took := truth["took"]:
-        steps = open_job(str(tmp_path / "store/it")).steps.table
+        steps = it.job.steps.table
         compute, evaluation = (float(steps[part][1:].sum()) for part in ("compute", "eval"))
         measured = 100 * took["compute"] / sum(took.values())
         assert 100 * compute / (compute + evaluation) == pytest.approx(measured, abs=3)
@@ -90,3 +79,27 @@ def test_the_steps_of_a_process_with_pytorch_are_those_of_pytorch(tmp_path: Path
     assert told["steps"]["count"] == 7
     assert told["job"]["framework"]["name"] == "pytorch"
     assert "compute" not in told["breakdown"]
+
+
+def test_pytorch_counts_the_steps_after_a_fit(tmp_path: Path) -> None:
+    script = """
+        import numpy
+        from sklearn.linear_model import Ridge
+
+        Ridge().fit(numpy.eye(9), range(9))
+        import torch
+
+        model = torch.nn.Linear(4, 2)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        for _ in range(7):
+            optimizer.zero_grad()
+            model(torch.randn(8, 4)).sum().backward()
+            optimizer.step()
+    """
+    (tmp_path / "train.py").write_text("\n".join(line[8:] for line in script.splitlines()))
+    holter("run", "--store", "store", "--job", "it", "--", sys.executable, "train.py", cwd=tmp_path)
+    told = json.loads(holter("describe", "it", "--store", "store", "--json", cwd=tmp_path).stdout)
+    assert told["steps"]["count"] == 8
+    assert told["steps"]["unit"] == "one optimizer step"
+    assert told["job"]["framework"]["name"] == "pytorch"
+    assert told["breakdown"]["backward"] > 0

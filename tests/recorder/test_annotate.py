@@ -262,6 +262,18 @@ def test_the_script_stands_above_a_trainer_and_a_trainer_above_a_framework(sessi
     assert not session.claim_steps("keras")
 
 
+def test_the_journal_names_the_owner_of_steps_once(session, spool):
+    for _ in range(3):
+        session.claim_steps("xgboost")
+        session.boundary(manual=True)
+        session.release_steps("xgboost")
+    session.claim_steps("lightgbm")
+    session.release = lambda: session.release_steps("lightgbm")
+    session.end_open_round()
+    session.end_open_round()
+    assert [fact["owner"] for fact in only(spool).facts("owner")] == ["xgboost", "lightgbm", ""]
+
+
 def test_the_number_of_the_next_step_counts_all_steps_of_a_call(session, spool):
     for _ in range(3):
         with holter.step(steps=7):

@@ -35,7 +35,13 @@ def details(events: Table | None, *kinds: str) -> Iterator[tuple[EventRow, Mappi
 
 
 def framework(events: Table | None) -> Mapping[str, Any] | None:
-    """Return the facts of the framework that trains: the trainer that counts the steps, else the first."""
+    """Return the facts of the framework that trains: the one that counts the steps, else the first."""
     found = [detail for _, detail in details(events, "framework")]
-    owner = next((one for one in found if one.get("owns_steps")), {})
-    return {**found[0], **owner} if found else None
+    owners = [detail.get("owner") for _, detail in details(events, "owner")]
+    if owners and not owners[-1]:  # a framework has followed whose steps need no owner
+        trains = [one for one in found if one.get("name") not in owners]
+    else:
+        trains = [one for one in found if one.get("name") in owners[-1:]]
+    # A trainer leaves the device to the framework whose loop it runs.
+    device = next((one["device"] for one in found if one.get("device")), None)
+    return {"device": device, **(trains or found)[0]} if found else None

@@ -1,4 +1,4 @@
-"""The recording of this process: steps, names, threads, journal and adapters."""
+"""The recording of this process: names, threads, journal and adapters; `steps` ends its steps."""
 
 from __future__ import annotations
 
@@ -16,26 +16,21 @@ from holter.recorder.guard import MAX_TEXT, CircuitBreaker, tell
 from holter.recorder.identity import Identity
 from holter.recorder.journal import Journal
 from holter.recorder.native.mapped import tell_lost
-from holter.recorder.spool import hotpath
 from holter.recorder.spool.files import Spool, ThreadFiles
-from holter.recorder.spool.names import MAX_LENGTH, NAMES, NO_NAME, OTHER
-from holter.recorder.spool.thread_spool import NAN, TRAIN, ThreadSpool, earliest
+from holter.recorder.spool.names import MAX_LENGTH, NAMES, OTHER
+from holter.recorder.spool.thread_spool import TRAIN, ThreadSpool
 from holter.recorder.spool.threads import LocalSpool, NullSpool, ThreadSpools
+from holter.recorder.steps import Steps
 from holter.recorder.window import Windows
 from holter.schema import record
-from holter.schema.phases import SCRIPT, Phase
+from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from holter.recorder.spool.hotpath import StepCounter
-else:
-    StepCounter = getattr(hotpath.compiled(), "StepCounter", hotpath.StepCounter)
-
-_LOOP = {int(Phase.DATA_LOADING), int(Phase.FORWARD), int(Phase.BACKWARD), int(Phase.OPTIMIZER)}
-TRAINERS = ("keras", "lightning.Trainer", "lightning.Fabric", "transformers.Trainer")
-"""Owners of steps that run the loop of other frameworks."""
-_STEP, _SCALAR = int(Phase.STEP), int(Phase.SCALAR)
+_SCALAR = int(Phase.SCALAR)
+_LASTING = ("framework", "rank", "owner")
+"""Kinds of facts that hold until the next one; a forked child repeats them."""
 
 current: Session | None = None
 """The session that records this process, if any."""
@@ -53,7 +48,7 @@ def activate() -> Session | None:
     return current
 
 
-class Session(StepCounter):
+class Session(Steps):
     """Records one process. Nothing is written before the first span, so idle processes leave no trace."""
 
     def __init__(
@@ -69,20 +64,12 @@ class Session(StepCounter):
         self.spool = Spool(
             directory, self.process, segment_records=segment_records, max_segments=max_segments
         )
-        self.logged_names: set[str] = (
-            set()
-        )  # names of numbers that the user logs; adapters leave these to the user
+        self.logged_names: set[str] = set()
+        """Names of numbers that the user logs; adapters leave these to the user."""
         self.watch: Callable[..., None] | None = None  # what an adapter offers to save tensors with
-        self.step_owner = ""  # who counts the steps besides the usual adapter; see `claim_steps`
-        self.framework_steps = 0  # the number of the step after the last one that a framework reported
-        self.release: Callable[[], None] | None = None  # ends the steps of a framework that reports no end
         self.explicit: Any = None  # what it offers to scripts: `mode()`, and `save` of one tensor
         self.watch_phases: Callable[..., Any] | None = None  # and to profilers
         self.torch_parts: Any = None  # its state, step clock and roots, for adapters of trainers
-        self.stride = 1
-        """Steps of one step boundary; see `step_by`."""
-        self.worked = False  # whether an adapter would have ended the step that its owner will end
-        self.before_end: Callable[[], None] | None = None  # what the adapter does before that
         self.mark_ns = self.range_ns = 0  # what a record costs: by a hook, by a range; see `cost.of_marks`
         self.stacks: failure.Stacks | None = None
         self.journal_file = Journal(self.spool.path(record.journal_name(self.process)), self._first)
@@ -90,7 +77,8 @@ class Session(StepCounter):
         self.failing: tuple[int, int, int] | None = None
         """Id of an exception, phase and step of the innermost span it passed."""
         self.noted: int | None = None  # id of the exception that was journaled last
-        self.sticky: dict[str, Any] = {}  # facts that a forked child repeats: framework, rank
+        self.sticky: dict[str, Any] = {}
+        """The newest facts of the kinds in `_LASTING`."""
         self._lock = threading.RLock()
         self.breakers: dict[str, CircuitBreaker] = {}
         self._detachers: dict[str, Callable[[], None]] = {}
@@ -128,66 +116,6 @@ class Session(StepCounter):
                 self.fault("names", ValueError("too many different names; new ones read (other)"))
         return number
 
-    def boundary(
-        self, now: int | None = None, mode: int = TRAIN, *, manual: bool = False, steps: int = 1
-    ) -> None:
-        """End the current step at `now` (monotonic ns) on the calling thread, and begin the next one.
-
-        The first step begins at the first data loading, forward, backward or optimizer of this thread.
-        `steps` is above 1 where one call runs several steps: the boundary then ends that many.
-        """
-        try:
-            if self.manual_steps and not manual:
-                return
-            end = time.perf_counter_ns() if now is None else now
-            if manual and self.worked and self.before_end is not None:
-                self.before_end()
-            self.worked = False
-            thread_spool = self.local.thread_spool
-            begin = self.since or earliest(thread_spool, _LOOP, end)
-            if steps == 1:
-                thread_spool.add(_STEP, NO_NAME, begin, end - begin, NAN, None, mode)
-            else:
-                steps = min(steps, record.MAX_STEPS_AT_ONCE)
-                thread_spool.add(_STEP, NO_NAME, begin, end - begin, steps, None, mode)
-                thread_spool.cost()  # the step at which it is published may be among those in between
-                self.step += steps - 1
-            self.next_step(end)
-        except Exception as error:
-            self.fault("boundary", error)
-
-    def claim_steps(self, owner: str) -> bool:
-        """Let `owner` alone end steps, with `boundary(manual=True)`; False if another owner keeps them.
-
-        The script stands above a trainer, such as Keras, and a trainer above the frameworks whose loop it
-        runs. Among equals, the first owner keeps the steps.
-        """
-        if owner != self.step_owner and (not self.step_owner or _height(owner) > _height(self.step_owner)):
-            self.manual_steps, self.step_owner = True, owner
-            self.journal("owner", {"owner": owner})
-        return self.step_owner == owner
-
-    def release_steps(self, owner: str) -> None:
-        """Let adapters end steps again, if `owner` counted them."""
-        if self.step_owner == owner:
-            self.manual_steps, self.step_owner = False, ""
-            self.step_by(1)
-
-    def step_by(self, steps: int) -> None:
-        """Expect each boundary to end so many steps, so that what is due in between begins in time."""
-        if steps != self.stride:
-            self.stride = max(steps, 1)
-            self.windows.wake_earlier()
-
-    def woken(self, step: int, now: int) -> None:
-        """Let windows begin and end."""
-        self.windows.look(step, now)
-
-    def first_activity(self) -> None:
-        """Begin the first step now, unless it has begun."""
-        if not self.since:
-            self.since = time.perf_counter_ns()
-
     def scalar(self, name: str, value: float, step: int | None = None, mode: int = TRAIN) -> None:
         """Record one number, anything `float()` takes; NaN and infinities are kept as they are."""
         try:
@@ -198,7 +126,9 @@ class Session(StepCounter):
 
     def journal(self, kind: str, fact: object) -> None:
         """Note a rare fact; it is held back until this process records its first span."""
-        if kind in ("framework", "rank"):
+        if kind in _LASTING:
+            if self.sticky.get(kind) == fact:
+                return
             self.sticky[kind] = fact
         try:
             self.journal_file.write(kind, fact)
@@ -249,6 +179,9 @@ class Session(StepCounter):
         """Attach one file of `frameworks/`; a second call does nothing. Raises what the adapter raises."""
         if adapter not in self._detachers:
             module = import_module(f"holter.recorder.frameworks.{adapter}")
+            if self.release is not None:
+                self.end_open_round()
+                self.since = time.perf_counter_ns()  # importing the framework belongs to no step
             self._detachers[adapter] = module.attach(self)
 
     def open(self, *, recording: bool = False) -> None:
@@ -341,10 +274,6 @@ class Session(StepCounter):
 
     def _identity(self) -> dict[str, object]:
         return self.identity.fact(None if self.stacks is None else self.stacks.signal)
-
-
-def _height(owner: str) -> int:
-    return 2 if owner == SCRIPT else int(owner in TRAINERS)
 
 
 def _after_fork_in_child() -> None:

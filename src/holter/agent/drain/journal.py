@@ -200,7 +200,7 @@ class SpoolFacts:
                 detail["time"] = time
             name = self._learn(process, kind, detail)
             detail["process"] = process.key
-            if kind != "framework" or process.is_trainer:
+            if kind not in ("framework", "owner") or process.is_trainer:
                 events.append(RecordedEvent(time, process.known_rank, kind, name, detail))
         return events
 
@@ -216,8 +216,7 @@ class SpoolFacts:
             _identify(process, detail)
             return process.key if kind == "process" else str(process.rank)
         if kind == "framework":
-            if self.framework is None or detail.get("owns_steps"):
-                self.framework = {**(self.framework or {}), **detail}
+            self.framework = self.framework or dict(detail)
             return str(detail.get("name", ""))
         if kind == "exception":
             if process.exception is None or process.exception.get("time", 0) <= detail.get("time", 0):

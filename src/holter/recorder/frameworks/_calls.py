@@ -6,7 +6,8 @@ import inspect
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.patches import hide
+from holter.recorder.frameworks.spans import timed
+from holter.recorder.patches import preceded
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from holter.recorder.guard import CircuitBreaker
     from holter.recorder.patches import Patches
     from holter.recorder.session import Session
-
-_ANNOTATION = int(Phase.ANNOTATION)
 
 
 class Calls:
@@ -51,43 +50,24 @@ class Calls:
             if not isinstance(found, FunctionType) or found in self._timed:
                 continue
             if base is None or found is not inspect.getattr_static(base, method, None):
-                self._patches.replace(cls, method, self._wrap(found, kind, heard))
-                self._timed.add(inspect.getattr_static(cls, method))
+                ours = self._wrap(found, kind)
+                if heard is not None:
+                    ours = preceded(ours, heard, self._breaker)
+                self._patches.replace(cls, method, ours)
+                self._timed.add(ours)
 
-    def _wrap(
-        self, original: FunctionType, kind: str, heard: Callable[..., object] | None
-    ) -> Callable[..., Any]:
-        session, breaker, inside = self._session, self._breaker, self._inside
-        codes: dict[type, int] = {}
-        method = original.__name__
+    def _wrap(self, original: FunctionType, kind: str) -> Callable[..., Any]:
+        inside, method = self._inside, original.__name__
+        names: dict[type, str] = {}
 
-        def wrapper(self: Any, *args: Any, **kwargs: Any) -> Any:
-            code = 0
-            if breaker.on and id(self) not in inside:
-                try:
-                    code = codes.get(type(self)) or codes.setdefault(
-                        type(self),
-                        session.name(f"{kind} {type(self).__qualname__}.{method}") << 8 | _ANNOTATION,
-                    )
-                    session.local.begin(code)
-                    inside.add(id(self))
-                    if heard is not None:
-                        heard(self, *args, **kwargs)
-                except Exception as error:
-                    breaker.fault(error)
-            try:
-                return original(self, *args, **kwargs)
-            except BaseException as error:
-                if code:
-                    session.note_failing(error, code)
-                hide(error)
-                raise
-            finally:
-                if code:
-                    inside.discard(id(self))
-                    try:
-                        session.local.end_of(code)
-                    except Exception as error:
-                        breaker.fault(error)
+        def name(one: Any, *_: object, **__: object) -> str:
+            if id(one) in inside:
+                return ""
+            inside.add(id(one))
+            cls = type(one)
+            return names.get(cls) or names.setdefault(cls, f"{kind} {cls.__qualname__}.{method}")
 
-        return wrapper
+        def ended(one: Any, *_: object, **__: object) -> None:
+            inside.discard(id(one))
+
+        return timed(self._session, self._breaker, original, Phase.ANNOTATION, name, ended=ended)

@@ -6,8 +6,8 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks._calls import Calls
+from holter.recorder.frameworks.spans import timed
 from holter.recorder.patches import Patches, hide
-from holter.recorder.spool.thread_spool import NAN
 from holter.schema.phases import Mode, Phase
 
 if TYPE_CHECKING:
@@ -78,43 +78,21 @@ class Trainer:
     def ended(self) -> None:
         """Do what a trainer needs after its training. Raises nothing."""
 
-    def time(self, owner: Any, function: str, choose: Callable[..., tuple[str, Phase] | None]) -> None:
-        """Record calls of `owner.function` as spans, if `choose` returns a name and a phase for them."""
-        self.patches.wrap(owner, function, lambda original: self._timed(original, choose))
-
-    def _timed(self, original: Any, choose: Callable[..., tuple[str, Phase] | None]) -> Callable[..., Any]:
-        session = self.session
-
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            code = 0
-            try:
-                chosen = choose(*args, **kwargs) if self.breaker.on else None
-                if chosen is not None:
-                    code = session.name(chosen[0]) << 8 | int(chosen[1])
-                    session.local.begin(code)
-            except Exception as error:
-                self.breaker.fault(error)
-            try:
-                return original(*args, **kwargs)
-            except BaseException as error:
-                if code:
-                    session.note_failing(error, code)
-                hide(error)
-                raise
-            finally:
-                if code:
-                    self.end_span(code)
-
-        return wrapper
-
-    def end_span(self, code: int) -> None:
-        """End the innermost span with this code, unless it has ended."""
-        try:
-            if any(code == open_code for _, open_code in self.session.local.thread_spool.open_spans()):
-                mode = EVAL if code & 255 == Phase.EVAL else TRAIN
-                self.session.local.end_of(code, NAN, mode)
-        except Exception as error:
-            self.breaker.fault(error)
+    def time(
+        self,
+        owner: Any,
+        function: str,
+        phase: Phase,
+        name: str | Callable[..., str],
+        *,
+        ends_early: bool = False,
+    ) -> None:
+        """Record calls of `owner.function` as spans; see `timed`."""
+        self.patches.wrap(
+            owner,
+            function,
+            lambda original: timed(self.session, self.breaker, original, phase, name, ends_early=ends_early),
+        )
 
     def report(self, numbers: Mapping[str, Any], mode: int = TRAIN, step: int | None = None) -> None:
         """Record numbers that the training itself reports, each once per step; leave the others out.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from holter.recorder import imports
 from holter.recorder.frameworks import _plans
 from holter.recorder.frameworks._trainer import EVAL, TRAIN, Trainer
+from holter.recorder.frameworks.spans import end_open
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
@@ -91,7 +92,8 @@ class _Lightning(Trainer):
         before(fit, "run", lambda loop: watch(loop.trainer, loop.trainer.lightning_module), self.breaker)
         before(epoch, "run", self._begin_epoch, self.breaker)
         after(epoch, "advance", self._after_batch, self.breaker)
-        self.time(evaluation, "run", self._evaluation)
+        self.time(evaluation, "run", Phase.ANNOTATION, self._sanity_check)
+        self.time(evaluation, "run", Phase.EVAL, self._validation, ends_early=True)
         before(evaluation, "_on_evaluation_end", self._end_evaluation, self.breaker)
         after(connector, "log_metrics", self._log, self.breaker)
         for method in ("update_eval_epoch_metrics", "on_epoch_end"):
@@ -121,26 +123,28 @@ class _Lightning(Trainer):
 
     # -- evaluations
 
-    def _evaluation(self, loop: Any) -> tuple[str, Phase] | None:
-        trainer = loop.trainer
-        if trainer.sanity_checking:
-            self.session.logged_names.add(_UNCHECKED)
-            return "sanity check", Phase.ANNOTATION
-        if not self.owns:
-            return None
+    def _sanity_check(self, loop: Any) -> str:
+        if not loop.trainer.sanity_checking:
+            return ""
+        self.session.logged_names.add(_UNCHECKED)
+        return "sanity check"
+
+    def _validation(self, loop: Any) -> str:
+        if loop.trainer.sanity_checking or not self.owns:
+            return ""
         # The sanity check has shown which losses a validation reports. These names say so, and do not concern
         # a loss of the training that has the same name.
         logged = {item.meta.name for item in (loop._results or {}).values()}
         self._mine |= {f"{name} of a validation" for name in logged if "loss" in name}
         self.session.logged_names.update(self._mine)
         self._evaluating = self.session.name("validation") << 8 | int(Phase.EVAL)
-        return "validation", Phase.EVAL
+        return "validation"
 
     def _end_evaluation(self, loop: Any, *_: object, **__: object) -> None:
         """End the span before the callbacks at the end of a validation, which write checkpoints."""
         self.session.logged_names.discard(_UNCHECKED)
         if self._evaluating:
-            self.end_span(self._evaluating)
+            end_open(self.session, self._evaluating, EVAL)
             self._evaluating = 0
 
     # -- numbers

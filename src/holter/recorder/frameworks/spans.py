@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.patches import hide
+from holter.recorder.patches import hide, passed_over
 from holter.recorder.spool.thread_spool import NAN
+from holter.schema.phases import Mode, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from holter.recorder.guard import CircuitBreaker
     from holter.recorder.session import Session
-    from holter.schema.phases import Mode, Phase
 
 
 def timed(
@@ -24,7 +24,8 @@ def timed(
     *,
     mode: Mode | None = None,
     value: Callable[[tuple[Any, ...], Mapping[str, object]], float] | None = None,
-    ended: Callable[[], None] = lambda: None,
+    ended: Callable[..., None] = lambda *_, **__: None,
+    ends_early: bool = False,
 ) -> Callable[..., Any]:
     """Wrap `original` so that each call is a span.
 
@@ -34,10 +35,13 @@ def timed(
         original: The framework's function.
         phase: What its spans are.
         name: Their name, or what computes it from the arguments; a call with an empty name has no span.
-        mode: What the model is used for during the call; training, if absent.
+        mode: What the model is used for during the call; evaluation in evaluations, else training, if absent.
         value: Computes the span's value from the arguments, after the call has returned.
-        ended: Called when the span has ended.
+        ended: Called with the arguments when the span has ended.
+        ends_early: Whether `end_open` may end the span during the call.
     """
+    if mode is None and phase is Phase.EVAL:
+        mode = Mode.EVAL
     number_of_mode = None if mode is None else int(mode)
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
@@ -62,9 +66,18 @@ def timed(
             if code:
                 try:
                     amount = value(args, kwargs) if done and value is not None else NAN
-                    session.local.end_of(code, amount, number_of_mode)
-                    ended()
+                    if ends_early:
+                        end_open(session, code, number_of_mode)
+                    else:
+                        session.local.end_of(code, amount, number_of_mode)
+                    ended(*args, **kwargs)
                 except Exception as error:
                     breaker.fault(error)
 
-    return wrapper
+    return passed_over(wrapper)
+
+
+def end_open(session: Session, code: int, mode: int | None) -> None:
+    """End the innermost span with this code, unless it has ended."""
+    if any(code == open_code for _, open_code in session.local.thread_spool.open_spans()):
+        session.local.end_of(code, NAN, mode)

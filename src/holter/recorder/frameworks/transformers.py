@@ -67,10 +67,8 @@ class _Transformers(Trainer):
         before(trainer, "training_step", self._before_pass, self.breaker)
         after(trainer, "training_step", self._after_pass, self.breaker)
         for function in ("evaluation_loop", "prediction_loop"):
-            self.time(trainer, function, self._evaluation)
-        self.time(
-            trainer, "_save_checkpoint", lambda *_, **__: ("Trainer._save_checkpoint", Phase.CHECKPOINT)
-        )
+            self.time(trainer, function, Phase.EVAL, self._evaluation)
+        self.time(trainer, "_save_checkpoint", Phase.CHECKPOINT, "Trainer._save_checkpoint")
 
     # -- steps and losses
 
@@ -106,11 +104,11 @@ class _Transformers(Trainer):
         if "loss" in self._mine and loss.numel() == 1:
             self._losses.append(loss.item())
 
-    def _evaluation(self, *_: object, **__: object) -> tuple[str, Phase] | None:
+    def _evaluation(self, *_: object, **__: object) -> str:
         if not self.owns:
-            return None
+            return ""
         self._claim_loss("eval_loss")
-        return "evaluation", Phase.EVAL
+        return "evaluation"
 
     # -- numbers
 

@@ -152,7 +152,7 @@ class Fitting:
         at_once = getattr(callbacks.model, "steps_per_execution", 1)
         session.step_by(at_once if isinstance(at_once, int) else 1)
         if not self._facts:
-            session.journal("framework", {"name": OWNER, "version": self.version, "owns_steps": True})
+            session.journal("framework", {"name": OWNER, "version": self.version})
         given = callbacks.params or {}
         steps, epochs = given.get("steps"), given.get("epochs")
         if steps and epochs:
@@ -210,7 +210,7 @@ class Fitting:
             self._open = type(callback).__qualname__
             return f"callback {self._open}"
 
-        def ended() -> None:
+        def ended(*_: object, **__: object) -> None:
             self._open = ""
 
         return timed(self.session, self.breaker, original, Phase.ANNOTATION, name, ended=ended)

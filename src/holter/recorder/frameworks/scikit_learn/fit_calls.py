@@ -26,6 +26,8 @@ _METHODS = ("fit", "partial_fit")
 _VALIDATION, _SEARCH = "sklearn.model_selection._validation", "sklearn.model_selection._search"
 recorder: Recorder | None = None
 """Gets the original function, the estimator and the arguments of each call, and calls the function once."""
+_before_first: Callable[[], None] | None = None
+"""Called before the first fit, which it may let `recorder` record."""
 
 
 def watch(
@@ -42,29 +44,19 @@ def watch(
         patches: Receives what stops the waiting for the first fit. Wrappers of methods stay.
         when_imported: Calls a function with the name of a module once that is loaded.
     """
-    global recorder
+    global _before_first
 
-    def first(original: Callable[..., Any], estimator: Any, args: Any, kwargs: Any) -> Any:
-        global recorder
-        if recorder is first:
-            recorder = None
+    def first() -> None:
+        stop()
         if not _in_child():
             begin()
-        call = recorder
-        try:
-            if call is None:
-                return original(estimator, *args, **kwargs)
-            return call(original, estimator, args, kwargs)
-        except BaseException as error:
-            hide(error)
-            raise
 
     def stop() -> None:
-        global recorder
-        if recorder is first:
-            recorder = None
+        global _before_first
+        if _before_first is first:
+            _before_first = None
 
-    recorder = passed_over(first)
+    _before_first = first
     patches.later(stop)
     for owner in list(_classes(base.BaseEstimator)):  # those that were defined before
         for method in _METHODS:
@@ -107,6 +99,9 @@ def _decorating(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _recorded(original: Callable[..., Any]) -> Callable[..., Any]:
     def fit(estimator: Any, *args: Any, **kwargs: Any) -> Any:
+        before = _before_first  # another thread may reset it
+        if before is not None:
+            before()
         call = recorder
         try:
             if call is None:

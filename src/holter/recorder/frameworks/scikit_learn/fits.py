@@ -51,7 +51,7 @@ class Fits:
         self._searches = False
         """Whether that fit is a search, whose steps are fits."""
         self._alone = False
-        """Whether nothing that was recorded before belongs to the step of that fit."""
+        """Whether the step of that fit begins with it, and not with work that was recorded before."""
         self._divides = False
         """Whether the steps of that fit are its iterations, if it shows some."""
         self._counted = False

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.spans import timed
 from holter.recorder.patches import Patches, hide
-from holter.schema.phases import SCRIPT, Mode, Phase
+from holter.schema.phases import SCRIPT, Phase
 from holter.schema.tensor_spool import ENV_SAVE
 
 if TYPE_CHECKING:
@@ -22,11 +22,10 @@ if TYPE_CHECKING:
 
 PARTS = ("data_loading", "compute", "eval")
 """The parts of a step that the hooks of these libraries observe."""
-_MODES = {Phase.EVAL: Mode.EVAL}
 
 
 class Rounds:
-    """Ends a step after each boosting round, unless somebody else counts the steps of this process.
+    """Ends a step after each boosting round, unless the script or another framework counts the steps.
 
     A library reports the end of a round with `end_round`. Where none is reported, as in a loop that calls
     `update` itself, a round ends with the last recorded work before a model that has grown in it grows again.
@@ -86,16 +85,16 @@ class Rounds:
     def claim(self, since: int = 0, *, apart: bool = True) -> bool:
         """Count the work of this thread from `since`, or from now on; return whether it counts.
 
-        It does not where the script counts the steps or another framework does.
+        It counts unless the script or another framework counts the steps.
 
         Args:
             since: When the work began, monotonic ns.
             apart: Whether the step begins then, also where steps are counted already.
         """
         session = self.session
-        release, session.release = session.release, None
-        if release not in (None, self.finish):
-            release()
+        if session.release == self.finish:
+            session.release = None
+        session.end_open_round()
         if self.counts and session.step_owner == self._framework:
             if apart:
                 session.since = since or perf_counter_ns()
@@ -135,8 +134,7 @@ class Rounds:
             self.session.release_steps(self._framework)
 
     def _timed(self, original: Any, name: str, phase: Phase) -> Callable[..., Any]:
-        mode = _MODES.get(phase)
-        return timed(self.session, self.breaker, original, phase, name, mode=mode, ended=self._note_end)
+        return timed(self.session, self.breaker, original, phase, name, ended=self._note_end)
 
     def _growing(self, original: Any) -> Callable[..., Any]:
         timed = self._timed(original, "grow trees", Phase.COMPUTE)
@@ -183,6 +181,6 @@ class Rounds:
             self.session.boundary(now, manual=True)
             self.session.framework_steps = self.session.step
 
-    def _note_end(self) -> None:
+    def _note_end(self, *_: object, **__: object) -> None:
         if self._last_end and self.counts and get_ident() not in self._inside:
             self._last_end = perf_counter_ns()

@@ -195,6 +195,8 @@ class AdapterState(FastStepHooks):
         if self.backward_open:
             self.deferred = lambda: self.boundary(mode)
             return
+        if self.session.release is not None:
+            self.session.end_open_round()
         if self.session.manual_steps:  # its owner ends it, and calls `before_end`
             self.session.worked = True
             return

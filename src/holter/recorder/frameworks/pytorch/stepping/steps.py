@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import PREDICT, TRAIN
 from holter.recorder.patches import hide
-from holter.recorder.session import TRAINERS
+from holter.recorder.steps import TRAINERS
 from holter.schema.phases import Phase
 from holter.schema.record import step_lead
 
