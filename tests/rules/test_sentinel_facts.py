@@ -163,7 +163,7 @@ def classified(draw: Any, *, classes: int = 4, after: tuple[str, ...] = ("LogSof
 def test_sorted_and_constant_labels_are_found():
     assert codes(ask(UnsuitableLabels(), classified(lambda step: step % 3))) == [("sorted", "warning")]
     table = classified(lambda step: 2)
-    assert codes(ask(UnsuitableLabels(), table)) == [("note/constant", "info"), ("constant", "warning")]
+    assert codes(ask(UnsuitableLabels(), table)) == [("constant", "info"), ("constant", "warning")]
 
 
 def test_labels_of_other_tasks_are_left_alone():
@@ -175,7 +175,7 @@ def test_labels_of_other_tasks_are_left_alone():
         classified(lambda step: [0, 0, 1][drawing.randrange(3)] + 4 * (step % 2), classes=8),
     ):
         assert not ask(UnsuitableLabels(), table)
-    assert codes(ask(UnsuitableLabels(), classified(lambda _: 0, classes=2))) == [("note/constant", "info")]
+    assert codes(ask(UnsuitableLabels(), classified(lambda _: 0, classes=2))) == [("constant", "info")]
 
 
 def described(**other: Any) -> Table:

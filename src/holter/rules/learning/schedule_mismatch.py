@@ -6,7 +6,7 @@ from typing import Any
 
 from holter.rules import Issues, Rule, Window, parameter, rule_class
 from holter.rules.patterns.event_details import details_of
-from holter.rules.patterns.sentinel import facts
+from holter.rules.patterns.sentinel import facts, times
 
 _OSCILLATES = "CosineAnnealingLR"
 """A schedule that rises again after its length. Others that do so are made for it."""
@@ -55,15 +55,13 @@ class ScheduleMismatch(Rule):
 
     def _oscillates(self, window: Window, number: int, step: int, one: dict[str, Any]) -> Issues:
         length, passed = one["length"], step + 1 - one["since"]
-        told = window.state.setdefault("told", [])
-        if one["class"] != _OSCILLATES or not length or number in told:
+        if one["class"] != _OSCILLATES or not length:
             return
         period = 2 * length
         if one["steps"] < period or one["steps"] < _EVERY * passed:
             return
-        if period >= window.state.get("epoch", self.short):
+        if period >= window.state.get("epoch", self.short) or times(window, f"oscillates/{number}") > 1:
             return
-        told.append(number)
         yield self.issue(
             f"the learning rate oscillates with a period of {period} steps: {one['class']} with "
             f"T_max={length} is stepped with each batch",

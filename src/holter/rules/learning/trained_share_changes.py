@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from holter.rules import Issues, Rule, Window, rule_class
 from holter.rules.patterns.layers import listed
-from holter.rules.patterns.sentinel import facts
+from holter.rules.patterns.sentinel import facts, times
 
 
 @rule_class
@@ -33,10 +33,8 @@ class TrainedShareChanges(Rule):
             if changed is None:
                 continue
             code = "mode" if changed["functions"] else "changed"
-            told = state.setdefault("told", [])
-            if code in told:
+            if times(window, code) > 1:
                 continue
-            told.append(code)
             total = at.first["elements"]
             parts = [
                 f"{changed[f'{kind}_count']} parameters {text} ({listed(changed[kind])})"
