@@ -102,9 +102,12 @@ class NothingLearned(Rule):
     def _zeros(self, state: State) -> Issues:
         told, zero = state.setdefault("told", []), state["zero"]
         ratios = [one for name, one in zero.items() if name.startswith(_RATIO)]
-        gradients = [zero[_SAMPLED], *([zero[_NORM]] if _NORM in zero else [])] if _SAMPLED in zero else []
-        kinds = (("gradient", "gradients are", gradients), ("update", "updates are", ratios))
-        for code, text, found in kinds:
+        gradients = [zero[_SAMPLED], zero[_NORM]] if zero.keys() >= {_SAMPLED, _NORM} else []
+        kinds = (
+            ("gradient", "gradients are", "the loss does not depend on the weights", gradients),
+            ("update", "updates are", "nothing moves the weights", ratios),
+        )
+        for code, text, meaning, found in kinds:
             if {"gradient", "update"} & set(told) or not found or not all(one["zero"] for one in found):
                 continue
             last = max(one["last"] for one in found)
@@ -112,7 +115,7 @@ class NothingLearned(Rule):
                 continue
             told.append(code)
             yield self.issue(
-                f"all {text} 0 from step {found[0]['first']} to step {last}: nothing moves the weights",
+                f"all {text} 0 from step {found[0]['first']} to step {last}: {meaning}",
                 code=code,
                 step_start=found[0]["first"],
                 step_end=last,
