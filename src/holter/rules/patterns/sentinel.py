@@ -94,6 +94,15 @@ def prints(detail: dict[str, Any], kind: str = "prints") -> list[int]:
     return array("I", b64decode(detail.get(kind, ""))).tolist()
 
 
+def replicas(at: StepFacts) -> list[dict[str, Any]]:
+    """Return the facts of all ranks if each holds a whole copy of one model, else nothing."""
+    details = list(at.ranks.values())
+    world = min(one.get("world", 1) for one in details)
+    if world < 2 or len(details) < world or any(one.get("sharded") for one in details):
+        return []
+    return details if len({tuple(one["names"]) for one in details}) == 1 else []
+
+
 def independent(details: list[dict[str, Any]]) -> bool:
     """Return whether ranks train on purpose by themselves: their learning rates differ."""
     return len({tuple(one["lr"] for one in detail["optimizers"]) for detail in details}) > 1
