@@ -20,7 +20,7 @@ def thawed(*functions):
 def test_a_mode_that_changes_what_trains_is_a_warning():
     (issue,) = ask(TrainedShareChanges(), thawed("Backbone.train"))
     assert (issue.code, issue.severity, issue.step_start, issue.step_end) == ("mode", "warning", 1, 2)
-    assert "50 % of the elements trained before, 1e+02 % after; Backbone.train sets" in issue.summary
+    assert "50 % of the elements trained before, 100 % after; Backbone.train sets" in issue.summary
 
 
 def test_gradual_unfreezing_is_a_note():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holter.analysis.verdict.evidence import pct
 from holter.rules import Issues, Rule, Window, rule_class
 from holter.rules.patterns.layers import listed
 from holter.rules.patterns.sentinel import facts, times
@@ -43,8 +44,8 @@ class TrainedShareChanges(Rule):
             ]
             by = f"; {listed(changed['functions'])} sets requires_grad" if changed["functions"] else ""
             yield self.issue(
-                f"{' and '.join(parts)} between steps {last} and {at.step}: {100 * before / total:.2g} % of "
-                f"the elements trained before, {100 * now / total:.2g} % after{by}",
+                f"{' and '.join(parts)} between steps {last} and {at.step}: {pct(100 * before / total)} of "
+                f"the elements trained before, {pct(100 * now / total)} after{by}",
                 code=code,
                 severity="warning" if changed["functions"] else "info",
                 step_start=last,

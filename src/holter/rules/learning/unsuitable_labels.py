@@ -60,7 +60,13 @@ class UnsuitableLabels(Rule):
                     yield from self._sorted(window, at, state)
 
     def _tell(
-        self, window: Window, at: StepFacts, code: str, text: str, severity: Severity = "warning", **about: Any
+        self,
+        window: Window,
+        at: StepFacts,
+        code: str,
+        text: str,
+        severity: Severity = "warning",
+        **about: Any,
     ) -> Issues:
         if times(window, f"{code}/{severity}") == 1:
             yield self.issue(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from holter.analysis.verdict.evidence import pct
 from holter.rules import Issues, Rule, Window, parameter, rule_class
 from holter.rules.patterns.sentinel import StepFacts, facts, prints
 
@@ -40,7 +41,7 @@ class WeightsNotTrained(Rule):
         count = trained["norm_param"]
         yield self.issue(
             f"only normalization layers train: {count:,} of {total:,} elements "
-            f"({100 * count / total:.2g} %); all weights are frozen, the last layer too",
+            f"({pct(100 * count / total)}); all weights are frozen, the last layer too",
             code="frozen",
             step_start=at.step,
             step_end=at.step,
