@@ -14,10 +14,10 @@ class EvaluationInTrainMode(Rule):
 
     reads = ("events/sentinel",)
     formula = (
-        "without gradients and in training mode, a model with dropout or batch norm that an optimizer trains "
-        "gives a loss: warning, note if it is called more than once for it (Monte Carlo dropout); or it "
-        "takes 3 batches: warning at the second such pass or at the end, unless it also evaluates in "
-        "evaluation mode (recalibrated batch norm)"
+        "a model with dropout or batch norm that an optimizer trains is called without gradients and in "
+        "training mode, and gives a loss: warning, note if it is called more than once for one loss (Monte "
+        "Carlo dropout); or it takes 3 batches without a loss: warning at the second such pass or at the "
+        "end, unless the model also evaluates in evaluation mode (recalibrated batch norm)"
     )
     advice = "Call model.eval() before the evaluation and model.train() after it."
     packs = ("default", "essentials", "convergence")

@@ -15,9 +15,10 @@ class GradientsNotExchanged(Rule):
     reads = ("events/sentinel",)
     severity = "critical"
     formula = (
-        "the training calls the module inside DDP at `steps` watched steps; or without DDP and without any "
-        "reduction, ranks hold equal parameters after 3 watched steps, or have begun with different ones. "
-        "Ranks that use no DDP and may average their models now and then are judged from step 100 on"
+        "the training calls the module inside DDP at `steps` watched steps; or, without DDP and without any "
+        "reduction, all ranks still hold equal parameters at the third watched step, or began with different "
+        "ones more than 16 steps ago. Ranks that exchange other tensors, which may average their models now "
+        "and then, are judged from 100 steps on"
     )
     advice = (
         "Wrap the model in DistributedDataParallel and call the wrapper in the training loop, not the module "

@@ -26,7 +26,7 @@ class HalfWithoutScaler(Rule):
     packs = ("default", "essentials", "convergence")
 
     steps: int = parameter(2, low=1, unit="watched steps")
-    """Number of watched steps."""
+    """Number of watched steps at which the loss is not scaled."""
 
     def evaluate(self, window: Window) -> Issues:
         """Count the watched steps in float16 without a scaled loss."""

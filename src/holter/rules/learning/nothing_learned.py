@@ -39,7 +39,7 @@ class NothingLearned(Rule):
     reads = ("scalars", "events/sentinel")
     formula = (
         "after warm-up, the mean of each 50 losses is within `band` of log(classes) for `steps` steps, or "
-        "half of them at the end, without a trend; or the last 50 losses equal it up to rounding; or the "
+        "half as many at the end, without a trend; or 50 losses in a row equal it up to rounding; or all "
         "gradients, or all update ratios, are 0 at all readings in the first `still` steps or more"
     )
     advice = _ADVICE["guessing"]

@@ -21,8 +21,8 @@ class ScheduleMismatch(Rule):
     reads = ("events/sentinel", "events/loader", "steps")
     formula = (
         "CosineAnnealingLR is stepped with each batch for two T_max or more, and two T_max are less than an "
-        "epoch, or than `short` steps where no loader tells; or at the end the steps are within 2 % of a "
-        "schedule's length, and it was stepped in at most half of them"
+        "epoch, or than `short` steps where no loader has a length; or at the end the number of steps is "
+        "within 2 % of the length of a schedule, `least` or more, which was stepped in at most half of them"
     )
     advice = (
         "Step the schedule once per epoch if its T_max or total_steps counts epochs, and once per batch if "
@@ -31,9 +31,9 @@ class ScheduleMismatch(Rule):
     packs = ("default", "essentials", "convergence")
 
     short: int = parameter(200, low=2, unit="steps")
-    """A shorter period of a learning rate is no choice."""
+    """Period below which an oscillation is not intended, where the length of an epoch is unknown."""
     least: int = parameter(50, low=2, unit="steps")
-    """Least length of a schedule that is stepped too rarely."""
+    """Least length of a schedule that is judged as stepped too rarely."""
 
     def evaluate(self, window: Window) -> Issues:
         """Compare the calls of each schedule with steps and with its length."""
@@ -66,6 +66,7 @@ class ScheduleMismatch(Rule):
             f"the learning rate oscillates with a period of {period} steps: {one['class']} with "
             f"T_max={length} is stepped with each batch",
             code="oscillates",
+            tensor=f"schedule{number}" if number else None,
             step_start=one["since"],
             step_end=step,
             evidence={**one, "step": step, "batches_per_epoch": window.state.get("epoch")},

@@ -10,11 +10,11 @@ from holter.rules.patterns.sentinel import facts, times
 
 @rule_class
 class TrainedShareChanges(Rule):
-    """The set of trainable parameters is another one than at the watched step before."""
+    """The set of trainable parameters differs from that at the watched step before."""
 
     reads = ("events/sentinel",)
     formula = (
-        "requires_grad of parameters differs between two watched steps: warning if train() or eval() of a "
+        "requires_grad of a parameter differs between two watched steps: warning if train() or eval() of a "
         "class of the model sets it, else note (gradual unfreezing)"
     )
     advice = (

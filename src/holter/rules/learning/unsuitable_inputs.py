@@ -31,7 +31,7 @@ class UnsuitableInputs(Rule):
     formula = (
         "floating-point data that enters the first layer at `steps` watched steps: pixels of 0 to 255, or "
         "all elements equal: warning; mean or standard deviation above `scale`: note; NaN: warning, note if "
-        "the loss is finite. Normalization as first layer: only constant data and NaN"
+        "the loss is finite. If the first layer normalizes, only constant data and NaN are judged"
     )
     advice = _ADVICE["scale"]
     packs = ("default", "essentials", "convergence")

@@ -32,18 +32,19 @@ class UnsuitableLabels(Rule):
 
     reads = ("events/sentinel",)
     formula = (
-        "labels of cross_entropy, one a sample: all equal at 5 watched steps: warning from `labels` labels "
-        "of 3 or more classes on, else note; two labels of one batch are equal with a chance of at least "
-        "`alike`, of two batches with at most 60 % of it: warning. Targets of binary_cross_entropy outside "
-        "of 0 to 1, or ignore_index for all labels, at 3 watched steps: warning"
+        "labels of cross_entropy, one for each sample, are all equal at 5 watched steps: warning from "
+        "`labels` labels of 3 or more classes on, note from a quarter as many on; or, in 6 batches of 8 "
+        "labels or more, two labels of one batch are equal with a chance of at least `alike`, and two of "
+        "different batches with at most 60 % of that: warning. At 3 watched steps, targets of "
+        "binary_cross_entropy are outside of 0 to 1, or all labels are ignore_index: warning"
     )
     advice = _ADVICE["constant"]
     packs = ("default", "essentials", "convergence")
 
     labels: int = parameter(256, low=2)
-    """Number of labels of which one should differ."""
+    """Number of labels that are not all equal by chance."""
     alike: float = parameter(0.6, low=0, high=1)
-    """Chance that two labels of a batch are equal, from which on batches are compared."""
+    """Chance that two labels of one batch are equal from which on batches are compared."""
 
     def evaluate(self, window: Window) -> Issues:
         """Look at the labels of each step."""
