@@ -72,8 +72,8 @@ def _problems(
         behind = found["schedule"] - max(mine)
         if behind >= calls:
             text = (
-                f"the schedule of the learning rate begins anew: {name}{at} holds {found['schedule']} of "
-                f"its calls, it is {behind} behind"
+                f"the schedule of the learning rate begins anew: {name}{at} was saved after "
+                f"{found['schedule']} of its calls, and it is {behind} calls behind"
             )
             return [("schedule", "warning", text)]
     return []
