@@ -94,7 +94,7 @@ RULES = [
         counted("nan_gradients_count", "nan_weight_count"),
         0,
     ),
-    Stand("WeightsNotTrained", "`gradient_max` = 0", no_gradient, 0),
+    Stand("NothingLearned", "`gradient_max` = 0", no_gradient, 0),
     Stand(
         "VanishingGradient",
         "`gradient_min` < threshold x `gradient_median`, or < 1e-7",

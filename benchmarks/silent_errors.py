@@ -2,7 +2,7 @@
 
     python benchmarks/silent_errors.py [--rounds 3] [--peers FOLDER] [--into FOLDER] [--only PATTERN]
 
-Each form of `tests/zoo/silent` runs bare, under `holter run` with default options, and under TrainCheck's
+Each form of `tests/zoo/published` runs bare, under `holter run` with default options, and under TrainCheck's
 chain as its usage guide shows it: trace the healthy twin, infer invariants, trace the form with these
 invariants, check. TrainCheck's chain also runs on the twin with another seed: an invariant that fails there
 too says nothing. It names an error if another failing invariant matches the pattern in `TELLS`. The second
@@ -32,7 +32,7 @@ from machine import described, environment
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.zoo.silent.forms import FORMS, HERE, TWINS, Form, command, measured, script_of  # noqa: E402
+from tests.zoo.published.forms import FORMS, HERE, TWINS, Form, command, measured, script_of  # noqa: E402
 
 LIMIT_S = 1800
 TELLS = {

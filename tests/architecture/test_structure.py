@@ -24,7 +24,7 @@ PLUGINS = {
     "holter.dashboard.api": "",
     "holter.pages.job": "",
     "holter.report.exports": "",
-    "holter.rules": "system framework training tensors data reliability",
+    "holter.rules": "system framework training learning tensors data reliability",
     "holter.views.figures": "steps loading device machine training tensors",
 }
 """Packages whose modules are plug-ins; those with sub-packages that hold them name these."""

@@ -78,7 +78,6 @@ CASES = [
     Case("MissingZeroGrad", "keeps_gradients", "accumulates_irregularly", "at step 2"),
     Case("WeightsNotTrained", "freezes_all_but_norms", "adapts", "only normalization layers"),
     Case("WeightsNotTrained", "steps_without_change", "warms_up_from_zero", "no parameter has changed"),
-    Case("WeightsNotTrained", "receives_no_signal", "warms_up_from_zero", "all gradients are zero"),
     Case("WrongParameters", "optimizes_another_model", "critic_and_generator", "none of its 4"),
     Case("UnusedParameters", "cuts_its_graph", "distills_its_average", "first.weight"),
     Case("ModelInEvalMode", "stays_in_eval_mode", "returns_to_training", "since step 4"),

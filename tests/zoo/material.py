@@ -46,13 +46,14 @@ def classifier(features: int, width: int) -> nn.Sequential:
 def learn(
     data: Iterable[Batch],
     model: nn.Module | None = None,
+    optimizer: torch.optim.Optimizer | None = None,
     *,
     lr: float = 0.05,
     after: Callable[[int], None] = lambda step: None,
 ) -> None:
     """Train on what `data` gives, in the plainest of loops; `after` is called after each step."""
     model = classifier(16, 64) if model is None else model
-    optimizer = torch.optim.SGD(model.parameters(), lr=lr)
+    optimizer = optimizer or torch.optim.SGD(model.parameters(), lr=lr)
     for step, (x, y) in enumerate(data):
         loss = functional.cross_entropy(model(x), y)
         optimizer.zero_grad()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from tests.zoo.material import Batch, batches, classifier, points
+from tests.zoo.material import batches, classifier, learn, points
 from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
@@ -132,33 +132,14 @@ def clips_to_nothing() -> None:
 
 def guesses() -> None:
     """Inputs are lost before the model."""
-    model = classifier(16, 64)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-    for x, y in batches(points, 620):
-        optimizer.zero_grad()
-        functional.cross_entropy(model(x * 0), y).backward()
-        optimizer.step()
+    learn((x * 0, y) for x, y in batches(points, 620))
 
 
 def dies_at_its_output() -> None:
     """A ReLU after the last layer never lets anything pass."""
     model = nn.Sequential(classifier(16, 64), nn.ReLU())
     nn.init.constant_(model[0][2].bias, -50.0)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
-    for x, y in batches(points, 120):
-        optimizer.zero_grad()
-        functional.cross_entropy(model(x), y).backward()
-        optimizer.step()
-
-
-def some_steps(
-    model: nn.Module, optimizer: torch.optim.Optimizer, data: Callable[[], Batch], count: int
-) -> None:
-    """Train for some steps."""
-    for x, y in batches(data, count):
-        optimizer.zero_grad()
-        functional.cross_entropy(model(x), y).backward()
-        optimizer.step()
+    learn(batches(points, 120), model)
 
 
 def resumed(*, parts: tuple[str, ...], elsewhere: bool = False) -> None:
@@ -169,7 +150,7 @@ def resumed(*, parts: tuple[str, ...], elsewhere: bool = False) -> None:
     with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as other:
         model = classifier(16, 64)
         optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
-        some_steps(model, optimizer, points, 150)
+        learn(batches(points, 150), model, optimizer)
         path = Path(folder) / "last.pt"
         whole = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "epoch": 3}
         torch.save(whole, str(path) if not elsewhere else path.open("wb"))
@@ -180,7 +161,7 @@ def resumed(*, parts: tuple[str, ...], elsewhere: bool = False) -> None:
             model.load_state_dict(found["model"])
         if "optimizer" in parts:
             optimizer.load_state_dict(found["optimizer"])
-        some_steps(model, optimizer, points, 60)
+        learn(batches(points, 60), model, optimizer)
         torch.save(model.state_dict(), Path(other) / "tuned.pt")
 
 

@@ -52,7 +52,7 @@ class Scaling(Convolutions):
 
 
 def scales_pixels_itself() -> None:
-    """The healthy twin: inputs are pixels of 0 to 255, which the model scales."""
+    """The twin: the model scales its pixels. CheckInputImages, which sees inputs only, reports them."""
     learn(batches(pixels, STEPS), Scaling())
 
 
@@ -64,7 +64,7 @@ class Filling(nn.Sequential):
 
 
 def fills_gaps() -> None:
-    """The healthy twin: the model replaces NaN."""
+    """The twin: the model replaces NaN. ExplodingTensor, which sees inputs only, reports it."""
     learn(batches(changed(gaps), STEPS), Filling(classifier(16, 64)))
 
 
@@ -74,7 +74,7 @@ def labels_one_class() -> None:
 
 
 def rare_positives() -> None:
-    """A healthy twin: two classes, of which one is rare."""
+    """The twin: two classes, of which one is rare. ClassImbalance reports it."""
     model = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 2))
 
     def rare() -> Batch:

@@ -62,13 +62,6 @@ def steps_without_change() -> None:
     learn(batches(points, STEPS), model, after=lambda step: model.load_state_dict(kept) and None)
 
 
-def receives_no_signal() -> None:
-    """The ReLU at the end never activates, so the output is zero whatever the weights are."""
-    model = nn.Sequential(nn.Linear(16, 64), nn.ReLU(), nn.Linear(64, 4), nn.ReLU())
-    nn.init.constant_(model[2].bias, -50.0)
-    learn(batches(points, STEPS), model)
-
-
 def optimizes_another_model() -> None:
     """The model is made a second time after the optimizer."""
     model = classifier(16, 64)

@@ -7,21 +7,15 @@ import os
 from typing import Any
 
 import pytest
-from tests.zoo import healthy, healthy_course, healthy_data, healthy_shapes, healthy_silent, healthy_special
 from tests.zoo.conftest import Zoo, wanted
+from tests.zoo.train import SHELVES
 
 from holter.rules import catalogue
 
 TRAININGS = [
     name
-    for shelf in (
-        healthy,
-        healthy_course,
-        healthy_data,
-        healthy_shapes,
-        healthy_silent,
-        healthy_special,
-    )
+    for shelf in SHELVES
+    if "healthy" in shelf.__name__
     for name, made in vars(shelf).items()
     if inspect.isfunction(made) and made.__module__ == shelf.__name__ and not name.startswith("_")
 ]

@@ -15,7 +15,7 @@ RULES = ("GradientsNotExchanged", "RepeatedBatches", "ReplicasDiffer")
 
 def _issues(store: Path, kind: str) -> dict[str, list[dict[str, Any]]]:
     options = ["--no-rules", "--interval", "100ms", *(word for rule in RULES for word in ("--rule", rule))]
-    done = Jobs(store).run(*LAUNCH, str(HERE / "ranks_silent.py"), kind, options=tuple(options))
+    done = Jobs(store).run(*LAUNCH, str(HERE / "two_ranks_silent.py"), kind, options=tuple(options))
     assert done.code == 0, done.stderr
     rules = {rule["name"]: rule for rule in done.describe()["rules"]}
     for name in RULES:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from importlib import import_module
+from pathlib import Path
 
 import torch
 
@@ -21,11 +22,10 @@ SAVE = [
     "role=logits@10:values",
 ]
 """What every training saves, so that the rules about tensors have something to judge."""
-_KINDS = ("", "_course", "_data", "_shapes", "_silent", "_special")
-SHELVES = [import_module(f"tests.zoo.healthy{kind}") for kind in _KINDS]
-SHELVES += [
-    import_module(f"tests.zoo.sick{kind}")
-    for kind in ("", "_course", "_data", "_numbers", "_silent", "_tensors")
+SHELVES = [
+    import_module(f"tests.zoo.{path.stem}")
+    for kind in ("healthy", "sick")
+    for path in sorted(Path(__file__).parent.glob(f"{kind}*.py"))
 ]
 
 

@@ -37,9 +37,10 @@ def test_a_note_becomes_a_warning_once_it_saves_such_files():
     assert told(rows) == [("optimizer", "warning")]
 
 
-def test_a_process_that_was_started_again_resumes():
+@pytest.mark.parametrize("pieces", [1, 2])
+def test_a_process_that_was_started_again_resumes(pieces):
     rows = [watched(step) for step in (0, 1, 2)]
-    assert told([*rows, *again([watched(0, resumed=FOUND)])], 2) == [("optimizer", "warning")]
+    assert told([*rows, *again([watched(0, resumed=FOUND)])], pieces) == [("optimizer", "warning")]
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ class JobFacts:
     """The URL of the job; empty for tables without a job. The rules of this package do not use it."""
 
     def observes(self, part: str) -> bool:
-        """Return whether a part without time took none, instead of being unobserved."""
+        """Return whether the adapter observes a part of a step, so that no time means that it took none."""
         return not self.observed or part in self.observed
 
     @property

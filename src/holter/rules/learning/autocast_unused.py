@@ -12,7 +12,7 @@ class AutocastUnused(Rule):
 
     reads = ("events/sentinel",)
     formula = (
-        "autocast to 16 bits is on in `steps` watched steps, and no result in the graph of a loss has 16 "
+        "autocast to 16 bits is on at `steps` watched steps, and no result in the graph of a loss has 16 "
         "bits; not judged where compiled functions hide the operations"
     )
     advice = (
@@ -22,7 +22,7 @@ class AutocastUnused(Rule):
     packs = ("default", "essentials", "convergence")
 
     steps: int = parameter(2, low=1, unit="watched steps")
-    """Number of watched steps."""
+    """Number of watched steps at which autocast has no effect."""
 
     def evaluate(self, window: Window) -> Issues:
         """Count the watched steps at which autocast has no effect."""

@@ -13,9 +13,9 @@ class CorruptedWeight(Rule):
     reads = ("events/sentinel",)
     severity = "critical"
     formula = (
-        "of all sampled elements exactly one changes between the begin of a step and its update, by one bit "
-        "or to more than 1,000 times the largest of its parameter; or between two watched steps to more than "
-        "10,000 and a million times the largest"
+        "exactly one of all sampled elements changes between the beginning of a step and its update, by one "
+        "bit or to more than 1,000 times the largest of its parameter; or between two watched steps, to more "
+        "than 10,000 and more than a million times the largest"
     )
     advice = (
         "Continue from a checkpoint before this step; test the memory of this machine or device (ECC errors, "

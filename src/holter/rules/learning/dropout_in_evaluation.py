@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holter.rules import Issues, Rule, Window, rule_class
-from holter.rules.patterns.event_details import details_of
+from holter.rules.patterns.sentinel import events_of
 
 
 @rule_class
@@ -20,12 +20,7 @@ class DropoutInEvaluation(Rule):
 
     def evaluate(self, window: Window) -> Issues:
         """Report each place once."""
-        facts = list(details_of(window.new("events"), "sentinel"))
-        if not facts and not window.state.get("judged"):
-            return window.insufficient("no_input", "no facts of the sentinel")
-        window.state["judged"] = True
-        window.judged(len(facts))
-        for row, detail in facts:
+        for row, detail in events_of(window):
             found = detail.get("dropout")
             if not found:
                 continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from holter.rules import Issues, Rule, Window, rule_class
-from holter.rules.patterns.event_details import details_of
+from holter.rules.patterns.sentinel import events_of, mode_layers, times
 
 
 @rule_class
@@ -14,10 +14,10 @@ class EvaluationInTrainMode(Rule):
 
     reads = ("events/sentinel",)
     formula = (
-        "without gradients and in training mode, a model with dropout or batch norm that an optimizer trains "
-        "gives a loss: warning, note if it is called more than once for it (Monte Carlo dropout); or it "
-        "takes 3 batches: warning at the second such pass or at the end, unless it also evaluates in "
-        "evaluation mode (recalibrated batch norm)"
+        "a model with dropout or batch norm that an optimizer trains is called without gradients and in "
+        "training mode, and gives a loss: warning, note if it is called more than once for one loss (Monte "
+        "Carlo dropout); or it takes 3 batches without a loss: warning at the second such pass or at the "
+        "end, unless the model also evaluates in evaluation mode (recalibrated batch norm)"
     )
     advice = "Call model.eval() before the evaluation and model.train() after it."
     packs = ("default", "essentials", "convergence")
@@ -25,13 +25,8 @@ class EvaluationInTrainMode(Rule):
     def evaluate(self, window: Window) -> Issues:
         """Report each model once."""
         state = window.state
-        found = list(details_of(window.new("events"), "sentinel"))
-        if not found and not state.get("judged"):
-            return window.insufficient("no_input", "no facts of the sentinel")
-        state["judged"] = True
-        window.judged(len(found))
         passes = state.setdefault("passes", {})
-        for row, detail in found:
+        for row, detail in events_of(window):
             if "evaluated" in detail:
                 state.setdefault("evaluated", []).append(detail["evaluated"]["model"])
             if "evaluation" in detail:
@@ -46,20 +41,12 @@ class EvaluationInTrainMode(Rule):
 
     def _tell(self, window: Window, one: dict[str, Any]) -> Issues:
         purpose = one["calls"] > 1
-        told = window.state.setdefault("told", [])
-        key = f"{one['model']}/{purpose}"
-        if key in told:
+        if times(window, f"{one['model']}/{purpose}") > 1:
             return
-        told.append(key)
-        layers = " and ".join(
-            f"{one[kind]} {name}"
-            for kind, name in (("dropout", "dropout layers"), ("batch_norm", "batch norm layers"))
-            if one[kind]
-        )
         again = f", {one['calls']} times for one result" if purpose else ""
         yield self.issue(
-            f"{one['model']} evaluates in training mode at {one['place']} (step {one['step']}){again}: its "
-            f"{layers} are active",
+            f"{one['model']}, with {mode_layers(one)}, evaluates in training mode at {one['place']} "
+            f"(step {one['step']}){again}",
             code="repeated" if purpose else one["model"],
             severity="info" if purpose else "warning",
             step_start=one["step"],

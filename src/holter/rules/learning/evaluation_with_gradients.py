@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holter.rules import Issues, Rule, Window, parameter, rule_class
-from holter.rules.patterns.event_details import details_of
+from holter.rules.patterns.sentinel import events_of
 
 
 @rule_class
@@ -26,13 +26,8 @@ class EvaluationWithGradients(Rule):
 
     def evaluate(self, window: Window) -> Issues:
         """Report each line once."""
-        facts = list(details_of(window.new("events"), "sentinel"))
-        if not facts and not window.state.get("judged"):
-            return window.insufficient("no_input", "no facts of the sentinel")
-        window.state["judged"] = True
-        window.judged(len(facts))
         counts = window.state.setdefault("calls", {})
-        for row, detail in facts:
+        for row, detail in events_of(window):
             found = detail.get("graphs")
             if not found:
                 continue

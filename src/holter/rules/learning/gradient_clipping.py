@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holter.analysis.verdict.evidence import pct
 from holter.rules import Issues, Rule, Window, parameter, rule_class
 from holter.rules.patterns.sentinel import StepFacts, facts
 
@@ -63,7 +64,7 @@ class GradientClipping(Rule):
             return
         known["told"] = True
         yield self.issue(
-            f"clipping leaves {100 * known['largest']:.2g} % of the gradients or less at all "
+            f"clipping leaves {pct(100 * known['largest'])} of the gradients or less at all "
             f"{known['count']} watched steps; the limit is {at.first['clips']['limit']}",
             code="hard",
             step_start=known["first"],

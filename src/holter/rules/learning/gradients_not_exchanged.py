@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from holter.rules import Issues, Rule, Window, parameter, rule_class
-from holter.rules.patterns.sentinel import LOCAL_STEPS, StepFacts, facts, independent, prints
+from holter.rules.patterns.sentinel import LOCAL_STEPS, StepFacts, facts, independent, prints, replicas
 
 
 @rule_class
@@ -15,9 +15,10 @@ class GradientsNotExchanged(Rule):
     reads = ("events/sentinel",)
     severity = "critical"
     formula = (
-        "the training calls the module inside DDP at `steps` watched steps; or without DDP and without any "
-        "reduction, ranks hold equal parameters after 3 watched steps, or have begun with different ones. "
-        "Ranks that use no DDP and may average their models now and then are judged from step 100 on"
+        "the training calls the module inside DDP at `steps` watched steps; or, without DDP and without any "
+        "reduction, all ranks still hold equal parameters at the third watched step, or began with different "
+        "ones more than 16 steps ago. Ranks that exchange other tensors, which may average their models now "
+        "and then, are judged from 100 steps on"
     )
     advice = (
         "Wrap the model in DistributedDataParallel and call the wrapper in the training loop, not the module "
@@ -31,16 +32,8 @@ class GradientsNotExchanged(Rule):
     def evaluate(self, window: Window) -> Issues:
         """Look at what ranks exchange until replicas differ."""
         for at in facts(window):
-            details = list(at.ranks.values())
-            world = at.first["world"]
-            if world < 2 or len(details) < world or "told" in window.state:
-                continue
-            if (
-                any(one.get("sharded") for one in details)
-                or len({tuple(one["names"]) for one in details}) > 1
-            ):
-                continue
-            yield from self._judge(window, at, details)
+            if "told" not in window.state and (details := replicas(at)):
+                yield from self._judge(window, at, details)
 
     def _judge(self, window: Window, at: StepFacts, details: list[dict[str, Any]]) -> Issues:
         state = window.state

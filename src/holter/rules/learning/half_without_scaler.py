@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from holter.rules import Issues, Rule, Window, parameter, rule_class
-from holter.rules.patterns.sentinel import facts
+from holter.rules.patterns.sentinel import facts, times
 
 _ADVICE = {
     "weights": "Keep float32 weights and compute under autocast with a GradScaler, or use bfloat16.",
@@ -26,17 +26,15 @@ class HalfWithoutScaler(Rule):
     packs = ("default", "essentials", "convergence")
 
     steps: int = parameter(2, low=1, unit="watched steps")
-    """Number of watched steps."""
+    """Number of watched steps at which the loss is not scaled."""
 
     def evaluate(self, window: Window) -> Issues:
         """Count the watched steps in float16 without a scaled loss."""
-        counts = window.state.setdefault("counts", {})
         for at in facts(window):
             if (problem := _problem(at.first)) is None:
                 continue
             code, text = problem
-            counts[code] = counts.get(code, 0) + 1
-            if counts[code] == self.steps:
+            if times(window, code) == self.steps:
                 yield self.issue(
                     text,
                     code=code,

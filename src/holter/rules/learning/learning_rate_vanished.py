@@ -18,8 +18,8 @@ class LearningRateVanished(Rule):
 
     reads = ("scalars", "steps", "events/sentinel", "events/planned")
     formula = (
-        "the learning rate is below `factor` x its peak in the last `steps` steps or more, and that is more "
-        "than `share` of all steps, or of the planned ones"
+        "the learning rate has been below `factor` x its peak for `steps` steps or more; these steps and the "
+        "planned ones that are left are more than `share` of all; and no rate of another group is higher"
     )
     advice = (
         "Give the schedule the number of its step() calls: step it once per epoch with a T_max or step_size "
@@ -32,7 +32,7 @@ class LearningRateVanished(Rule):
     share: float = parameter(0.1, above=0, high=1)
     """Share of the steps that may have such a rate: a schedule may end with 0."""
     steps: int = parameter(20, low=1, unit="steps")
-    """Number of steps with such a rate at least."""
+    """Least number of steps with such a rate."""
 
     def evaluate(self, window: Window) -> Issues:
         """Follow each learning rate, and judge it by the steps so far."""
@@ -89,10 +89,10 @@ class LearningRateVanished(Rule):
         if learn:
             return
         known["told"] = True
-        rest = f"of {total} planned steps {left} were left" if planned else f"{left} of {total} steps so far"
+        rest = "planned steps {} were left" if planned else "steps so far {} followed"
         yield self.issue(
             f"{name} has vanished at step {since}: {known['value']:.3g} after a peak of {known['peak']:.3g}; "
-            f"{rest}",
+            f"of {total} {rest.format(left)}",
             tensor=name,
             step_start=since,
             step_end=last,

@@ -24,8 +24,8 @@ class LossJumpsBack(Rule):
 
     reads = ("scalars", "events/sentinel")
     formula = (
-        "median of `losses` losses after a process was started again, or after an optimizer took its state "
-        "from a checkpoint: back by `share` or more of the fall of the loss before it"
+        "the loss had fallen by 5 % or more, and after a process was started again, or an optimizer took its "
+        "state from a checkpoint, the median of `losses` losses is back by `share` or more of that fall"
     )
     advice = (
         "Check that the weights of the model are loaded, into the model that trains, and that the newest "
@@ -34,7 +34,7 @@ class LossJumpsBack(Rule):
     packs = ("default", "essentials", "convergence")
 
     losses: int = parameter(10, low=3)
-    """Number of losses before and after."""
+    """Number of losses at the beginning, before and after."""
     share: float = parameter(0.5, above=0, high=1)
     """Part of the fall that is lost."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from holter.rules import Issues, Rule, Window, parameter, rule_class
-from holter.rules.patterns.sentinel import facts
+from holter.rules.patterns.sentinel import facts, times
 
 _PROBABILITIES = {"Softmax": "softmax", "Sigmoid": "sigmoid"}
 _PASSED = ("View", "Reshape", "UnsafeView", "Squeeze", "Unsqueeze", "Transpose", "T", "ToCopy", "Permute")
@@ -39,14 +39,12 @@ class LossOnProbabilities(Rule):
 
     def evaluate(self, window: Window) -> Issues:
         """Look at the last operations of each loss."""
-        counts = window.state.setdefault("counts", {})
         for at in facts(window):
             found = _problem([name for name in at.first.get("loss", ()) if name not in _PASSED])
             if found is None:
                 continue
             code, text = found
-            counts[code] = counts.get(code, 0) + 1
-            if counts[code] == self.steps:
+            if times(window, code) == self.steps:
                 yield self.issue(
                     text,
                     code=code,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from holter.rules import Issues, Rule, Window, parameter, rule_class
-from holter.rules.patterns.sentinel import facts
+from holter.rules.patterns.sentinel import facts, mode_layers
 
 
 @rule_class
@@ -34,14 +34,9 @@ class ModelInEvalMode(Rule):
                 known["since"] = known["since"] if known["row"] > 1 else at.step
                 if known["row"] != self.steps:
                     continue
-                layers = " and ".join(
-                    f"{one[kind]} {name}"
-                    for kind, name in (("dropout", "dropout layers"), ("batch_norm", "batch norm layers"))
-                    if one[kind]
-                )
                 yield self.issue(
-                    f"{one['model']} trains in evaluation mode since step {known['since']} or earlier: "
-                    f"its {layers} do not train",
+                    f"{one['model']}, with {mode_layers(one)}, trains in evaluation mode since step "
+                    f"{known['since']} or earlier",
                     severity="warning" if known["trained"] or one["dropout"] else "info",
                     step_start=known["since"],
                     step_end=at.step,

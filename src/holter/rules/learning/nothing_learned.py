@@ -39,7 +39,7 @@ class NothingLearned(Rule):
     reads = ("scalars", "events/sentinel")
     formula = (
         "after warm-up, the mean of each 50 losses is within `band` of log(classes) for `steps` steps, or "
-        "half of them at the end, without a trend; or the last 50 losses equal it up to rounding; or the "
+        "half as many at the end, without a trend; or 50 losses in a row equal it up to rounding; or all "
         "gradients, or all update ratios, are 0 at all readings in the first `still` steps or more"
     )
     advice = _ADVICE["guessing"]
@@ -102,9 +102,12 @@ class NothingLearned(Rule):
     def _zeros(self, state: State) -> Issues:
         told, zero = state.setdefault("told", []), state["zero"]
         ratios = [one for name, one in zero.items() if name.startswith(_RATIO)]
-        gradients = [zero[_SAMPLED], *([zero[_NORM]] if _NORM in zero else [])] if _SAMPLED in zero else []
-        kinds = (("gradient", "gradients are", gradients), ("update", "updates are", ratios))
-        for code, text, found in kinds:
+        gradients = [zero[_SAMPLED], zero[_NORM]] if zero.keys() >= {_SAMPLED, _NORM} else []
+        kinds = (
+            ("gradient", "gradients are", "the loss does not depend on the weights", gradients),
+            ("update", "updates are", "nothing moves the weights", ratios),
+        )
+        for code, text, meaning, found in kinds:
             if {"gradient", "update"} & set(told) or not found or not all(one["zero"] for one in found):
                 continue
             last = max(one["last"] for one in found)
@@ -112,7 +115,7 @@ class NothingLearned(Rule):
                 continue
             told.append(code)
             yield self.issue(
-                f"all {text} 0 from step {found[0]['first']} to step {last}: nothing moves the weights",
+                f"all {text} 0 from step {found[0]['first']} to step {last}: {meaning}",
                 code=code,
                 step_start=found[0]["first"],
                 step_end=last,

@@ -13,8 +13,8 @@ class RepeatedBatches(Rule):
     reads = ("events/sentinel",)
     formula = (
         "of `batches` consecutive batches of an epoch a share above `share` equals one of the 16 before it: "
-        "warning, note if all are equal; of the ranks of one DDP group that is the whole job the same share "
-        "at one step: likewise"
+        "warning, note if all are equal; or, where one DDP group holds all ranks, the same share of their "
+        "batches at one step equals that of another rank: likewise"
     )
     advice = (
         "Create random generators in worker_init_fn or from torch.initial_seed(), not in the dataset's "

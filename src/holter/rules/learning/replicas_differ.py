@@ -7,7 +7,7 @@ from typing import Any
 
 from holter.rules import Issues, Rule, Window, rule_class
 from holter.rules.patterns.layers import EXPERT, listed
-from holter.rules.patterns.sentinel import LOCAL_STEPS, StepFacts, facts, independent, prints
+from holter.rules.patterns.sentinel import LOCAL_STEPS, StepFacts, facts, independent, prints, replicas
 
 
 @rule_class
@@ -31,12 +31,8 @@ class ReplicasDiffer(Rule):
         """Compare the fingerprints of ranks."""
         state = window.state
         for at in facts(window):
-            details = list(at.ranks.values())
-            if len(details) < 2 or len(details) < at.first["world"] or "told" in state:
-                continue
-            if any(one.get("sharded") or one.get("ddp_hook") for one in details):
-                continue
-            if len({tuple(one["names"]) for one in details}) > 1:
+            details = replicas(at)
+            if not details or any(one.get("ddp_hook") for one in details) or "told" in state:
                 continue
             by_rank = {rank: prints(one) for rank, one in at.ranks.items()}
             names, columns = at.first["names"], list(zip(*by_rank.values(), strict=True))

@@ -21,14 +21,14 @@ class ResumeIncomplete(Rule):
     formula = (
         "a checkpoint with the state of an optimizer is loaded into the model that trains, no optimizer "
         "takes its state, and the optimizer is new: warning if the process was started again or saves "
-        "checkpoints of that name, up to numbers, else note; the optimizer takes its state, and all "
+        "checkpoints of that name, numbers aside, else note; or the optimizer takes its state, and all "
         "schedules are `calls` calls or more behind: warning"
     )
     advice = _ADVICE["optimizer"]
     packs = ("default", "essentials", "convergence")
 
     calls: int = parameter(5, low=1)
-    """Calls of a schedule that are lost."""
+    """Number of calls that a schedule is behind."""
 
     def evaluate(self, window: Window) -> Issues:
         """Compare what the checkpoint holds with what was loaded."""
@@ -72,8 +72,8 @@ def _problems(
         behind = found["schedule"] - max(mine)
         if behind >= calls:
             text = (
-                f"the schedule of the learning rate begins anew: {name}{at} holds {found['schedule']} of "
-                f"its calls, it is {behind} behind"
+                f"the schedule of the learning rate begins anew: {name}{at} was saved after "
+                f"{found['schedule']} of its calls, and it is {behind} calls behind"
             )
             return [("schedule", "warning", text)]
     return []

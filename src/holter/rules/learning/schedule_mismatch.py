@@ -6,7 +6,7 @@ from typing import Any
 
 from holter.rules import Issues, Rule, Window, parameter, rule_class
 from holter.rules.patterns.event_details import details_of
-from holter.rules.patterns.sentinel import facts
+from holter.rules.patterns.sentinel import facts, times
 
 _OSCILLATES = "CosineAnnealingLR"
 """A schedule that rises again after its length. Others that do so are made for it."""
@@ -21,8 +21,8 @@ class ScheduleMismatch(Rule):
     reads = ("events/sentinel", "events/loader", "steps")
     formula = (
         "CosineAnnealingLR is stepped with each batch for two T_max or more, and two T_max are less than an "
-        "epoch, or than `short` steps where no loader tells; or at the end the steps are within 2 % of a "
-        "schedule's length, and it was stepped in at most half of them"
+        "epoch, or than `short` steps where no loader has a length; or at the end the number of steps is "
+        "within 2 % of the length of a schedule, `least` or more, which was stepped in at most half of them"
     )
     advice = (
         "Step the schedule once per epoch if its T_max or total_steps counts epochs, and once per batch if "
@@ -31,9 +31,9 @@ class ScheduleMismatch(Rule):
     packs = ("default", "essentials", "convergence")
 
     short: int = parameter(200, low=2, unit="steps")
-    """A shorter period of a learning rate is no choice."""
+    """Period below which an oscillation is not intended, where the length of an epoch is unknown."""
     least: int = parameter(50, low=2, unit="steps")
-    """Least length of a schedule that is stepped too rarely."""
+    """Least length of a schedule that is judged as stepped too rarely."""
 
     def evaluate(self, window: Window) -> Issues:
         """Compare the calls of each schedule with steps and with its length."""
@@ -55,19 +55,18 @@ class ScheduleMismatch(Rule):
 
     def _oscillates(self, window: Window, number: int, step: int, one: dict[str, Any]) -> Issues:
         length, passed = one["length"], step + 1 - one["since"]
-        told = window.state.setdefault("told", [])
-        if one["class"] != _OSCILLATES or not length or number in told:
+        if one["class"] != _OSCILLATES or not length:
             return
         period = 2 * length
         if one["steps"] < period or one["steps"] < _EVERY * passed:
             return
-        if period >= window.state.get("epoch", self.short):
+        if period >= window.state.get("epoch", self.short) or times(window, f"oscillates/{number}") > 1:
             return
-        told.append(number)
         yield self.issue(
             f"the learning rate oscillates with a period of {period} steps: {one['class']} with "
             f"T_max={length} is stepped with each batch",
             code="oscillates",
+            tensor=f"schedule{number}" if number else None,
             step_start=one["since"],
             step_end=step,
             evidence={**one, "step": step, "batches_per_epoch": window.state.get("epoch")},

@@ -14,8 +14,8 @@ class StepsAlwaysSkipped(Rule):
     reads = ("spans/skipped", "steps")
     severity = "critical"
     formula = (
-        "a gradient scaler skips `steps` steps of an optimizer in a row; or more than `share` of 100 steps, "
-        "after the first 100: warning"
+        "a gradient scaler skips `steps` steps of an optimizer in a row; or, from step 200 on, more than "
+        "`share` of the last 100 steps: warning"
     )
     advice = (
         "Find the first tensor that is not finite (holter names its module), or use bfloat16; a scaler whose "

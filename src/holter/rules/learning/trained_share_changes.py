@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from holter.analysis.verdict.evidence import pct
 from holter.rules import Issues, Rule, Window, rule_class
 from holter.rules.patterns.layers import listed
-from holter.rules.patterns.sentinel import facts
+from holter.rules.patterns.sentinel import facts, times
 
 
 @rule_class
 class TrainedShareChanges(Rule):
-    """The set of trainable parameters is another one than at the watched step before."""
+    """The set of trainable parameters differs from that at the watched step before."""
 
     reads = ("events/sentinel",)
     formula = (
-        "requires_grad of parameters differs between two watched steps: warning if train() or eval() of a "
+        "requires_grad of a parameter differs between two watched steps: warning if train() or eval() of a "
         "class of the model sets it, else note (gradual unfreezing)"
     )
     advice = (
@@ -33,10 +34,8 @@ class TrainedShareChanges(Rule):
             if changed is None:
                 continue
             code = "mode" if changed["functions"] else "changed"
-            told = state.setdefault("told", [])
-            if code in told:
+            if times(window, code) > 1:
                 continue
-            told.append(code)
             total = at.first["elements"]
             parts = [
                 f"{changed[f'{kind}_count']} parameters {text} ({listed(changed[kind])})"
@@ -45,8 +44,8 @@ class TrainedShareChanges(Rule):
             ]
             by = f"; {listed(changed['functions'])} sets requires_grad" if changed["functions"] else ""
             yield self.issue(
-                f"{' and '.join(parts)} between steps {last} and {at.step}: {100 * before / total:.2g} % of "
-                f"the elements trained before, {100 * now / total:.2g} % after{by}",
+                f"{' and '.join(parts)} between steps {last} and {at.step}: {pct(100 * before / total)} of "
+                f"the elements trained before, {pct(100 * now / total)} after{by}",
                 code=code,
                 severity="warning" if changed["functions"] else "info",
                 step_start=last,

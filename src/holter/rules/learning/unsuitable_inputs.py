@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from holter.rules import Issues, Rule, Window, parameter, rule_class
-from holter.rules.patterns.sentinel import StepFacts, facts
+from holter.rules.patterns.sentinel import StepFacts, facts, times
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +31,7 @@ class UnsuitableInputs(Rule):
     formula = (
         "floating-point data that enters the first layer at `steps` watched steps: pixels of 0 to 255, or "
         "all elements equal: warning; mean or standard deviation above `scale`: note; NaN: warning, note if "
-        "the loss is finite. Normalization as first layer: only constant data and NaN"
+        "the loss is finite. If the first layer normalizes, only constant data and NaN are judged"
     )
     advice = _ADVICE["scale"]
     packs = ("default", "essentials", "convergence")
@@ -49,11 +49,8 @@ class UnsuitableInputs(Rule):
                     yield from self._judge(window, at, one)
 
     def _judge(self, window: Window, at: StepFacts, one: dict[str, Any]) -> Issues:
-        counts = window.state.setdefault("counts", {})
         for code, severity, text in self._problems(one, finite=bool(at.first.get("finite_loss"))):
-            key = f"{one['model']}/{code}"
-            counts[key] = counts.get(key, 0) + 1
-            if counts[key] == (1 if code == "nan" else self.steps):
+            if times(window, f"{one['model']}/{code}") == (1 if code == "nan" else self.steps):
                 yield self.issue(
                     f"{text}, where data enters {one['layer']} of {one['model']}",
                     code=code,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from holter.rules import Issues, Rule, Window, parameter, rule_class
-from holter.rules.patterns.sentinel import StepFacts, facts
+from holter.rules import Issues, Rule, Severity, Window, parameter, rule_class
+from holter.rules.patterns.sentinel import StepFacts, facts, times
 
 _AFFINE = {"Addmm", "Mm", "Bmm", "Baddbmm", "Add", "Linear", "Convolution"}
 """What computes the scores of a classifier. Contrastive losses divide or join similarities instead, and their
@@ -32,18 +32,19 @@ class UnsuitableLabels(Rule):
 
     reads = ("events/sentinel",)
     formula = (
-        "labels of cross_entropy, one a sample: all equal at 5 watched steps: warning from `labels` labels "
-        "of 3 or more classes on, else note; two labels of one batch are equal with a chance of at least "
-        "`alike`, of two batches with at most 60 % of it: warning. Targets of binary_cross_entropy outside "
-        "of 0 to 1, or ignore_index for all labels, at 3 watched steps: warning"
+        "labels of cross_entropy, one for each sample, are all equal at 5 watched steps: warning from "
+        "`labels` labels of 3 or more classes on, note from a quarter as many on; or, in 6 batches of 8 "
+        "labels or more, two labels of one batch are equal with a chance of at least `alike`, and two of "
+        "different batches with at most 60 % of that: warning. At 3 watched steps, targets of "
+        "binary_cross_entropy are outside of 0 to 1, or all labels are ignore_index: warning"
     )
     advice = _ADVICE["constant"]
     packs = ("default", "essentials", "convergence")
 
     labels: int = parameter(256, low=2)
-    """Number of labels of which one should differ."""
+    """Number of labels that are not all equal by chance."""
     alike: float = parameter(0.6, low=0, high=1)
-    """Chance that two labels of a batch are equal, from which on batches are compared."""
+    """Chance that two labels of one batch are equal from which on batches are compared."""
 
     def evaluate(self, window: Window) -> Issues:
         """Look at the labels of each step."""
@@ -59,23 +60,26 @@ class UnsuitableLabels(Rule):
                     yield from self._constant(window, at, one, state)
                     yield from self._sorted(window, at, state)
 
-    def _tell(self, window: Window, at: StepFacts, code: str, text: str, **about: Any) -> Issues:
-        told = window.state.setdefault("told", [])
-        if code not in told:
-            told.append(code)
+    def _tell(
+        self,
+        window: Window,
+        at: StepFacts,
+        code: str,
+        text: str,
+        severity: Severity = "warning",
+        **about: Any,
+    ) -> Issues:
+        if times(window, f"{code}/{severity}") == 1:
             yield self.issue(
-                text, code=code, advice=_ADVICE[code.rpartition("/")[2]], step_end=at.step, **about
+                text, code=code, severity=severity, advice=_ADVICE[code], step_end=at.step, **about
             )
 
     def _values(self, window: Window, at: StepFacts, one: dict[str, Any]) -> Issues:
-        counts = window.state.setdefault("counts", {"range": 0, "ignored": 0})
         outside = one["loss"].startswith("Binary") and (one.get("low", 0) < 0 or one.get("high", 1) > 1)
-        counts["range"] += outside
-        counts["ignored"] += bool(one["ignored"] and not one["sampled"])
-        if counts["range"] == 3:
+        if outside and times(window, "steps/range") == 3:
             text = f"targets of binary cross-entropy are {one['low']:g} to {one['high']:g}, not 0 to 1"
             yield from self._tell(window, at, "range", text, evidence=one)
-        if counts["ignored"] == 3:
+        if one["ignored"] and not one["sampled"] and times(window, "steps/ignored") == 3:
             text = f"all labels are {one['ignore_index']}, which the loss ignores, at 3 watched steps"
             yield from self._tell(window, at, "ignored", text, evidence=one)
 
@@ -90,7 +94,7 @@ class UnsuitableLabels(Rule):
         yield from self._tell(
             window,
             at,
-            "constant" if sure else "note/constant",
+            "constant",
             f"all {count} labels at {len(batches)} watched steps are class {one['most'][0][0]} of "
             f"{one['classes']}: labels are wrong, or the data is sorted by class",
             severity="warning" if sure else "info",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from holter.analysis.verdict.evidence import pct
 from holter.rules import Issues, Rule, Window, parameter, rule_class
 from holter.rules.patterns.layers import EXPERT, listed
 from holter.rules.patterns.sentinel import facts
@@ -41,7 +42,7 @@ class UnusedParameters(Rule):
             share = at.first["unused_elements"] / max(trainable, 1)
             count = max(at.first["unused_count"], len(state["never"]))
             yield self.issue(
-                f"{count} trainable parameters ({100 * share:.2g} % of the trainable elements) receive no "
+                f"{count} trainable parameters ({pct(100 * share)} of the trainable elements) receive no "
                 f"gradient: {listed(state['never'])}",
                 severity="warning" if share > self.share else "info",
                 step_start=0,

@@ -1,13 +1,12 @@
-"""WeightsNotTrained: only normalization layers train, no weight changes, or all gradients are zero."""
+"""WeightsNotTrained: only normalization layers train, or no weight changes although optimizers step."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from holter.analysis.verdict.evidence import pct
 from holter.rules import Issues, Rule, Window, parameter, rule_class
 from holter.rules.patterns.sentinel import StepFacts, facts, prints
-
-_NO_SIGNAL = "Look at the output of each layer: dead ReLU units, a clamped output, or a loss of a constant."
 
 
 @rule_class
@@ -17,9 +16,7 @@ class WeightsNotTrained(Rule):
     reads = ("events/sentinel",)
     formula = (
         "all weights are frozen and parameters of normalization layers are not; or all sampled elements "
-        "stay the same over `steps` watched steps with gradients and a learning rate above 0; or all sampled"
-        " elements of gradients are 0 at the first `zero_steps` watched steps, unless only embeddings train"
-        " or there are more than 128 parameters"
+        "stay the same over `steps` watched steps with gradients and a learning rate above 0"
     )
     advice = (
         "Check requires_grad of the layers that should learn, among them the last one, and that the "
@@ -29,15 +26,12 @@ class WeightsNotTrained(Rule):
 
     steps: int = parameter(3, low=2, unit="watched steps")
     """Number of watched steps without any change."""
-    zero_steps: int = parameter(5, low=1, unit="watched steps")
-    """Number of watched steps at which all gradients are zero."""
 
     def evaluate(self, window: Window) -> Issues:
         """Look at what trains at each watched step, and whether it changes."""
         for at in facts(window):
             yield from self._frozen(window, at)
             yield from self._unchanged(window, at)
-            yield from self._zero(window, at)
 
     def _frozen(self, window: Window, at: StepFacts) -> Issues:
         trained, total = at.first["trained"], at.first["elements"]
@@ -47,7 +41,7 @@ class WeightsNotTrained(Rule):
         count = trained["norm_param"]
         yield self.issue(
             f"only normalization layers train: {count:,} of {total:,} elements "
-            f"({100 * count / total:.2g} %); all weights are frozen, the last layer too",
+            f"({pct(100 * count / total)}); all weights are frozen, the last layer too",
             code="frozen",
             step_start=at.step,
             step_end=at.step,
@@ -72,33 +66,6 @@ class WeightsNotTrained(Rule):
                     step_end=at.step,
                     evidence={"parameters": len(prints(detail)), "watched_steps": self.steps},
                 )
-
-    def _zero(self, window: Window, at: StepFacts) -> Issues:
-        known = window.state.setdefault("zero", {"steps": 0, "moved": False})
-        known["moved"] = known["moved"] or not all(_silent(detail) for detail in at.ranks.values())
-        known["steps"] += 1
-        if known["steps"] == self.zero_steps and not known["moved"]:
-            yield self.issue(
-                f"all gradients are zero up to step {at.step}: the loss does not depend on the parameters",
-                code="zero",
-                step_start=0,
-                step_end=at.step,
-                advice=_NO_SIGNAL,
-                evidence={"parameters": len(prints(at.first)), "watched_steps": known["steps"]},
-            )
-
-
-def _silent(detail: dict[str, Any]) -> bool:
-    """Return whether optimizers step with gradients that are all zero.
-
-    This is unknown if not all parameters were sampled. Of an embedding, the sampled elements may belong to
-    rows that no batch has used.
-    """
-    steps = detail["optimizers"]
-    received = any(one["received"] for one in steps) and not any(one["skipped"] for one in steps)
-    sampled = sum(one["parameters"] for one in steps) == len(prints(detail, "gradients"))
-    dense = bool(set(detail["trained"]) - {"embedding"})
-    return received and sampled and dense and not any(prints(detail, "gradients"))
 
 
 def _moves(detail: dict[str, Any]) -> bool:

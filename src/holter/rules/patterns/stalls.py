@@ -156,7 +156,7 @@ class Stalls:
         The loop may be over: what follows it, such as a test, ends no step.
         """
         usual = self.factor * float(np.percentile(steps["duration"], 99)) / 1e9
-        loop_s = (window.end - (window.job.first_step or window.job.start)) / 1e9
+        loop_s = _loop_s(window)
         if window.job.ended or silent <= max(_SLOW_S, usual, _SLOW_SHARE * loop_s):
             return None
         return {
@@ -176,7 +176,7 @@ class Stalls:
         new = window.new("steps")
         new = new.where(new["rank"] == steps["rank"][0])
         known = new["eval"] + new["checkpoint"] + new["compile"]
-        loop_s = (window.end - (window.job.first_step or window.job.start)) / 1e9
+        loop_s = _loop_s(window)
         found = []
         for row in np.flatnonzero(new["duration"] - known > _SLOW_S * 1e9).tolist():
             others = steps["duration"][steps["step"] != new["step"][row]] / 1e9
@@ -194,6 +194,11 @@ class Stalls:
                     }
                 )
         return found
+
+
+def _loop_s(window: Window) -> float:
+    """Return how long the loop has run so far."""
+    return (window.end - (window.job.first_step or window.job.start)) / 1e9
 
 
 def _recover(hangs: dict[str, Detail], rank: int) -> None:

@@ -58,7 +58,8 @@ class ResourceGrowth(Rule):
             readings = window.series(metric, since=since)
             for node in sorted({node for node, _ in readings}):
                 roles = [one for (where, _), one in readings.items() if where == node]
-                times, counts = (np.concatenate([getattr(r, n) for r in roles]) for n in ("time", "value"))
+                times = np.concatenate([one.time for one in roles])
+                counts = np.concatenate([one.value for one in roles])
                 within = times <= until
                 moments, which = np.unique(times[within], return_inverse=True)
                 values = np.bincount(which, counts[within]).astype(np.float64)

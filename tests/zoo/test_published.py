@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.jobs.starting import Jobs
-from tests.zoo.silent.forms import FORMS, TWINS, Form, command, measured
+from tests.zoo.published.forms import FORMS, TWINS, Form, command, measured
 
 WITHIN = 10
 
