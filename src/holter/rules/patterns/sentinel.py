@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from holter.rules.patterns.event_details import details_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from holter.rules import Window
 
@@ -59,7 +59,7 @@ def facts(window: Window) -> Iterator[StepFacts]:
         window.insufficient("no_input", NO_FACTS)
 
 
-def prints(detail: dict[str, Any], kind: str = "prints") -> list[int]:
+def prints(detail: Mapping[str, Any], kind: str = "prints") -> list[int]:
     """Return the fingerprints of the parameters, or of their `gradients`, in the order of the names."""
     return array("I", b64decode(detail.get(kind, ""))).tolist()
 
