@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TextIO, cast
 
 from holter.analysis.verdict.device_verdict import ABOUT_STEPS
 from holter.analysis.verdict.evidence import counted
+from holter.analysis.verdict.loop_suspects import NAMED
 from holter.cli.bar import bar, legend
 from holter.cli.output import clean, columns, console, write
 from holter.views.document.bill import bill_lines
@@ -53,8 +54,6 @@ Drawn = tuple[Block, "list[Text]"]
 _SEVERITY = {"critical": "bold red", "warning": "yellow"}
 _MOST_ISSUES = 3
 _MOST_BILL = 3
-_CALLS = 5.0
-"""Callbacks and loggers that take this percentage of the loop are named."""
 _COSTLY = 10.0
 """A change that costs this percentage of the loop's time is shown."""
 _EXTRA_LINES = 2
@@ -141,7 +140,7 @@ def _changes(found: Iterable[ChangeEntry]) -> list[str]:
 
 def _named_work(found: Iterable[NamedWorkEntry]) -> str:
     """Return callbacks, loggers and annotations that take much of the loop, the largest first."""
-    large = [one for one in found if one["part"] == "other" and one["pct"] >= _CALLS]
+    large = [one for one in found if one["part"] == "other" and one["pct"] >= NAMED]
     return ", ".join(f"{one['name']} {percent(one['pct'])}" for one in large[:3])
 
 
@@ -176,7 +175,7 @@ def _blocks(description: AnyDescription, width: int) -> Iterator[Block]:
         yield ("time", time, "", 2)
     if calls := _named_work(cast("list[NamedWorkEntry]", description.get("named_work") or [])):
         yield ("calls", calls, "", 2)
-    if unit := _unit(cast("StepSummary | None", description.get("steps"))):
+    if unit := _unit(about_steps):
         yield ("a step", f"is {unit}", "", 2)
     for text in _changes(cast("list[ChangeEntry]", description.get("changes") or [])):
         yield ("change", text, "", 2)

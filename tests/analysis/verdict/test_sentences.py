@@ -7,6 +7,7 @@ import json
 import pytest
 
 from holter.analysis.steps.holders import Holder
+from holter.analysis.steps.named_work import NamedWork
 from holter.analysis.verdict.gathering import gather
 from holter.analysis.verdict.job_facts import VerdictFacts
 from holter.analysis.verdict.job_verdict import verdict
@@ -86,6 +87,26 @@ def test_a_smaller_share_of_a_holder_is_named_beside_the_verdict():
     (smaller,) = [one for one in found.smaller if one.suspect == "own_code"]
     assert "thread metrics holds the interpreter: collect (a.py:12), for which the training" in smaller.text
     assert verdict(held(5.0)).smaller == []
+
+
+def test_callbacks_are_named_where_no_sample_names_a_function():
+    calls = [
+        NamedWork("other", f"callback {name}", pct, "other") for name, pct in (("Norms", 40.0), ("Bar", 3.0))
+    ]
+    found = verdict(
+        VerdictFacts(
+            breakdown={"forward": 50.0, "other": 50.0}, steady_steps=100, step_ms=50.0, mean_step_ms=50.0,
+            ranks=(0,), device="cpu", named_work=calls,
+        )
+    )  # fmt: skip
+    assert found.suspect == "own_code"
+    assert found.sentence.endswith(": callback Norms 40 %.")
+    (advice,) = found.advice
+    assert (advice.text, advice.why) == (
+        "Shorten callback Norms, or call it less often.",
+        "it takes 40 % of the loop's time",
+    )
+    assert advice.expected_step_ms == pytest.approx(30)
 
 
 @pytest.mark.parametrize(
