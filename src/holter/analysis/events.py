@@ -35,7 +35,13 @@ def details(events: Table | None, *kinds: str) -> Iterator[tuple[EventRow, Mappi
 
 
 def framework(events: Table | None) -> Mapping[str, Any] | None:
-    """Return the facts of the framework that trains: the trainer that counts the steps, else the first."""
+    """Return the facts of the framework that trains: the trainer that counts the steps, else the first.
+
+    The device is the first that a framework reports, because a trainer on top of another one knows none.
+    """
     found = [detail for _, detail in details(events, "framework")]
+    if not found:
+        return None
     owner = next((one for one in found if one.get("owns_steps")), {})
-    return {**found[0], **owner} if found else None
+    device = next((str(one["device"]) for one in found if one.get("device")), None)
+    return {**found[0], **owner, "device": device}

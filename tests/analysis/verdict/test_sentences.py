@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from holter.analysis.events import framework
 from holter.analysis.steps.holders import Holder
 from holter.analysis.steps.named_work import NamedWork
 from holter.analysis.verdict.gathering import gather
@@ -127,14 +128,17 @@ def test_a_part_that_the_adapter_does_not_observe_is_not_seen_instead_of_0(obser
     assert facts.shows("data_loading") == ("data_loading" in observed)
 
 
-def test_the_trainer_that_counts_the_steps_is_the_framework():
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_trainer_that_counts_the_steps_is_the_framework(order):
     details = [
         {"name": "pytorch", "version": "2", "device": "cuda"},
         {"name": "keras", "version": "3", "owns_steps": True},
-    ]
+    ][::order]
     rows = [
         {"time": at, "rank": 0, "kind": "framework", "name": "", "detail": json.dumps(one)}
         for at, one in enumerate(details)
     ]
-    facts = gather(loop(50, forward=4), events=Table.of("events", rows))
+    events = Table.of("events", rows)
+    facts, told = gather(loop(50, forward=4), events=events), framework(events)
     assert (facts.framework, facts.device) == ("keras", "cuda")
+    assert (told["name"], told["version"], told["device"]) == ("keras", "3", "cuda")
