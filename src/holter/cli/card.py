@@ -7,7 +7,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, TextIO, cast
 
 from holter.analysis.verdict.device_verdict import ABOUT_STEPS
-from holter.analysis.verdict.evidence import counted
+from holter.analysis.verdict.evidence import counted, sentence
 from holter.analysis.verdict.loop_suspects import NAMED
 from holter.cli.bar import bar, legend
 from holter.cli.output import clean, columns, console, write
@@ -153,10 +153,10 @@ def _unit(steps: StepSummary | None) -> str:
 def _blocks(description: AnyDescription, width: int) -> Iterator[Block]:
     verdict = description["verdict"]
     failure = description["job"]["headline"]
-    sentence = verdict["sentence"]
+    said = verdict["sentence"]
     if failure:
         yield ("", failure, "bold red", 4)
-        sentence = f"Apart from that: {sentence}"
+        said = f"Apart from that: {said}"
     if lost := unwritten(description):
         yield ("", lost, "yellow", 3)
     about_steps = cast("StepSummary | None", description.get("steps"))
@@ -164,7 +164,7 @@ def _blocks(description: AnyDescription, width: int) -> Iterator[Block]:
         yield ("", text, "", 1)
     healthy = verdict["suspect"] == "healthy"
     style = "bold green" if healthy and not failure else "bold" if not failure else ""
-    yield ("", sentence, style, 5)
+    yield ("", said, style, 5)
     breakdown = description["breakdown"]
     if breakdown:
         yield ("", "", "", 1)
@@ -191,7 +191,7 @@ def _blocks(description: AnyDescription, width: int) -> Iterator[Block]:
         fact["text"]
         for fact in verdict["evidence"]
         if fact.get("metric") not in ("dataloading.callable", *ABOUT_STEPS)
-        and fact["text"] != verdict["sentence"].removesuffix(".")
+        and sentence(fact["text"]) not in verdict["sentence"]
     ]
     yield from (("evidence", text, "", 2) for text in facts[:3])
     if about := [fact["text"] for fact in verdict["evidence"] if fact.get("metric") in ABOUT_STEPS]:
