@@ -24,6 +24,7 @@ from holter.analysis.tensors.execution_order import (
     place_of_number,
 )
 from holter.analysis.tensors.first_difference import Observation, is_noise, largest_of_modules
+from holter.schema.tables import GRADIENT
 from holter.store.raw_tensors import DamagedRaw
 
 if TYPE_CHECKING:
@@ -59,7 +60,6 @@ class Pairs:
         }
         self._rows = tuple(_keyed(job.rows, divided) for job in (before, after))
         common = [key for key in self._rows[0] if key in self._rows[1]]
-        self._places = [TensorPlace(Stage.FORWARD, "")] * len(common)
         self._compare_rows(common)
         self._groups: dict[int, dict[tuple[str, int], list[int]]] = defaultdict(lambda: defaultdict(list))
         for at, (step, mode, rank, _) in enumerate(common):
@@ -109,12 +109,9 @@ class Pairs:
         ]
         before, after = (table.columns for table in tables)
         roles = before["role"].tolist()
-        cached: dict[tuple[str, str], TensorPlace] = {}
-        for at, ((*_, name), role) in enumerate(zip(common, roles, strict=True)):
-            place = cached.get((name, role))
-            if place is None:
-                place = cached[name, role] = place_of(name, role)
-            self._places[at] = place
+        named = [(name, role) for (*_, name), role in zip(common, roles, strict=True)]
+        known = {one: place_of(*one) for one in set(named)}
+        self._places = [known[one] for one in named]
         sizes = rms(before)
         least, noise = np.zeros(len(common)), np.zeros(len(common), bool)
         grouped: dict[TensorKey, dict[int, float]] = defaultdict(dict)
@@ -237,7 +234,7 @@ class Pairs:
         for name, found in ours.items():
             if name not in theirs:
                 continue
-            for kind, one, other in zip(("", "gradient/"), found, theirs[name], strict=True):
+            for kind, one, other in zip(("", GRADIENT), found, theirs[name], strict=True):
                 tensor, role = f"{kind}{name}", "grad" if kind else "weight"
                 if tensor in rows:
                     rows[tensor].same &= one == other
