@@ -86,12 +86,13 @@ def test_a_card_with_too_much_to_say_keeps_its_end(slow):
     assert lines[-1].split() == ["next", "holter", "describe", "before"]
 
 
-def test_a_card_with_room_cuts_nothing_and_says_nothing_twice(slow):
+@pytest.mark.parametrize("more", ["", " The training loop is 77 % of this job."])
+def test_a_card_with_room_cuts_nothing_and_says_nothing_twice(slow, more):
     sentence = "45 % of each step is spent outside all known parts."
     long = "one two three four five " * 9 + "end of it"
     verdict = {
         **slow["verdict"],
-        "sentence": sentence,
+        "sentence": sentence + more,
         "evidence": [{"text": sentence.removesuffix(".")}, {"text": long}],
         "advice": [],
         "ruled_out": [],

@@ -150,6 +150,11 @@ def test_markdown_is_the_table_and_what_changed(holter, pair):
     holter("compare", "before", "after", "--markdown", "--json").refused(64, "not both")
 
 
+@pytest.mark.parametrize(("command", "code"), [("compare", 64), ("check", 2)])
+def test_a_perturbed_job_is_only_for_a_comparison_of_tensors(holter, pair, command, code):
+    holter(command, "before", "after", "--perturbed", "before").refused(code, "give both")
+
+
 def test_check_passes_fails_and_cannot_tell(holter, pair):
     assert holter("check", "before", "after").code == 0
     slower = holter("check", "after", "before", "--json")

@@ -35,13 +35,17 @@ def details(events: Table | None, *kinds: str) -> Iterator[tuple[EventRow, Mappi
 
 
 def framework(events: Table | None) -> Mapping[str, Any] | None:
-    """Return the facts of the framework that trains: the one that counts the steps, else the first."""
+    """Return the facts of the framework that trains: the one that counts the steps, else the first.
+
+    The device is the first that a framework reports, because a trainer on top of another one knows none.
+    """
     found = [detail for _, detail in details(events, "framework")]
+    if not found:
+        return None
     owners = [detail.get("owner") for _, detail in details(events, "owner")]
     if owners and not owners[-1]:  # a framework has followed whose steps need no owner
         trains = [one for one in found if one.get("name") not in owners]
     else:
         trains = [one for one in found if one.get("name") in owners[-1:]]
-    # A trainer leaves the device to the framework whose loop it runs.
-    device = next((one["device"] for one in found if one.get("device")), None)
-    return {"device": device, **(trains or found)[0]} if found else None
+    device = next((str(one["device"]) for one in found if one.get("device")), None)
+    return {**(trains or found)[0], "device": device}

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from holter.schema.table import Table
+
 
 def coded(texts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
     """Return the distinct texts of a column in order of appearance, and the index of each row's text."""
@@ -28,6 +30,11 @@ def groups(*columns: NDArray[Any]) -> dict[tuple[Any, ...], NDArray[np.int64]]:
     order = np.argsort(codes, kind="stable")
     edges = np.searchsorted(codes[order], np.arange(1, len(number)))
     return dict(zip(number, np.split(order, edges), strict=True)) if number else {}
+
+
+def step_keys(rows: Table) -> NDArray[np.int64]:
+    """Return a number for each row that only its rank and step have."""
+    return rows["rank"].astype(np.int64) << 40 | rows["step"].astype(np.int64)
 
 
 def sums(names: Iterable[str], amounts: Iterable[int]) -> dict[str, int]:

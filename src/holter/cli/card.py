@@ -7,7 +7,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, TextIO, cast
 
 from holter.analysis.verdict.device_verdict import ABOUT_STEPS
-from holter.analysis.verdict.evidence import counted
+from holter.analysis.verdict.evidence import counted, sentence
+from holter.analysis.verdict.loop_suspects import NAMED
 from holter.cli.bar import bar, legend
 from holter.cli.output import clean, columns, console, write
 from holter.views.document.bill import bill_lines
@@ -53,8 +54,6 @@ Drawn = tuple[Block, "list[Text]"]
 _SEVERITY = {"critical": "bold red", "warning": "yellow"}
 _MOST_ISSUES = 3
 _MOST_BILL = 3
-_CALLS = 5.0
-"""Callbacks and loggers that take this percentage of the loop are named."""
 _COSTLY = 10.0
 """A change that costs this percentage of the loop's time is shown."""
 _EXTRA_LINES = 2
@@ -141,7 +140,7 @@ def _changes(found: Iterable[ChangeEntry]) -> list[str]:
 
 def _named_work(found: Iterable[NamedWorkEntry]) -> str:
     """Return callbacks, loggers and annotations that take much of the loop, the largest first."""
-    large = [one for one in found if one["part"] == "other" and one["pct"] >= _CALLS]
+    large = [one for one in found if one["part"] == "other" and one["pct"] >= NAMED]
     return ", ".join(f"{one['name']} {percent(one['pct'])}" for one in large[:3])
 
 
@@ -154,10 +153,10 @@ def _unit(steps: StepSummary | None) -> str:
 def _blocks(description: AnyDescription, width: int) -> Iterator[Block]:
     verdict = description["verdict"]
     failure = description["job"]["headline"]
-    sentence = verdict["sentence"]
+    said = verdict["sentence"]
     if failure:
         yield ("", failure, "bold red", 4)
-        sentence = f"Apart from that: {sentence}"
+        said = f"Apart from that: {said}"
     if lost := unwritten(description):
         yield ("", lost, "yellow", 3)
     about_steps = cast("StepSummary | None", description.get("steps"))
@@ -165,7 +164,7 @@ def _blocks(description: AnyDescription, width: int) -> Iterator[Block]:
         yield ("", text, "", 1)
     healthy = verdict["suspect"] == "healthy"
     style = "bold green" if healthy and not failure else "bold" if not failure else ""
-    yield ("", sentence, style, 5)
+    yield ("", said, style, 5)
     breakdown = description["breakdown"]
     if breakdown:
         yield ("", "", "", 1)
@@ -176,7 +175,7 @@ def _blocks(description: AnyDescription, width: int) -> Iterator[Block]:
         yield ("time", time, "", 2)
     if calls := _named_work(cast("list[NamedWorkEntry]", description.get("named_work") or [])):
         yield ("calls", calls, "", 2)
-    if unit := _unit(cast("StepSummary | None", description.get("steps"))):
+    if unit := _unit(about_steps):
         yield ("a step", f"is {unit}", "", 2)
     for text in _changes(cast("list[ChangeEntry]", description.get("changes") or [])):
         yield ("change", text, "", 2)
@@ -192,7 +191,7 @@ def _blocks(description: AnyDescription, width: int) -> Iterator[Block]:
         fact["text"]
         for fact in verdict["evidence"]
         if fact.get("metric") not in ("dataloading.callable", *ABOUT_STEPS)
-        and fact["text"] != verdict["sentence"].removesuffix(".")
+        and sentence(fact["text"]) not in verdict["sentence"]
     ]
     yield from (("evidence", text, "", 2) for text in facts[:3])
     if about := [fact["text"] for fact in verdict["evidence"] if fact.get("metric") in ABOUT_STEPS]:

@@ -10,6 +10,7 @@ from holter.cli.output import warn
 from holter.cli.recovery import recover_if_killed
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Mapping
 
     from holter.store.job import JobFolder
@@ -64,6 +65,15 @@ def readable_job(text: str, store: str | None) -> Trial:
     folder = find_job(text, store)
     _check_readable(folder)
     return Trial(folder)
+
+
+def perturbed_job(given: argparse.Namespace) -> Trial | None:
+    """Return the job of `--perturbed`, or None; raises `Refusal` if the command compares no tensors."""
+    if given.perturbed is None:
+        return None
+    if not given.tensors:
+        raise Refusal("--perturbed shows the round-off for --tensors; give both")
+    return readable_job(given.perturbed, given.store)
 
 
 def unreadable_store(url: str, error: Exception) -> Refusal:

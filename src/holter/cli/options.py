@@ -22,6 +22,11 @@ SHARED: dict[str, tuple[str | None, str]] = {
         "MONEY",
         "the price of one machine per hour; prints the cost of the job and of its idle time",
     ),
+    "--perturbed": (
+        "JOB",
+        "with --tensors: the baseline recorded again, with another number of threads for example; its "
+        "differences from the baseline are round-off",
+    ),
     "--mean": (None, "compare means of step times instead of medians"),
     "--force": (None, "overwrite an existing file"),
     "--json": (None, "print one JSON document instead of text"),

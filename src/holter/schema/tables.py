@@ -82,6 +82,10 @@ def _statistic(name: str, meaning: str) -> Column:
 
 _TENSOR = Column("name", "VARCHAR", "Which tensor, as `fc1.weight`, `gradient/fc1.weight`, `relu1_output_0`.")
 
+PARAMETERS = ("weight", "bias", "norm_param", "embedding")
+"""Roles of parameters in table `tensors`."""
+GRADIENT = "gradient/"
+"""The prefix of a gradient's name; its parameter's name follows."""
 TENSORS = TableSchema(
     "tensors",
     "Statistics of one tensor at one step; elements that are not finite are counted, and left out of the rest.",

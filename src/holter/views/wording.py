@@ -68,7 +68,7 @@ def trainings_text(steps: StepSummary | None) -> str:
 def at_once_text(steps: StepSummary | None) -> str:
     """Say that one call runs several steps; empty if each step runs alone."""
     count = steps.get("at_once", 1) if steps else 1
-    return f"one call runs {count:,} steps: their times are means of one call" if count > 1 else ""
+    return f"one call runs {count:,} steps; each step has the mean time of its call" if count > 1 else ""
 
 
 def milliseconds(value: float | None) -> str:

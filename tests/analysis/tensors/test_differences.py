@@ -34,13 +34,13 @@ def test_a_difference_of_statistics_is_relative_and_at_most_that_of_the_elements
     same, apart = of_statistics(rows(1e-9 * RANDOM), rows(1.01e-9 * RANDOM), np.zeros(1))
     assert not same.any()
     assert apart[0] == pytest.approx(0.0099, rel=0.05)
-    assert of_elements(1e-9 * RANDOM, 1.01e-9 * RANDOM, 0.0).by == pytest.approx(0.0099, rel=0.05)
+    assert of_elements(1e-9 * RANDOM, 1.01e-9 * RANDOM, 0.0).apart == pytest.approx(0.0099, rel=0.05)
 
 
 def test_a_small_tensor_is_compared_with_the_size_of_its_module():
     _, apart = of_statistics(rows(1e-9 * RANDOM), rows(-1e-9 * RANDOM), np.array([0.1]))
     assert apart[0] < 1e-7
-    assert of_elements(1e-9 * RANDOM, -1e-9 * RANDOM, 0.1).by < 1e-7
+    assert of_elements(1e-9 * RANDOM, -1e-9 * RANDOM, 0.1).apart < 1e-7
 
 
 def test_another_fingerprint_is_another_tensor_of_equal_statistics():
@@ -66,7 +66,7 @@ def test_other_shapes_and_nan_are_infinitely_far_apart():
 
 
 def test_whole_numbers_differ_by_a_share():
-    assert of_elements(np.arange(4), np.array([0, 1, 2, 9]), 0.0).by == 0.25
+    assert of_elements(np.arange(4), np.array([0, 1, 2, 9]), 0.0).apart == 0.25
     assert of_elements(np.arange(4), np.arange(4), 0.0).same
 
 

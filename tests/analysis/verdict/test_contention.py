@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from holter.analysis.jobs.stragglers import Straggler
 from holter.analysis.machine.load import Load
 from holter.analysis.verdict.job_facts import Stall, VerdictFacts
 from holter.analysis.verdict.job_verdict import verdict
 
 
-def judged(*, ranks=(0,), stalls=None, evaluation=0.0, **load):
+def judged(*, ranks=(0,), stalls=None, stragglers=(), evaluation=0.0, **load):
     """Return the verdict on a job that computes, on a node with four cores."""
     facts = VerdictFacts(
         breakdown={"forward": 90.0 - evaluation, "eval": evaluation, "other": 10.0},
@@ -20,6 +21,7 @@ def judged(*, ranks=(0,), stalls=None, evaluation=0.0, **load):
         device="cpu",
         loads=[Load(**{"node": "n", "cpus": 4, "cpu_p50": 99.0, **load})],
         stalls=stalls or {},
+        stragglers=list(stragglers),
     )
     return verdict(facts)
 
@@ -66,6 +68,8 @@ def test_a_stop_comes_before_all_other_causes():
         "The training is stopped 60 % of the time, as SIGSTOP and debuggers do (step 7 took 4000 ms)."
     )
     assert "kill -CONT" in texts(found)[0]
+    late = Straggler(1, "n", 90.0, 50.0, 0.8, 1.0, 0.4, "data_loading", 40.0, 40.0)
+    assert judged(ranks=(0, 1), stopped_pct=60.0, stragglers=[late]).also == []
 
 
 @pytest.mark.parametrize(

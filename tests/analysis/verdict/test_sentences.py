@@ -6,7 +6,9 @@ import json
 
 import pytest
 
+from holter.analysis.events import framework
 from holter.analysis.steps.holders import Holder
+from holter.analysis.steps.named_work import NamedWork
 from holter.analysis.verdict.gathering import gather
 from holter.analysis.verdict.job_facts import VerdictFacts
 from holter.analysis.verdict.job_verdict import verdict
@@ -88,6 +90,26 @@ def test_a_smaller_share_of_a_holder_is_named_beside_the_verdict():
     assert verdict(held(5.0)).smaller == []
 
 
+def test_callbacks_are_named_where_no_sample_names_a_function():
+    calls = [
+        NamedWork("other", f"callback {name}", pct, "other") for name, pct in (("Norms", 40.0), ("Bar", 3.0))
+    ]
+    found = verdict(
+        VerdictFacts(
+            breakdown={"forward": 50.0, "other": 50.0}, steady_steps=100, step_ms=50.0, mean_step_ms=50.0,
+            ranks=(0,), device="cpu", named_work=calls,
+        )
+    )  # fmt: skip
+    assert found.suspect == "own_code"
+    assert found.sentence.endswith(": callback Norms 40 %.")
+    (advice,) = found.advice
+    assert (advice.text, advice.why) == (
+        "Shorten callback Norms, or call it less often.",
+        "it takes 40 % of the loop's time",
+    )
+    assert advice.expected_step_ms == pytest.approx(30)
+
+
 @pytest.mark.parametrize(
     ("observed", "expected"),
     [
@@ -106,14 +128,17 @@ def test_a_part_that_the_adapter_does_not_observe_is_not_seen_instead_of_0(obser
     assert facts.shows("data_loading") == ("data_loading" in observed)
 
 
-def test_the_trainer_that_counts_the_steps_is_the_framework():
+@pytest.mark.parametrize("order", [1, -1])
+def test_the_trainer_that_counts_the_steps_is_the_framework(order):
     details = [
         {"name": "pytorch", "version": "2", "device": "cuda"},
         {"name": "keras", "version": "3", "owns_steps": True},
-    ]
+    ][::order]
     rows = [
         {"time": at, "rank": 0, "kind": "framework", "name": "", "detail": json.dumps(one)}
         for at, one in enumerate(details)
     ]
-    facts = gather(loop(50, forward=4), events=Table.of("events", rows))
+    events = Table.of("events", rows)
+    facts, told = gather(loop(50, forward=4), events=events), framework(events)
     assert (facts.framework, facts.device) == ("keras", "cuda")
+    assert (told["name"], told["version"], told["device"]) == ("keras", "3", "cuda")

@@ -87,7 +87,7 @@ def test_another_shape(made):
     change, text = compared(made({"fc.weight": RANDOM}), made({"fc.weight": RANDOM[:, :4]}))
     assert change["first"]["why"] == "shape"
     assert change["first"]["difference"] is None
-    assert "The jobs have other numbers of elements." in text
+    assert "Its number of elements differs." in text
 
 
 def test_nan_in_one_job(made):

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from holter.analysis.device.flops import bandwidth, peak
+from holter.analysis.device.judged_steps import judged
 from holter.analysis.device.operator_costs import KNOWN, operator_cost
-from holter.analysis.device.startup import judged
 from holter.analysis.host.operator_tree import device_time, host
 from holter.schema.table import Table
 

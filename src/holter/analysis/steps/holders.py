@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import re
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.analysis.steps.own_code import COMPREHENSION, MIN_SAMPLES
+from holter.analysis.grouping import coded
+from holter.analysis.machine.threads import LOOP
+from holter.analysis.steps.own_code import MIN_SAMPLES, sampled_line
 from holter.schema.phases import HOLDS
 
 if TYPE_CHECKING:
@@ -19,11 +21,10 @@ if TYPE_CHECKING:
     from holter.analysis.steps.own_code import OwnCode
     from holter.schema.table import Table
 
-LOOP = "training_loop"
-_WAITS = ("communication", "checkpoint")
+_BLOCKING = ("communication", "checkpoint")
 """Parts in which a training thread is blocked for reasons of their own."""
 _LEAST = 1.0
-_LINE = re.compile(r"^(.*) \((.*):(\d+)\)$")
+"""Holders of a smaller percentage of the loop are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +75,18 @@ def holders(
     if rows.rows < MIN_SAMPLES or not blocked:
         return []
     producers = {one.producer for one in own}
-    held: dict[str, dict[tuple[str, str], dict[int, int]]] = {}
-    for name, duration in zip(rows["name"].tolist(), rows["duration"].tolist(), strict=True):
-        thread, *frames = name.split(";")
-        match = _LINE.match(frames[-1]) if frames else None
-        if match is None or thread in producers:
-            continue
-        place = COMPREHENSION.sub("", match[1]), match[2]
-        lines = held.setdefault(thread, {}).setdefault(place, {})
-        lines[int(match[3])] = lines.get(int(match[3]), 0) + duration
+    held: dict[str, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
+    names, codes = coded(rows["name"])
+    for name, took in zip(names.tolist(), np.bincount(codes, rows["duration"]).tolist(), strict=True):
+        thread, _, stack = name.partition(";")
+        if stack and thread not in producers:
+            function, _, line = sampled_line(stack)[0].rpartition(":")
+            held[thread][function][line] += took
     whole = float(steps["duration"].sum())
-    shares = {name: 100.0 * _total(places) / whole for name, places in held.items()}
+    shares = {
+        name: 100.0 * sum(lines.total() for lines in functions.values()) / whole
+        for name, functions in held.items()
+    }
     most = float(np.mean(blocked)) - _waits(own, split, loading, device)
     scale = min(1.0, most / sum(shares.values())) if shares else 0.0
     found = [Holder(name, _place(held[name]), scale * share) for name, share in shares.items()]
@@ -95,7 +97,7 @@ def _waits(
     own: Sequence[OwnCode], split: Mapping[str, float], loading: DataLoading | None, device: str | None
 ) -> float:
     """Return the percentage of the loop in which the training thread may be blocked without a holder."""
-    waits = sum(split.get(part, 0.0) for part in _WAITS)
+    waits = sum(split.get(part, 0.0) for part in _BLOCKING)
     waits += sum(one.pct for one in own if one.waits_in)
     if loading is None or loading.workers != 0:  # without workers this thread builds the batches
         waits += split.get("data_loading", 0.0)
@@ -104,11 +106,7 @@ def _waits(
     return waits
 
 
-def _total(places: Mapping[tuple[str, str], Mapping[int, int]]) -> int:
-    return sum(sum(lines.values()) for lines in places.values())
-
-
-def _place(places: Mapping[tuple[str, str], Mapping[int, int]]) -> str:
+def _place(functions: Mapping[str, Counter[str]]) -> str:
     """Return the function with most of the time, and its line with most of that."""
-    (function, file), lines = max(places.items(), key=lambda item: sum(item[1].values()))
-    return f"{function} ({file}:{max(lines, key=lambda line: lines[line])})"
+    function, lines = max(functions.items(), key=lambda item: item[1].total())
+    return f"{function}:{lines.most_common(1)[0][0]}"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from holter.analysis.grouping import step_keys
 from holter.analysis.steps.exclusive import NESTING
 from holter.analysis.steps.loop_thread import by_loop
 from holter.schema.phases import BREAKDOWN
@@ -15,18 +16,16 @@ from holter.schema.phases import BREAKDOWN
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from numpy.typing import NDArray
-
     from holter.schema.table import Table
 
 NAMED = ("annotation", "compute")
 """Phases whose spans say by their names what they are."""
 PHASES = ("step", *NAMED, *(part for part in BREAKDOWN if part not in ("other", *NAMED)))
 """The phases of spans that `named_work` reads."""
-CALLS = ("callback ", "logger ", "logger file of ", "hook ", "call of ")
-"""Names of what trainers call begin so."""
+_CALLS = ("callback ", "logger ", "hook ", "call of ")
+"""The names of what trainers call begin with these."""
 _STRETCHES = ("loss", "optimizer")
-"""Parts in which trainers call callbacks and loggers, whose time is no part of them."""
+"""Parts in which trainers call callbacks and loggers, whose time does not belong to them."""
 LEAST = 1.0
 """Work below this percentage of the loop is not named."""
 
@@ -54,7 +53,7 @@ def named_work(spans: Table, steps: Table) -> list[NamedWork]:
     total = float(steps["duration"].sum())
     if not total or not np.isin(spans["phase"], NAMED).any():
         return []
-    inside = np.isin(_keys(spans), _keys(steps)) & (spans["time"] >= steps["time"].min())
+    inside = np.isin(step_keys(spans), step_keys(steps)) & (spans["time"] >= steps["time"].min())
     own = _own_times(spans.where(by_loop(spans) & inside))
     found = [
         NamedWork("other" if _moves(part, name) else part, name, 100.0 * ns / total, part)
@@ -64,7 +63,7 @@ def named_work(spans: Table, steps: Table) -> list[NamedWork]:
 
 
 def _moves(part: str, name: str) -> bool:
-    return part in _STRETCHES and name.startswith(CALLS)
+    return part in _STRETCHES and name.startswith(_CALLS)
 
 
 def moved(split: Mapping[str, float], work: Iterable[NamedWork], whole: float = 100.0) -> dict[str, float]:
@@ -114,8 +113,3 @@ def _own_times(spans: Table) -> dict[tuple[str, str], int]:
                 found[key] += until - begin
             open_.append((until, part, key))
     return found
-
-
-def _keys(table: Table) -> NDArray[np.int64]:
-    """Return a number for each row that only its rank and step have."""
-    return table["rank"].astype(np.int64) << 40 | table["step"].astype(np.int64)

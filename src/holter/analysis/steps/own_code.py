@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.analysis.grouping import coded
+from holter.analysis.grouping import coded, step_keys
 from holter.analysis.intervals import inside, union
 from holter.analysis.loading.stacks import SampledFrame, frames
 from holter.schema.table import NameCodes
@@ -26,7 +26,7 @@ _ITERATORS = (" [generator]", " [iterator]")
 _GET = re.compile(r"(^|\.)get($| \()")
 _WAITED_FOR = re.compile(r" ([<&]) ")
 _LINE = re.compile(r":\d+\)$")
-COMPREHENSION = re.compile(r"(\.<(genexpr|listcomp|setcomp|dictcomp)>)+$")
+_COMPREHENSION = re.compile(r"(\.<(genexpr|listcomp|setcomp|dictcomp)>)+$")
 # What a call, or the innermost frame of a library, waits for. The first match decides.
 _WAITS = (
     ("sleep", re.compile(r"(^|\.)sleep$")),
@@ -123,7 +123,7 @@ def own_code(spans: Table, steps: Table, other_pct: float) -> list[OwnCode]:
         return []
     # Samples of a look have a value: the part that was open.
     stacks = spans.where((spans["phase"] == "loop_stack") & np.isnan(spans["value"]))
-    stacks = stacks.where(np.isin(_keys(stacks), _keys(steps)))
+    stacks = stacks.where(np.isin(step_keys(stacks), step_keys(steps)))
     stacks = stacks.where(~_inside(stacks, spans.where(np.isin(spans["phase"], ("loss", "h2d")))))
     if stacks.rows < MIN_SAMPLES:
         return []
@@ -135,7 +135,7 @@ def own_code(spans: Table, steps: Table, other_pct: float) -> list[OwnCode]:
     weights = stacks["duration"].astype(float)
     total = float(weights.sum())
     writes = steps["checkpoint"] > 0
-    saving = np.isin(_keys(stacks), _keys(steps)[writes])
+    saving = np.isin(step_keys(stacks), step_keys(steps)[writes])
     seldom = float(writes.mean()) < 0.5
     result = []
     for number in range(len(keys)):
@@ -220,7 +220,7 @@ def _parse(name: str) -> _Sample:
     takes = waits == "queue" and any(_GET.search(text) for text in below)
     iterates = iterator is not None or takes
     # A comprehension is work of the function around it.
-    function = COMPREHENSION.sub("", chosen.qualname)
+    function = _COMPREHENSION.sub("", chosen.qualname)
     return _Sample((function, chosen.file, iterates), line, calls, waits, generator, inner, producer)
 
 
@@ -242,11 +242,6 @@ def _heaviest(
         by_function.setdefault(key, []).append((float(times[code]), found))
     heaviest = max(by_function.values(), key=lambda group: sum(took for took, _ in group))
     return max(heaviest)[1]
-
-
-def _keys(table: Table) -> NDArray[np.int64]:
-    """Return a number for each row that only its rank and step have."""
-    return table["rank"].astype(np.int64) << 40 | table["step"].astype(np.int64)
 
 
 def _inside(stacks: Table, known: Table) -> NDArray[np.bool_]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -25,16 +25,18 @@ EPSILON = {
 """The distance of 1 to the next number, by type; statistics are stored in float32."""
 _BITS = {"bfloat16": 8, "float16": 11}
 
+Why = Literal["", "shape", "nonfinite"]
+"""Why the distance of two tensors is infinite; empty for a finite one."""
+
 
 class Apart(NamedTuple):
     """How far two tensors are apart."""
 
     same: bool
     """Whether all that was recorded is equal."""
-    by: float
+    apart: float
     """Root mean square of the difference over that of the tensor; infinite for other shapes or NaN."""
-    why: str = ""
-    """`shape` or `nonfinite` where `by` is infinite."""
+    why: Why = ""
 
 
 def rms(rows: Mapping[str, NDArray[Any]]) -> NDArray[np.float64]:

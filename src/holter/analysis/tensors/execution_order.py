@@ -9,12 +9,12 @@ import re
 from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from holter.schema.tables import GRADIENT, PARAMETERS
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _OF_MODULE = re.compile(r"(.*)_(input|output)(?:_.+)?")
-_GRADIENT = "gradient/"
-_PARAMETERS = ("weight", "bias", "norm_param", "embedding")
 _DATA = ("labels", "token_ids", "model_input")
 DISCRETE = ("labels", "token_ids")
 """Roles of tensors whose whole numbers are the same or not, without round-off."""
@@ -46,13 +46,13 @@ class TensorPlace(NamedTuple):
 def place_of(name: str, role: str) -> TensorPlace:
     """Return the place of a saved tensor by its name and role."""
     kind = role.partition(":")[0]
-    if kind == "grad" or name.startswith(_GRADIENT):
-        parameter = name.removeprefix(_GRADIENT)
+    if kind == "grad" or name.startswith(GRADIENT):
+        parameter = name.removeprefix(GRADIENT)
         return TensorPlace(Stage.GRADIENT, _owner(parameter), "gradient", parameter)
     if kind == "opt_state":
         parameter = name.rpartition("/")[0]
         return TensorPlace(Stage.STATE, _owner(parameter), "optimizer", parameter)
-    if kind in _PARAMETERS:
+    if kind in PARAMETERS:
         return TensorPlace(Stage.STATE, _owner(name), "parameter", name)
     if kind == "buffer":
         return TensorPlace(Stage.BUFFER, _owner(name))

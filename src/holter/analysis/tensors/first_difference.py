@@ -20,6 +20,8 @@ from holter.analysis.tensors.execution_order import Stage, TensorPlace
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from holter.analysis.tensors.differences import Why
+
 Outcome = Literal["identical", "round_off", "different", "unclear", "nothing"]
 Key = tuple[int, str, int, str, str]
 """Step, mode, rank, name, and by what a tensor was compared."""
@@ -61,7 +63,7 @@ class Observation:
     before: float = math.nan
     """The number, or the root mean square of the tensor."""
     after: float = math.nan
-    why: str = ""
+    why: Why = ""
     types: tuple[str, str] = ("", "")
     moved: float = 0.0
     """Size of the change of a parameter since its last row, relative to the parameter."""

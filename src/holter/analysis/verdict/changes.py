@@ -141,7 +141,7 @@ def step_changes(steps: Table) -> list[LoopChange]:
 
 def _of_attempt(steps: Table, own: NDArray[np.float64], total: float) -> list[LoopChange]:
     def is_slower(rise: Rise) -> bool:
-        """Return whether an early rise is no end of the batches that were ready at the start."""
+        """Return whether an early rise has another cause than batches that were ready at the start."""
         return _of_steps(steps, own, rise, total).part != "data_loading"
 
     return [_of_steps(steps, own, rise, total) for rise in rises(own, early=is_slower)]

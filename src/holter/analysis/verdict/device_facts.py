@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from holter.analysis.device.judged_steps import inferred_from, judged_window, steps_of
 from holter.analysis.device.rank_summary import OddRank, rank_parts, rank_summary
-from holter.analysis.device.startup import inferred_from, judged_window, steps_of
 from holter.analysis.device.time_breakdown import split
 from holter.analysis.device.work import COMMUNICATION, COMPUTE, device_work, launch_of
 from holter.analysis.host.horovod import Horovod, horovod

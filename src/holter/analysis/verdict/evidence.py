@@ -76,7 +76,7 @@ def short_name(name: str) -> str:
 
 
 def capitalized(text: str) -> str:
-    """Write a text with a capital letter at its begin."""
+    """Write a text with a capital first letter."""
     return f"{text[:1].upper()}{text[1:]}"
 
 

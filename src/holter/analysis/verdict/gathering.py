@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.analysis.events import details, framework
+from holter.analysis.events import framework
 from holter.analysis.jobs.stragglers import stragglers
 from holter.analysis.jobs.synchronous_steps import what_if_of_steps
 from holter.analysis.loading.dataloading import causes, loaders, stages
@@ -59,33 +59,30 @@ def gather(
     """
     mask = steady(steps)
     used = steps.where(mask)
-    listed = loaders(events)
     found: dict[str, Any] = {
-        "device": _device(events),
         **_framework(events),
         "running": running,
         "not_counted": not_counted,
     }
     if used.rows:
         begin, end = int(used["time"].min()), int((used["time"] + used["duration"]).max())
-        numbers = {"step_start": int(used["step"].min()), "step_end": int(used["step"].max())}
         plain = used.where((used["eval"] == 0) & (used["checkpoint"] == 0))
         plain = plain if plain.rows else used
         rest = plain["duration"] - plain["data_loading"]
         machines = loads(samples, nodes or {}, begin, end) if samples is not None else []
-        own, collecting, sampled = [], 0.0, None
+        threads = thread_shares(samples, begin, end) if samples is not None else []
         work = named_work(named, used) if named is not None else []
         mean = float((used["duration"] - used["eval"]).mean()) / 1e6
-        recorded = breakdown(used, np.ones(used.rows, dtype=bool))
+        recorded = breakdown(steps, mask)
         split = moved(recorded, work)
         parts = moved({part: float(np.median(plain[part])) / 1e6 for part in BREAKDOWN}, work, mean)
+        own, held, collecting, loading = [], [], 0.0, None
         if spans is not None:
             own = own_code(spans, used, recorded["other"])
             collecting = _collecting(spans.where((spans["phase"] == "gc") & (spans["worker"] == -1)), used)
-            sampled = spans.where(spans["phase"] == "loop_stack")
-            spans = spans.where(~np.isin(spans["phase"], ("loop_stack", "loss", "h2d", "gc")))
-        loading = stages(spans, steps, listed, mask) if spans is not None else None
-        threads = thread_shares(samples, begin, end) if samples is not None else []
+            of_loaders = spans.where(~np.isin(spans["phase"], ("loop_stack", "loss", "h2d", "gc")))
+            loading = stages(of_loaders, steps, loaders(events), mask)
+            held = holders(spans, used, threads, own, split, loading=loading, device=found["device"])
         # What the loop iterates over loads data, whether a data loader or a generator gives the batches.
         iterated = min(parts["other"], sum(one.pct for one in own if one.iterates) / 100 * mean)
         parts |= {"data_loading": parts["data_loading"] + iterated, "other": parts["other"] - iterated}
@@ -105,7 +102,12 @@ def gather(
             "rest_least_ms": float(np.percentile(rest, 10)) / 1e6,
             "parts_ms": parts,
             "steady_steps": int(np.unique(used["rank"], return_counts=True)[1].max()),
-            "window": {**numbers, "time_start": begin, "time_end": end},
+            "window": {
+                "step_start": int(used["step"].min()),
+                "step_end": int(used["step"].max()),
+                "time_start": begin,
+                "time_end": end,
+            },
             "loading": loading,
             "causes": causes(
                 loading,
@@ -118,9 +120,7 @@ def gather(
             "what_if": what_if_of_steps(used, [one.rank for one in slow]),
             "loads": machines,
             "threads": threads,
-            "holders": holders(sampled, used, threads, own, split, loading=loading, device=found["device"])
-            if sampled is not None
-            else [],
+            "holders": held,
             "python": profiled_python(*python, used) if python is not None else None,
         }
     elif samples is not None:
@@ -151,14 +151,7 @@ def _stalls(steps: Table) -> dict[str, Stall]:
 
 
 def _framework(events: Table | None) -> dict[str, Any]:
-    told = framework(events)
-    if told is None:
-        return {}
+    told = framework(events) or {}
     parts = told.get("parts")
     observed = tuple(map(str, parts)) if isinstance(parts, list) else ()
-    return {"framework": told.get("name"), "observed": observed}
-
-
-def _device(events: Table | None) -> str | None:
-    found = (detail.get("device") for _, detail in details(events, "framework"))
-    return next((str(device) for device in found if device), None)
+    return {"framework": told.get("name"), "device": told.get("device"), "observed": observed}

@@ -35,6 +35,8 @@ from holter.analysis.verdict.result import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from holter.analysis.verdict.job_facts import VerdictFacts
     from holter.analysis.verdict.result import SmallerShare, SuspectResult
 
@@ -81,60 +83,67 @@ def _verdict(facts: VerdictFacts) -> Verdict:
     by_kernels = _tested_by_kernels(facts, [name for name, found in tested.items() if not found.guilty])
     by_operators = operator_suspects.tested(facts)
     tested |= by_kernels | by_operators
-    guilty = {name: c for name, c in tested.items() if c.guilty}
-    straggler = facts.stragglers[0] if facts.stragglers else None
-    also: list[str] = []
-    if straggler and "communication" in guilty and straggler.part == "data_loading":
-        # All other ranks wait for the slow rank's data loading: this is one problem, not two.
-        guilty.pop("data_pipeline", None)
-        also = ["data_pipeline"]
-    if any((one.stopped_pct or 0.0) >= STOPPED for one in facts.loads):
-        # Whatever the training did when it was stopped looks slow.
-        guilty = {"contention": tested["contention"]}
-    held = facts.held_pct if facts.held_pct >= UNEXPLAINED else 0.0
-    if held:
-        # A thread that holds the interpreter makes every other part longer.
-        guilty = {name: one for name, one in guilty.items() if name in _STAYS or _without(one, held)}
-    # Contention makes every other part longer: with another suspect it is evidence only, unless it takes
-    # most of the time and more than any of them.
-    shared = guilty.pop("contention") if len(guilty) > 1 and "contention" in guilty else None
-    if not held and operator_suspects.explains_own_code(guilty, by_operators, facts):
-        guilty.pop("own_code")
-    behind: list[str] = []
-    if shared and (shared.share or 0.0) > max(
-        [MOST_OF_THE_TIME, *(one.share or 0.0 for one in guilty.values())]
-    ):
-        also = behind = most_guilty(guilty)
-        guilty, shared = {"contention": shared}, None
+    guilty, also = _causes(tested, by_operators, facts)
     excluded, smaller = ruled_out(tested), smaller_shares(tested)
     if not guilty:
         return replace(_innocent(facts, excluded, lacking, smaller), smaller=smaller)
-    names = most_guilty(guilty)
+    # Contention makes every other part longer: beside another suspect it is evidence only, unless it comes
+    # first.
+    shared = guilty.pop("contention", None) if len(guilty) > 1 else None
+    told = names = most_guilty(guilty)
+    if shared and _comes_first(shared, guilty):
+        names, also, told = ["contention"], names, ["contention", *names]
+        guilty, shared = {"contention": shared}, None
     second = [one for one in smaller if one.share_pct >= SECOND]
     return Verdict(
         suspect=names[0] if len(names) == 1 else "mixed",
-        sentence=" ".join([*(tested[name].sentence for name in [*names, *behind]), *_said(second)]),
+        sentence=" ".join([*(tested[name].sentence for name in told), *_said(second)]),
         share_pct=summed_share(guilty.values()),
         also=[*(also if len(names) == 1 else names), *(["contention"] if shared else [])],
         evidence=[
-            *(item for name in [*names, *behind] for item in tested[name].evidence),
+            *(item for name in told for item in tested[name].evidence),
             *(shared.evidence if shared else []),
         ],
         smaller=smaller,
         ruled_out=excluded,
         advice=[
-            *ordered(
-                [one for name in [*names, *behind] for one in _advice(name, facts, by_kernels, by_operators)]
-            ),
+            *ordered([one for name in told for one in _advice(name, facts, by_kernels, by_operators)]),
             *(machine_advice.contention(facts) if shared and any(one.crowded for one in facts.loads) else []),
         ],
         missing=lacking,
     )
 
 
-def _without(found: SuspectResult, held: float) -> bool:
-    """Return whether a suspect stays a bottleneck without the wait for the interpreter."""
-    return (found.share or 100.0) * (1 - held / 100) >= BOTTLENECK
+def _causes(
+    tested: Mapping[str, SuspectResult], by_operators: Mapping[str, SuspectResult], facts: VerdictFacts
+) -> tuple[dict[str, SuspectResult], list[str]]:
+    """Return the guilty suspects that no other one explains, and what explains a slow rank."""
+    if any((one.stopped_pct or 0.0) >= STOPPED for one in facts.loads):
+        # Whatever the training did when it was stopped looks slow.
+        return {"contention": tested["contention"]}, []
+    guilty = {name: one for name, one in tested.items() if one.guilty}
+    also = []
+    if "communication" in guilty and facts.stragglers and facts.stragglers[0].part == "data_loading":
+        # All other ranks wait for the slow rank's data loading: this is one problem, not two.
+        guilty.pop("data_pipeline", None)
+        also = ["data_pipeline"]
+    if facts.held_pct >= UNEXPLAINED:
+        # A thread that holds the interpreter makes every other part longer.
+        left = 1 - facts.held_pct / 100
+        guilty = {
+            name: one
+            for name, one in guilty.items()
+            if name in _STAYS or (one.share or 100.0) * left >= BOTTLENECK
+        }
+    elif operator_suspects.explains_own_code(guilty, by_operators, facts):
+        guilty.pop("own_code")
+    return guilty, also
+
+
+def _comes_first(contention: SuspectResult, others: Mapping[str, SuspectResult]) -> bool:
+    """Return whether the wait for a core takes most of the time, and more than any other suspect."""
+    shares = [one.share or 0.0 for one in others.values()]
+    return (contention.share or 0.0) > max(MOST_OF_THE_TIME, *shares)
 
 
 def _said(smaller: list[SmallerShare]) -> list[str]:

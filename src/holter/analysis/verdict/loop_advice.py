@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holter.analysis.verdict.evidence import pct
+from holter.analysis.verdict.loop_suspects import calls
 from holter.analysis.verdict.result import SMALLER, UNEXPLAINED, Advice
 
 if TYPE_CHECKING:
@@ -35,19 +36,24 @@ def own_code(facts: VerdictFacts) -> list[Advice]:
             text = f"Remove the wait in {one.place}, or find out what it waits for."
         elif one.waits_in:
             text = f"Move the {one.waits_in} access of {one.place} out of the loop, or into a thread."
-        found.append(Advice(text, facts.without(share), f"it takes {pct(share)} of the loop's time"))
-    if not found and facts.python is None:
-        for call in [one for one in facts.named_work if one.part == "other"][:2]:
-            text = f"Shorten {call.name}, or call it less often."
-            found.append(
-                Advice(text, facts.without(call.pct), f"it takes {pct(call.pct)} of the loop's time")
-            )
-    if not found and facts.python is not None:
-        for name, share in facts.python.functions[:2]:
-            expected = facts.without(facts.share("other") * share / 100)
-            why = f"it takes {pct(share)} of the loop's own code in {facts.python.steps}"
-            found.append(Advice(f"Shorten {name}, or call it less often.", expected, why))
+        found.append(_without(facts, share, text))
+    if found:
+        return found
+    if facts.python is None:
+        return [
+            _without(facts, one.pct, f"Shorten {one.name}, or call it less often.")
+            for one in calls(facts)[:2]
+        ]
+    for name, share in facts.python.functions[:2]:
+        expected = facts.without(facts.share("other") * share / 100)
+        why = f"it takes {pct(share)} of the loop's own code in {facts.python.steps}"
+        found.append(Advice(f"Shorten {name}, or call it less often.", expected, why))
     return found
+
+
+def _without(facts: VerdictFacts, share: float, text: str) -> Advice:
+    """Advise on work that takes a percentage of the loop."""
+    return Advice(text, facts.without(share), f"it takes {pct(share)} of the loop's time")
 
 
 def _apart(facts: VerdictFacts, one: Holder) -> Advice:
@@ -84,7 +90,7 @@ def checkpointing(facts: VerdictFacts) -> list[Advice]:
     advice = [Advice("Write checkpoints in the background, or less often.", expected, why)]
     for one in around[:1]:
         text = f"Shorten {one.place}, which runs with each checkpoint."
-        advice.append(Advice(text, facts.without(one.pct), f"it takes {pct(one.pct)} of the loop's time"))
+        advice.append(_without(facts, one.pct, text))
     return advice
 
 

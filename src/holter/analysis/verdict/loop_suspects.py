@@ -34,6 +34,11 @@ def sampled(facts: VerdictFacts, one: OwnCode) -> Evidence:
     return facts.seen(text, "own_code", one.pct, None, one.place)
 
 
+def calls(facts: VerdictFacts) -> list[NamedWork]:
+    """Return callbacks, loggers and annotations that take much of the loop's own code, the largest first."""
+    return [one for one in facts.named_work if one.part == "other" and one.pct >= NAMED]
+
+
 def own_code(facts: VerdictFacts) -> SuspectResult:
     """The loop's own code, or another thread, takes 30 % of the time or more, and stack samples say where."""
     if facts.held_pct >= UNEXPLAINED:
@@ -55,9 +60,9 @@ def own_code(facts: VerdictFacts) -> SuspectResult:
     if left < UNEXPLAINED:
         places = f": {named[0].text} {pct(named[0].pct)}" if named else ""
         return facts.smaller(f"the loop's own code takes {pct(left)} {facts.of_time('other')}{places}", left)
-    calls = [one for one in facts.named_work if one.part == "other" and one.pct >= NAMED]
     if not named:
-        return _profiled(facts, left) if not calls else _called(facts, left, calls)
+        called = calls(facts)
+        return _called(facts, left, called) if called else _profiled(facts, left)
     first, evidence = named[0], [sampled(facts, one) for one in named]
     if first.step_share >= ONE_STEP and facts.steady_steps >= _MANY_STEPS and first.pct >= UNEXPLAINED:
         took = ms(first.step_share * first.pct / 100 * facts.steady_steps * (facts.mean_step_ms or 0.0))
@@ -92,15 +97,15 @@ def _held(facts: VerdictFacts) -> SuspectResult:
     return SuspectResult(guilty=True, sentence=said, share=facts.held_pct, evidence=evidence)
 
 
-def _called(facts: VerdictFacts, left: float, calls: list[NamedWork]) -> SuspectResult:
+def _called(facts: VerdictFacts, left: float, called: list[NamedWork]) -> SuspectResult:
     """Name callbacks, loggers and annotations, where samples name no function."""
-    places = ", ".join(f"{one.name} {pct(one.pct)}" for one in calls[:2])
+    places = ", ".join(f"{one.name} {pct(one.pct)}" for one in called[:2])
     said = f"The loop's own code takes {pct(left)} {facts.of_time_with_stall('other')}: {places}."
     evidence = [
         facts.seen(
             f"{one.name} takes {pct(one.pct)} of the loop's time", "named_work", one.pct, None, one.name
         )
-        for one in calls
+        for one in called
     ]
     return SuspectResult(guilty=True, sentence=said, share=left, evidence=evidence)
 

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Literal
 
 from holter.cli import options, output
-from holter.cli.job_lookup import readable_job
+from holter.cli.job_lookup import perturbed_job, readable_job
 from holter.cli.options import Refusal, Refusing
 from holter.views.comparison.changes import step_sentence
 from holter.views.wording import milliseconds, percent
@@ -47,12 +47,8 @@ def main(words: list[str]) -> int:
     parser.add_argument(
         "--tensors", action="store_true", help="judge the numbers that the jobs computed, not step times"
     )
-    parser.add_argument(
-        "--perturbed", metavar="JOB", help="with --tensors: a job that shows the round-off of the baseline"
-    )
+    parser.add_shared("--perturbed")
     given = parser.read(words)
-    if given.perturbed is not None and not given.tensors:
-        raise Refusal("--perturbed shows the round-off for --tensors; give both")
     most_pct = options.quantity(given.max_slowdown, {"%": 1})
     if most_pct is None:
         raise Refusal(
@@ -62,9 +58,9 @@ def main(words: list[str]) -> int:
     from holter.views.comparison.disturbed import NOT_COMPARABLE, between
     from holter.views.comparison.document import compare
 
+    perturbed = perturbed_job(given)
     trials = [readable_job(name, given.store) for name in (given.baseline, given.job)]
     if given.tensors:
-        perturbed = None if given.perturbed is None else readable_job(given.perturbed, given.store)
         return _check_tensors(trials, perturbed, as_json=given.json)
     with Refusing(ValueError):
         document = compare(trials, statistic="mean" if given.mean else "median")

@@ -6,7 +6,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from holter.cli import options, output
-from holter.cli.job_lookup import readable_job
+from holter.cli.job_lookup import perturbed_job, readable_job
 from holter.cli.options import Refusal, Refusing
 from holter.cli.output import clean
 from holter.views.comparison.changes import changes, comparison_rows
@@ -41,12 +41,7 @@ def main(words_: list[str]) -> int:
         action="store_true",
         help="find the first step, module and tensor that differ by more than round-off",
     )
-    parser.add_argument(
-        "--perturbed",
-        metavar="JOB",
-        help="with --tensors: the baseline recorded again, with another number of threads for example; "
-        "its differences from the baseline are round-off",
-    )
+    parser.add_shared("--perturbed")
     given = parser.read(words_)
     from holter.views.comparison.document import compare
 
@@ -54,10 +49,8 @@ def main(words_: list[str]) -> int:
         raise Refusal(f"--epoch-steps must be at least 1, not {given.epoch_steps}")
     if given.json and given.markdown:
         raise Refusal("give --json or --markdown, not both")
-    if given.perturbed is not None and not given.tensors:
-        raise Refusal("--perturbed shows the round-off for --tensors; give both")
+    perturbed = perturbed_job(given)
     trials = [readable_job(name, given.store) for name in given.jobs]
-    perturbed = None if given.perturbed is None else readable_job(given.perturbed, given.store)
     if given.tensors and not (given.json or given.markdown):
         _print_tensors(trials, perturbed)
         return 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from markupsafe import Markup
 
-from holter.analysis.verdict.evidence import counted
+from holter.analysis.verdict.evidence import counted, sentence
 from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
 from holter.rules import catalogue
@@ -190,7 +190,7 @@ def steps(found: StepSummary | None) -> Markup:
     pace = f"{found['per_second']:.3g}" if found["per_second"] else ""
     text = table(heads, [(f"{found['count']:,}", found["warmup"], *times, pace)], numbers=range(9))
     if note := at_once_text(found):
-        text = html(text, tag("p", note[0].upper() + note[1:], ".", class_="note"))
+        text = html(text, tag("p", sentence(note), class_="note"))
     if not found["outliers"]:
         return text
     longest = [

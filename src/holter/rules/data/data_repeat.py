@@ -9,8 +9,8 @@ import numpy as np
 from holter.analysis.verdict.evidence import counted
 from holter.rules import Issues, Rule, Window, parameter, rule_class
 from holter.rules.engine.complete_steps import complete_steps
-from holter.rules.patterns.layers import PARAMETERS
 from holter.rules.patterns.logged import trained
+from holter.schema.tables import PARAMETERS
 
 if TYPE_CHECKING:
     from holter.schema.table import Table

@@ -42,9 +42,6 @@ COLLECTIONS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 """Collection → pattern of names, and roles; a tensor that matches either is a member. Names as in smdebug."""
 
-GRADIENT = "gradient/"
-"""The prefix of a gradient's name; its parameter's name follows."""
-
 
 @lru_cache(maxsize=4096)
 def has_role(role: str, wanted: tuple[str, ...]) -> bool:

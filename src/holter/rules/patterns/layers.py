@@ -6,7 +6,8 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from holter.rules.patterns.collections import GRADIENT, tested
+from holter.rules.patterns.collections import tested
+from holter.schema.tables import GRADIENT, PARAMETERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from holter.rules.engine.window import Window
     from holter.schema.table import Table
 
-PARAMETERS = ("weight", "bias", "norm_param", "embedding")
-"""Roles of parameters in table `tensors`."""
 EXPERT = re.compile(r"(?i)experts?([^a-z]|$)")
 """Names of parameters that only some samples reach, by design."""
 ADAPTER = re.compile(r"(?i)(^|[^a-z])(lora|adapter|ia3|prefix|prompt)")

@@ -10,7 +10,7 @@ from holter.analysis.verdict.evidence import counted
 from holter.rules.patterns.event_details import details_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from holter.rules import Window
 
@@ -89,7 +89,7 @@ def times(window: Window, finding: str) -> int:
     return counts[finding]
 
 
-def prints(detail: dict[str, Any], kind: str = "prints") -> list[int]:
+def prints(detail: Mapping[str, Any], kind: str = "prints") -> list[int]:
     """Return the fingerprints of the parameters, or of their `gradients`, in the order of the names."""
     return array("I", b64decode(detail.get(kind, ""))).tolist()
 

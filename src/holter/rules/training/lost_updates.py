@@ -12,9 +12,10 @@ from holter.analysis.tensors.shards import SUFFIX, joined
 from holter.rules import Issues, Rule, Window, parameter, rule_class
 from holter.rules.engine.complete_steps import complete_steps
 from holter.rules.engine.levels import grade
-from holter.rules.patterns.collections import GRADIENT, tested
+from holter.rules.patterns.collections import tested
 from holter.rules.patterns.layers import listed, new_kinds
 from holter.rules.patterns.logged import is_rate, skips, stacked
+from holter.schema.tables import GRADIENT
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,10 +12,9 @@ from holter.analysis.tensors.shards import joined, whole
 from holter.analysis.verdict.evidence import counted
 from holter.rules import Issues, Window, parameter, rule_class
 from holter.rules.engine.complete_steps import complete_steps
-from holter.rules.patterns.collections import GRADIENT
-from holter.rules.patterns.layers import PARAMETERS
 from holter.rules.patterns.logged import MAIN_LOSS, PatternRule, skips, trained
 from holter.schema.table import Detail, Table, detail_of
+from holter.schema.tables import GRADIENT, PARAMETERS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

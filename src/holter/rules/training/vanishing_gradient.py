@@ -10,10 +10,10 @@ import numpy as np
 
 from holter.rules import Window, parameter, rule_class
 from holter.rules.engine.step_rows import StepRows, by_step
-from holter.rules.patterns.collections import GRADIENT
 from holter.rules.patterns.layers import is_gradient
 from holter.rules.patterns.tensor_issues import TensorFinding
 from holter.rules.patterns.tensors import TensorRule
+from holter.schema.tables import GRADIENT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

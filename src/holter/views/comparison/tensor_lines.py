@@ -86,7 +86,7 @@ def _different(change: TensorChange, first: TensorDifference, names: tuple[str, 
     if change["beyond_count"]:
         some = ", ".join(one["tensor"] for one in change["beyond"][:_NAMED])
         more = change["beyond_count"] - min(_NAMED, len(change["beyond"]))
-        yield sentence(f"after it differ in this step: {some}" + (f" and {more} more" if more else ""))
+        yield sentence(f"these differ later in this step: {some}" + (f" and {more} more" if more else ""))
 
 
 def _unclear(change: TensorChange) -> Iterator[str]:
@@ -132,7 +132,7 @@ def _named(one: TensorDifference) -> str:
 
 def _size(one: TensorDifference) -> str:
     if one["why"] == "shape":
-        return "the jobs have other numbers of elements"
+        return "its number of elements differs"
     if one["why"] == "nonfinite":
         return "NaN or infinite elements are in other places, or in one job only"
     if one["difference"] is None:

@@ -24,11 +24,13 @@ from holter.analysis.tensors.execution_order import (
     place_of_number,
 )
 from holter.analysis.tensors.first_difference import Observation, is_noise, largest_of_modules
+from holter.schema.tables import GRADIENT
 from holter.store.raw_tensors import DamagedRaw
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from holter.analysis.tensors.differences import Why
     from holter.schema.table import Table
     from holter.views.comparison.tensor_recording import TensorKey, TensorRecording
 
@@ -58,8 +60,6 @@ class Pairs:
         }
         self._rows = tuple(_keyed(job.rows, divided) for job in (before, after))
         common = [key for key in self._rows[0] if key in self._rows[1]]
-        self._at = {key: at for at, key in enumerate(common)}
-        self._places = [TensorPlace(Stage.FORWARD, "")] * len(common)
         self._compare_rows(common)
         self._groups: dict[int, dict[tuple[str, int], list[int]]] = defaultdict(lambda: defaultdict(list))
         for at, (step, mode, rank, _) in enumerate(common):
@@ -109,12 +109,9 @@ class Pairs:
         ]
         before, after = (table.columns for table in tables)
         roles = before["role"].tolist()
-        cached: dict[tuple[str, str], TensorPlace] = {}
-        for at, ((*_, name), role) in enumerate(zip(common, roles, strict=True)):
-            place = cached.get((name, role))
-            if place is None:
-                place = cached[name, role] = place_of(name, role)
-            self._places[at] = place
+        named = [(name, role) for (*_, name), role in zip(common, roles, strict=True)]
+        known = {one: place_of(*one) for one in set(named)}
+        self._places = [known[one] for one in named]
         sizes = rms(before)
         least, noise = np.zeros(len(common)), np.zeros(len(common), bool)
         grouped: dict[TensorKey, dict[int, float]] = defaultdict(dict)
@@ -193,13 +190,8 @@ class Pairs:
 
     def _of_row(self, at: int) -> Observation:
         key = self._keys[at]
-        same, apart, by, why, types = (
-            bool(self._same[at]),
-            float(self._apart[at]),
-            "statistics",
-            "",
-            self._types[at],
-        )
+        same, apart, types, by = bool(self._same[at]), float(self._apart[at]), self._types[at], "statistics"
+        why: Why = ""
         if not np.isfinite(apart):
             why = "shape" if self._shapes[at] else "nonfinite"
         contents = [job.contents.get(key) for job in (self.before, self.after)]
@@ -209,7 +201,7 @@ class Pairs:
             if raws[0] is not None and raws[1] is not None and raws[0].dtype != "text":
                 found = of_elements(raws[0].array(), raws[1].array(), float(self._least[at]))
                 types = raws[0].dtype, raws[1].dtype
-                same, apart, why, by = found.same and types[0] == types[1], found.by, found.why, "elements"
+                same, apart, why, by = found.same and types[0] == types[1], found.apart, found.why, "elements"
         except DamagedRaw as damage:
             self.damaged.append(str(damage))
         if self._discrete[at] and not same and not why:
@@ -223,7 +215,8 @@ class Pairs:
     def _of_number(self, key: TensorKey, ours: _Number, theirs: _Number) -> Observation:
         one, other = ours.value, theirs.value
         same = one == other or (np.isnan(one) and np.isnan(other))
-        place, apart, why = place_of_number(key[3]), 0.0, ""
+        place, apart = place_of_number(key[3]), 0.0
+        why: Why = ""
         if not same and np.isfinite(one) and np.isfinite(other):
             least = _LEAST_LOSS * self._largest[key[3]] if place.stage is Stage.LOSS else 0.0
             apart = abs(one - other) / max(abs(one), abs(other), least)
@@ -237,11 +230,11 @@ class Pairs:
     def _of_sentinel(self, step: int, rank: int, listed: Iterable[Observation]) -> Iterator[Observation]:
         """Yield fingerprints of parameters and gradients without rows; of the others adapt `same`."""
         rows = {one.name: one for one in listed}
-        ours, theirs = (job.seen[step, rank].parameters for job in (self.before, self.after))
+        ours, theirs = (job.seen[step, rank] for job in (self.before, self.after))
         for name, found in ours.items():
             if name not in theirs:
                 continue
-            for kind, one, other in zip(("", "gradient/"), found, theirs[name], strict=True):
+            for kind, one, other in zip(("", GRADIENT), found, theirs[name], strict=True):
                 tensor, role = f"{kind}{name}", "grad" if kind else "weight"
                 if tensor in rows:
                     rows[tensor].same &= one == other

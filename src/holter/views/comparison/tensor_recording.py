@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from holter.analysis.events import details
 from holter.analysis.tensors.parts import whole
 from holter.rules.patterns.sentinel import prints
 from holter.store.saved_tensors import SavedTensors
@@ -17,14 +17,6 @@ if TYPE_CHECKING:
 
 TensorKey = tuple[int, str, int, str]
 """Step, mode, rank and name; the rank is -1 for a tensor that ranks share."""
-
-
-class _Seen(NamedTuple):
-    """What the sentinel recorded on one rank at one step."""
-
-    parameters: dict[str, tuple[int, int]]
-    """Fingerprints of each parameter and its gradient."""
-    time: int
 
 
 class TensorRecording:
@@ -39,24 +31,21 @@ class TensorRecording:
         self.raw.refresh()
         self.contents = _contents(trial)
         self.modules = 0
-        self.seen: dict[tuple[int, int], _Seen] = {}
+        self.seen: dict[tuple[int, int], dict[str, tuple[int, int]]] = {}
+        """Step and rank → fingerprints of each parameter and its gradient, as the sentinel recorded them."""
         self.batches: dict[tuple[int, int, str], int] = {}
+        """Step, rank and name → the fingerprint of a batch."""
         self._read_sentinel(trial)
 
     def _read_sentinel(self, trial: Trial) -> None:
         names: dict[int, list[str]] = {}
-        for row in trial.table("events", where="kind = 'sentinel'").to_rows():
-            try:
-                detail = json.loads(row["detail"])
-            except ValueError:
-                continue
-            if not isinstance(detail, dict) or "step" not in detail:
+        for row, detail in details(trial.table("events", where="kind = 'sentinel'"), "sentinel"):
+            if "step" not in detail:
                 continue
             rank = row["rank"]
             known = names[rank] = detail.get("names", names.get(rank, []))
             found = zip(known, prints(detail), prints(detail, "gradients"), strict=False)
-            parameters = {name: (weight, gradient) for name, weight, gradient in found}
-            self.seen[detail["step"], rank] = _Seen(parameters, row["time"])
+            self.seen[detail["step"], rank] = {name: (weight, gradient) for name, weight, gradient in found}
             self.modules = max([self.modules, *(one["modules"] for one in detail.get("models", ()))])
             of_step: dict[tuple[int, int], int] = defaultdict(int)
             for loader, step, print_, *_ in detail.get("batches", ()):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal, TypedDict
 
 if TYPE_CHECKING:
+    from holter.analysis.tensors.differences import Why
     from holter.analysis.tensors.first_difference import Outcome
 
 
@@ -29,7 +30,7 @@ class TensorDifference(TypedDict):
     """elements, statistics, number, or fingerprint."""
     difference: float | None
     """Root mean square of the difference, relative to the tensor; None if it is not known or not finite."""
-    why: Literal["", "shape", "nonfinite"]
+    why: Why
     tolerance: float | None
     before: float | None
     """The number, or the root mean square of the tensor."""
@@ -56,9 +57,7 @@ class TensorsCompared(TypedDict):
     """Steps after the first difference, which were not compared."""
     tensors: int
     by: dict[str, int]
-    """Names of tensors compared by elements, statistics, number, and fingerprint."""
-    stages: list[str]
-    """The stages of which both jobs hold something."""
+    """Number of tensors that were compared by elements, statistics, number, and fingerprint."""
 
 
 class TensorChange(TypedDict):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Literal
 
+from holter.analysis.slow_group import ranks_text
 from holter.analysis.tensors.execution_order import Stage
 from holter.analysis.tensors.first_difference import Noise, Search
 from holter.analysis.verdict.evidence import counted, steps_text
@@ -57,7 +58,6 @@ def tensor_change(
     search = Search(depth=pairs.depth, spacing=pairs.spacing, elements=pairs.elements, noise=noise)
     seen: dict[str, set[str]] = {}
     steps: list[int] = []
-    stages: set[Stage] = set()
     precision: Observation | None = None
     previous: list[Observation] = []
     for step in pairs.steps:
@@ -67,7 +67,6 @@ def tensor_change(
         steps.append(step)
         for one in found:
             seen.setdefault(one.by, set()).add(one.name)
-            stages.add(one.place.stage)
             if precision is None and _other_type(one):
                 precision = one
         if not search.step(found):
@@ -100,7 +99,6 @@ def tensor_change(
             "later_steps": len(pairs.steps) - len(steps),
             "tensors": len(set().union(*seen.values())) if seen else 0,
             "by": {kind: len(names) for kind, names in sorted(seen.items())},
-            "stages": [stage.name.lower() for stage in sorted(stages)],
         },
         "missing": [
             *_silent(noise, before, perturbed),
@@ -131,7 +129,7 @@ def _told(one: Observation | None, tolerance: float = math.nan) -> TensorDiffere
         "kind": one.place.kind,
         "by": one.by,
         "difference": one.apart if math.isfinite(one.apart) else None,
-        "why": "shape" if one.why == "shape" else "nonfinite" if one.why else "",
+        "why": one.why,
         "tolerance": tolerance if math.isfinite(tolerance) else None,
         "before": one.before if math.isfinite(one.before) else None,
         "after": one.after if math.isfinite(one.after) else None,
@@ -239,9 +237,9 @@ def _missing(pairs: Pairs) -> list[str]:
         apart = sorted(steps[side] - steps[1 - side])
         if apart and steps[1 - side]:
             told.append(f"only {job.name} saved tensors at {_steps(apart)}")
-        ranks = job.ranks - jobs[1 - side].ranks
+        ranks = sorted(job.ranks - jobs[1 - side].ranks)
         if ranks and jobs[1 - side].ranks:
-            told.append(f"only {job.name} has {_ranks(ranks)}")
+            told.append(f"only {job.name} has {ranks_text(ranks)}")
     if lacking := [job.name for job, own in zip(jobs, names, strict=True) if not own]:
         told.append(f"{' and '.join(lacking)} saved no tensors: {_SAVE} saves them")
     if all(names) and not names[0] & names[1]:
@@ -263,8 +261,3 @@ def _steps(steps: Sequence[int]) -> str:
     if steps[-1] - steps[0] == len(steps) - 1:
         return steps_text(steps[0], steps[-1])
     return f"{counted(len(steps), 'step')} between {steps[0]} and {steps[-1]}"
-
-
-def _ranks(ranks: Iterable[int]) -> str:
-    listed = sorted(ranks)
-    return f"rank{'s' * (len(listed) > 1)} {', '.join(map(str, listed))}"

@@ -33,7 +33,7 @@ class JobProgress(TypedDict):
 
 
 def _told_epochs(trial: Trial) -> list[int]:
-    """Return when the epochs began that a trainer reports, ns; of several ranks, the lowest counts."""
+    """Return the begins of the epochs that a trainer reports, ns, on the lowest rank."""
     events = trial.table("events", where="kind = 'epoch'")
     mine = events.where(events["rank"] == events["rank"].min()) if events.rows else events
     return [int(time) for time in np.sort(mine["time"]).tolist()]

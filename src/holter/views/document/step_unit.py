@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from holter.analysis.events import details
 from holter.schema.phases import NEXT_BATCH, SCRIPT
-from holter.views.document.cost import details
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -28,7 +28,7 @@ def step_unit(trial: Trial, steps: Table, events: Table) -> str | None:
         steps: Table `steps`.
         events: Table `events`, which says who counts the steps.
     """
-    owners = [str(one.get("owner")) for one in details(events, "owner")]
+    owners = [str(detail.get("owner")) for _, detail in details(events, "owner")]
     owner = owners[-1] if owners else ""
     if owner == SCRIPT:
         return "what holter.step() marks"
@@ -40,6 +40,7 @@ def step_unit(trial: Trial, steps: Table, events: Table) -> str | None:
     low, high = int(numbers[first]), int(numbers[min(first + _LOOKED_AT, len(numbers)) - 1])
     spans = trial.table(
         "spans",
+        columns=("step", "phase", "value"),
         where=f"worker = -1 AND rank = {rank} AND step BETWEEN {low} AND {high} "
         f"AND (phase IN ('optimizer', 'backward') OR name = '{NEXT_BATCH}')",
     )
@@ -62,5 +63,5 @@ def step_unit(trial: Trial, steps: Table, events: Table) -> str | None:
 
 
 def _per_step(spans: Table, low: int, high: int) -> NDArray[np.int64]:
-    """Return how many spans each step has."""
+    """Return the number of spans of each step."""
     return np.bincount(spans["step"] - low, minlength=high - low + 1)

@@ -8,8 +8,9 @@ import numpy as np
 
 from holter.analysis.device.critical_path import critical_path, path_shares
 from holter.analysis.device.idle_time import idle_time
+from holter.analysis.device.judged_steps import steps_of
 from holter.analysis.device.kernel_statistics import activity, kernel_precision, kernel_table, memory_table
-from holter.analysis.device.startup import steps_of, without_startup
+from holter.analysis.device.startup import without_startup
 from holter.analysis.device.time_breakdown import time_breakdown
 from holter.analysis.host.operator_tree import host, operator_table
 from holter.analysis.jobs.worker_timeline import places

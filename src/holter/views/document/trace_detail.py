@@ -9,12 +9,12 @@ import numpy as np
 from holter.analysis.device.bandwidth import bandwidths
 from holter.analysis.device.copy_bandwidth import copy_bandwidth_summary
 from holter.analysis.device.hta_path import PARTS, hta_critical_path
+from holter.analysis.device.judged_steps import inferred_from, steps_of
 from holter.analysis.device.kernel_statistics import kernel_table
 from holter.analysis.device.launching import host_bound, launch_delays, queue_lengths
 from holter.analysis.device.memory_timeline import memory_timelines
 from holter.analysis.device.operator_costs import KNOWN
 from holter.analysis.device.roofline import roofline, utilization
-from holter.analysis.device.startup import inferred_from, steps_of
 from holter.analysis.device.steps import annotation_table, device_step_times, step_roles
 from holter.analysis.device.work import matching
 from holter.analysis.host.operator_tree import forward_backward, host, module_table

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holter.analysis.verdict.evidence import capitalized
 from holter.store.parquet.queries import literal
 from holter.views.figure import Axis, Figure, Series
 from holter.views.figures.tensors._statistics import IN_PARTS, over_steps
@@ -44,7 +45,7 @@ def draw(
         return None
     left_out = len(found) - MOST
     return Figure(
-        title=f"{of.label[:1].upper()}{of.label[1:]}, layer by layer",
+        title=f"{capitalized(of.label)}, layer by layer",
         kind="heatmap",
         x=x,
         x_axis=Axis("step"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holter.analysis.verdict.evidence import capitalized
 from holter.views.figure import Axis, Figure, Series
 from holter.views.figures.tensors._statistics import IN_PARTS, NOTHING, chosen_names, named, over_steps
 from holter.views.tensors import statistic as statistic_of
@@ -33,7 +34,7 @@ def draw(
         return None
     first = next(iter(found))[1]
     return Figure(
-        title=of.label[:1].upper() + of.label[1:],
+        title=capitalized(of.label),
         kind="lines",
         x=x,
         x_axis=Axis("step"),
