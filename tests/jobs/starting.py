@@ -90,6 +90,18 @@ def here(*words: str, check: bool = True) -> subprocess.CompletedProcess[str]:
     return done
 
 
+def recorded(
+    script: str, case: str, folder: Path, *options: str
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """Train a case without and with holter; return the truths of both and what holter says."""
+    command = (sys.executable, script, case)
+    subprocess.run(command, cwd=folder, env=environment(), check=True, timeout=120)
+    alone = json.loads((folder / "truth.json").read_text())
+    holter("run", "--store", "store", "--job", "it", *options, "--", *command, cwd=folder)
+    told = json.loads(holter("describe", "it", "--store", "store", "--json", cwd=folder).stdout)
+    return alone, json.loads((folder / "truth.json").read_text()), told
+
+
 def wait_for(found: Callable[[], object], limit_s: float = 240.0) -> None:
     """Wait until something is there."""
     deadline = time.monotonic() + limit_s

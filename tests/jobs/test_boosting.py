@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.jobs.starting import TRAININGS, environment, holter
+from tests.jobs.starting import TRAININGS, holter, recorded
 
 from holter.job import open as open_job
 
@@ -29,18 +27,9 @@ CASES = [
 ]
 
 
-def recorded(case: str, folder: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Train without and with holter; return both truths and the description of the job."""
-    subprocess.run([sys.executable, SCRIPT, case], cwd=folder, env=environment(), check=True, timeout=120)
-    alone = json.loads((folder / "truth.json").read_text())
-    holter("run", "--store", "store", "--job", "it", "--", sys.executable, SCRIPT, case, cwd=folder)
-    told = json.loads(holter("describe", "it", "--store", "store", "--json", cwd=folder).stdout)
-    return alone, json.loads((folder / "truth.json").read_text()), told
-
-
 @pytest.mark.parametrize("case", CASES)
 def test_rounds_are_steps_and_the_model_is_the_same(tmp_path: Path, case: str) -> None:
-    alone, truth, told = recorded(case, tmp_path)
+    alone, truth, told = recorded(SCRIPT, case, tmp_path)
     assert truth["model"] == alone["model"]
     assert told["cost"]["faults"] == []
     assert told["steps"]["count"] == truth["steps"]
@@ -99,14 +88,9 @@ def test_importances_have_five_kinds(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("case", ["plain", "estimator", "shap_of_classes", "lightgbm_shap"])
 def test_shap_values_are_saved_once_and_leave_the_model_alone(tmp_path: Path, case: str) -> None:
-    command = (sys.executable, SCRIPT, case)
-    subprocess.run(command, cwd=tmp_path, env=environment(), check=True, timeout=120)
-    alone = json.loads((tmp_path / "truth.json").read_text())
     options = ("--save", "average_shap", "--save", "full_shap")
-    holter("run", "--store", "store", "--job", "it", *options, "--", *command, cwd=tmp_path)
-    truth = json.loads((tmp_path / "truth.json").read_text())
+    alone, truth, told = recorded(SCRIPT, case, tmp_path, *options)
     assert truth["model"] == alone["model"]
-    told = json.loads(holter("describe", "it", "--store", "store", "--json", cwd=tmp_path).stdout)
     assert told["cost"]["faults"] == []
     assert told["steps"]["count"] == truth["steps"]
     trial = open_job(str(tmp_path / "store/it")).trial

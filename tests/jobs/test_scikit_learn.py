@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.jobs.starting import TRAININGS, environment, holter
+from tests.jobs.starting import TRAININGS, holter, recorded
 
 from holter.job import open as open_job
 
@@ -33,18 +31,9 @@ RANGES = {
 EVALUATES = {"stopped_perceptron", "histograms", "partial", "search", "folds", "forest", "in_turn"}
 
 
-def recorded(case: str, folder: Path) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Train without and with holter; return both truths and the description of the job."""
-    subprocess.run([sys.executable, SCRIPT, case], cwd=folder, env=environment(), check=True, timeout=120)
-    alone = json.loads((folder / "truth.json").read_text())
-    holter("run", "--store", "store", "--job", "it", "--", sys.executable, SCRIPT, case, cwd=folder)
-    told = json.loads(holter("describe", "it", "--store", "store", "--json", cwd=folder).stdout)
-    return alone, json.loads((folder / "truth.json").read_text()), told
-
-
 @pytest.mark.parametrize("case", RANGES)
 def test_steps_are_what_is_repeated_and_the_model_is_the_same(tmp_path: Path, case: str) -> None:
-    alone, truth, told = recorded(case, tmp_path)
+    alone, truth, told = recorded(SCRIPT, case, tmp_path)
     assert truth["model"] == alone["model"]
     assert truth.get("frames") == alone.get("frames")
     assert told["cost"]["faults"] == []
