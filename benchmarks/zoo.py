@@ -22,6 +22,8 @@ import sys
 import tempfile
 from pathlib import Path
 
+from markdown_tables import row, table
+
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
@@ -33,18 +35,6 @@ from holter.analysis.verdict.result import SMALLER  # noqa: E402
 FINE = ("healthy", "contention")
 WITHIN = 0.25
 """The twin's step differs from the promised one by at most this ratio."""
-
-
-def row(*cells: object) -> None:
-    """Print a row of a table as soon as it is known."""
-    print("|", " | ".join(str(cell).replace("|", "\\|") for cell in cells), "|", flush=True)
-
-
-def table(*names: str) -> None:
-    """Print the head of a table."""
-    print()
-    row(*names)
-    row(*("---" for _ in names))
 
 
 def off(promise: float | None, step: float) -> bool:
@@ -99,8 +89,7 @@ def healthy(trainings: list[str], folder: Path, *, busy: bool, again: bool) -> N
 
 def twins(cases: list[Case], judged: dict[str, Judged], folder: Path, *, again: bool) -> None:
     """Print the table of promised steps, beside those of the repaired trainings."""
-    right = 0
-    steps = savings = promises = 0
+    right = steps = savings = promises = 0
     table("training", "step, ms", "promised", "repaired", "promised / repaired", "saving", "")
     for case in cases:
         well = run(case.training, folder / f"{case.name}-well", well=True, again=again)
