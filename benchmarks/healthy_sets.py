@@ -4,9 +4,9 @@
 
 WORKLOADS and BENCHMARKS are clones of `OrderLab/TrainCheck-Evaluation-Workloads` (folder `fp_rate/workloads`)
 and `OrderLab/TrainCheck-Benchmarks` (folder `false-positive`). Each job runs in a copy of its folder under
-`holter run` with default options. Data that it would download are made (`benchmarks/stand_ins/made.py`), what
-needs a GPU is changed as `JOBS` says, and TrainCheck itself is replaced by a stand-in. `--python` names an
-interpreter that has torch, torchvision, gymnasium, matplotlib, requests, transformers, datasets, accelerate.
+`holter run` with default options. `benchmarks/stand_ins` replaces TrainCheck itself and makes the data that a
+job would download; `JOBS` lists what is changed for a CPU. `--python` names an interpreter that has torch,
+torchvision, gymnasium, matplotlib, requests, transformers, datasets, accelerate.
 """
 
 from __future__ import annotations

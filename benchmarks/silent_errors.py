@@ -4,10 +4,10 @@
 
 Each form of `tests/zoo/silent` runs bare, under `holter run` with default options, and under TrainCheck's
 chain as its usage guide shows it: trace the healthy twin, infer invariants, trace the form with these
-invariants, check. TrainCheck's chain also runs on the twin with another seed: an invariant that fails there
-too says nothing. It names an error if another failing invariant matches the pattern in `TELLS`. The second
-table compares whole commands and the loops that they train, by wall time and CPU time, each with the bare
-command of its round: medians over the rounds. `benchmarks/peers FOLDER` makes TrainCheck's environment.
+invariants, check. The chain also runs on the twin with another seed: an invariant that fails there too says
+nothing. TrainCheck names an error if another failing invariant matches the pattern in `TELLS`. The last table
+compares whole commands and their training loops, by wall time and CPU time, each with the bare command of its
+round: medians over the rounds. `benchmarks/peers FOLDER` makes TrainCheck's environment.
 """
 
 from __future__ import annotations

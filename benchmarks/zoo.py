@@ -6,11 +6,12 @@ Each training of `tests/zoo/timed` runs under `holter run`. The first table comp
 share with the truth, and the promised step with the mean step less what the cause took. The second is about
 healthy trainings, which get no suspect and no warning. With `--twins` each training also runs without its
 cause: this twin must not be accused of it, and the third table compares its step with the promised one.
-Code that runs after a wait of some milliseconds finds cold caches, so that a twin's step is shorter than the
-rest of the sick step. So a promise is right if the step or the saving is: `saving` is the promised saving
-by the twin's.
-`--busy` keeps so many processes computing beside them: contention has to be reported where the training's
-thread waited for a core for a tenth of the time. `--again` judges the jobs that `--into` holds.
+Code that runs after a wait of some milliseconds finds cold caches, so a twin's step is shorter than the rest
+of the sick step. A promise is therefore right if the step or the saving is within a quarter of the twin's.
+The column `saving` is the promised saving divided by the twin's.
+
+`--busy` keeps that many processes computing beside them. Contention has to be reported where the training's
+thread waits for a core for a tenth of the time. `--again` judges the jobs that `--into` holds.
 """
 
 from __future__ import annotations
