@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-SOURCE = str(Path(__file__).resolve().parents[1] / "src")
+from machine import last_line
+
 ROWS = {"short": 4_000, "long": 60_000}
 TRAINING = """
 import sys, time
@@ -63,7 +62,7 @@ def main() -> None:
         for library in ("xgboost", "lightgbm", "scikit-learn"):
             for length, rows in ROWS.items():
                 turns = [
-                    [_turn(script, library, rows, recorded) for recorded in (False, True)]
+                    [_turn(script, library, rows, options) for options in (None, ["--no-rules"])]
                     for _ in range(given.rounds)
                 ]
                 without, recorded = (statistics.median(column) for column in zip(*turns, strict=True))
@@ -76,16 +75,9 @@ def main() -> None:
         print(f"| {name} rounds | {one['round_ms']:.2f} ms | {one['ratio']:.3f} |")
 
 
-def _turn(script: Path, library: str, rows: int, recorded: bool) -> float:
+def _turn(script: Path, library: str, rows: int, options: list[str] | None) -> float:
     """Return the CPU time of the training thread per round, ms."""
-    command = [sys.executable, str(script), library, str(rows)]
-    if recorded:
-        store = str(script.parent / "store")
-        command = [sys.executable, "-m", "holter", "run", "--no-rules", "--store", store, "--", *command]
-    done = subprocess.run(
-        command, env={**os.environ, "PYTHONPATH": SOURCE}, capture_output=True, text=True, check=True
-    )
-    return float(done.stdout.split()[0])
+    return float(last_line([sys.executable, str(script), library, str(rows)], options))
 
 
 if __name__ == "__main__":

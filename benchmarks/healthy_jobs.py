@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Job(NamedTuple):
@@ -26,11 +26,10 @@ class Job(NamedTuple):
         return f"{self.set}/{self.folder}"
 
 
-def _of_set(folder: str, *command: str, **about: object) -> Job:
-    return Job("fp_rate", folder, command, **about)  # type: ignore[arg-type]
+def _of_set(folder: str, *command: str, **about: Any) -> Job:
+    return Job("fp_rate", folder, command, **about)
 
 
-_MADE = "made.py"
 _LOAD = (r"torch\.load\((f|'traindata\.pt')\)", r"torch.load(\1, weights_only=False)")
 _CPU_AMP = (
     (r"^    torch\.cuda\.\w+\(\)$", "    pass"),
@@ -55,7 +54,6 @@ _NO_TERMINAL = (
     (r"^_, term_width = .*$", "term_width = 80"),
     (r"batch_size=128", "batch_size=32"),
 )
-_WORDS = (_LOAD,)
 _HUB = (
     (r"^( +)send_example_telemetry\(.*$", r"\1pass"),
     (r", send_example_telemetry", ""),
@@ -65,12 +63,10 @@ _HUB = (
 _SMALL = "small model from scratch, made text"
 
 
-def _words(folder: str, *options: str, set_: str = "false-positive", **about: object) -> Job:
+def _words(folder: str, *options: str, set_: str = "false-positive") -> Job:
     command = ("main.py", *options)
-    return Job(
-        set_, folder, command, "`--cuda` left out, 1,200 lines of text", _WORDS,
-        ("-m", "made", "sentences"), **about,  # type: ignore[arg-type]
-    )  # fmt: skip
+    changed = "`--cuda` left out, 1,200 lines of text"
+    return Job(set_, folder, command, changed, (_LOAD,), ("-m", "made", "sentences"))
 
 
 def _transformer(

@@ -4,9 +4,9 @@
 
 WORKLOADS and BENCHMARKS are clones of `OrderLab/TrainCheck-Evaluation-Workloads` (folder `fp_rate/workloads`)
 and `OrderLab/TrainCheck-Benchmarks` (folder `false-positive`). Each job runs in a copy of its folder under
-`holter run` with default options. Data that it would download are made (`benchmarks/healthy/made.py`), what
-needs a GPU is changed as `JOBS` says, and TrainCheck itself is replaced by a stand-in. `--python` names an
-interpreter that has torch, torchvision, gymnasium, matplotlib, requests, transformers, datasets, accelerate.
+`holter run` with default options. `benchmarks/stand_ins` replaces TrainCheck itself and makes the data that a
+job would download; `JOBS` lists what is changed for a CPU. `--python` names an interpreter that has torch,
+torchvision, gymnasium, matplotlib, requests, transformers, datasets, accelerate.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pathlib import Path
 
 from healthy_jobs import JOBS, Job
 from machine import HERE, described, environment
+from markdown_tables import row, table
 
 LIMIT_S = 900
 
@@ -55,7 +56,7 @@ def copied(job: Job, clones: dict[str, Path], folder: Path) -> Path:
 
 def run(job: Job, at: Path, python: str) -> Told | str:
     """Run a job and read what holter says; a text says why it failed."""
-    paths = [str(HERE / "healthy"), environment()["PYTHONPATH"]]
+    paths = [str(HERE / "stand_ins"), environment()["PYTHONPATH"]]
     env = {**environment(), "PYTHONPATH": os.pathsep.join(paths), "HF_HUB_OFFLINE": "1", **job.env}
     if job.before:
         words = [python, *job.before]
@@ -102,24 +103,17 @@ def main() -> None:
     }
     folder = (asked.into or Path(tempfile.mkdtemp(prefix="holter-healthy-"))).resolve()
     jobs = [job for job in JOBS if re.search(asked.only, job.name)]
-    print("| job | command | changed | steps | rules that judged | warnings | notes |")
-    print("|---|---|---|---:|---:|---|---|")
+    table("job", "command", "changed", "steps", "rules that judged", "warnings", "notes")
     warned = failed = 0
     for job in jobs:
         told = run(job, copied(job, clones, folder), asked.python)
         if isinstance(told, str):
             failed += 1
-            cells = ["", "", f"**failed: {told}**", ""]
+            cells: list[object] = ["", "", f"**failed: {told}**", ""]
         else:
             warned += bool(told.warnings)
-            cells = [
-                str(told.steps),
-                str(told.judged),
-                "; ".join(told.warnings) or "0",
-                "; ".join(told.notes) or "0",
-            ]
-        row = [job.name, f"`{' '.join(job.command)}`", job.changed, *cells]
-        print("|", " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row), "|", flush=True)
+            cells = [told.steps, told.judged, "; ".join(told.warnings) or "0", "; ".join(told.notes) or "0"]
+        row(job.name, f"`{' '.join(job.command)}`", job.changed, *cells)
     print(f"\n{len(jobs)} jobs, {warned} with warnings, {failed} failed; {described()}")
 
 

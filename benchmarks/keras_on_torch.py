@@ -12,13 +12,12 @@ import argparse
 import json
 import os
 import statistics
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-KERAS = Path(os.environ.get("HOLTER_FRAMEWORKS") or ROOT / ".frameworks") / "keras/bin/python"
+from machine import HERE, last_line
+
+KERAS = Path(os.environ.get("HOLTER_FRAMEWORKS") or HERE.parent / ".frameworks") / "keras/bin/python"
 WIDTHS = {"short": 32, "long": 1024}
 TRAINING = """
 import json, os, sys, time
@@ -53,9 +52,13 @@ def main() -> None:
         script = Path(folder) / "train.py"
         script.write_text(TRAINING)
         for length, width in WIDTHS.items():
-            turns = [[_turn(script, width, held) for held in (False, True)] for _ in range(given.rounds)]
+            turns = [
+                [_turn(script, width, options) for options in (None, ["--no-rules"])]
+                for _ in range(given.rounds)
+            ]
             batch, imported = (
-                [statistics.median(turn[held][at] for turn in turns) for held in (0, 1)] for at in (0, 1)
+                [statistics.median(turn[recorded][at] for turn in turns) for recorded in (0, 1)]
+                for at in (0, 1)
             )
             found[length] = {
                 "batch_ms": batch[0],
@@ -75,15 +78,9 @@ def main() -> None:
         )
 
 
-def _turn(script: Path, width: int, recorded: bool) -> list[float]:
+def _turn(script: Path, width: int, options: list[str] | None) -> list[float]:
     """Return the CPU time of the training thread per batch and of the import, ms."""
-    command = [str(KERAS), str(script), str(width)]
-    if recorded:
-        store = str(script.parent / "store")
-        command = [sys.executable, "-m", "holter", "run", "--no-rules", "--store", store, "--", *command]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
-    found: list[float] = json.loads(done.stdout.strip().splitlines()[-1])
+    found: list[float] = json.loads(last_line([str(KERAS), str(script), str(width)], options))
     return found
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Summary = dict[str, float]
 
 
-class Stand(NamedTuple):
+class Proxy(NamedTuple):
     """A rule, and the condition on a summary that stands in for its own."""
 
     rule: str
@@ -55,7 +55,7 @@ def loss_lost(one: Summary, _: float) -> bool | None:
 
 
 def counted(*names: str) -> Callable[[Summary, float], bool | None]:
-    """Return a condition: the mean of one of the counts is above the threshold."""
+    """Return the condition that the mean of one of the counts is above the threshold."""
     return lambda one, most: max(one[name] for name in names) > most if finite(one, *names) else None
 
 
@@ -86,37 +86,37 @@ def no_gradient(one: Summary, _: float) -> bool | None:
 
 
 RULES = [
-    Stand("NonFiniteLoss", "`train_loss` or `val_loss` is missing", loss_lost, 0),
-    Stand("NonFiniteGradient", "`nan_gradients_count` > 0", counted("nan_gradients_count"), 0),
-    Stand(
+    Proxy("NonFiniteLoss", "`train_loss` or `val_loss` is missing", loss_lost, 0),
+    Proxy("NonFiniteGradient", "`nan_gradients_count` > 0", counted("nan_gradients_count"), 0),
+    Proxy(
         "ExplodingTensor",
         "`nan_gradients_count` or `nan_weight_count` > 0",
         counted("nan_gradients_count", "nan_weight_count"),
         0,
     ),
-    Stand("NothingLearned", "`gradient_max` = 0", no_gradient, 0),
-    Stand(
+    Proxy("NothingLearned", "`gradient_max` = 0", no_gradient, 0),
+    Proxy(
         "VanishingGradient",
         "`gradient_min` < threshold x `gradient_median`, or < 1e-7",
         vanishing,
         default("VanishingGradient", "relative_threshold"),
         (1e-1, 1e-2, 1e-3, 1e-5, 1e-6, 0),
     ),
-    Stand(
+    Proxy(
         "UnevenGradientScale",
         "`gradient_max` / `gradient_min`, decades",
         uneven,
         default("UnevenGradientScale", "warn"),
         (1, 2, default("UnevenGradientScale", "info"), 4, 6, 7, 8),
     ),
-    Stand(
+    Proxy(
         "Overfit",
         "(`val_loss` - `train_loss`) / |`train_loss`|",
         overfits,
         default("Overfit", "ratio_threshold"),
         (default("Overfit", "ratio_threshold", "classic"), 0.5, 1, 2, 5, 10, 100),
     ),
-    Stand(
+    Proxy(
         "DeadRelu", "`dying_relu`: share of epochs; over 70 % zeros", counted("dying_relu"), 0, (0.5, 0.99)
     ),
 ]
@@ -133,9 +133,9 @@ def read(path: Path) -> Iterable[tuple[Summary, bool]]:
                 yield values, label == "buggy"
 
 
-def score(stand: Stand, threshold: float, rows: list[tuple[Summary, bool]]) -> dict[str, Any]:
+def score(proxy: Proxy, threshold: float, rows: list[tuple[Summary, bool]]) -> dict[str, Any]:
     """Count what a threshold flags."""
-    judged = [(found, buggy) for one, buggy in rows if (found := stand.judges(one, threshold)) is not None]
+    judged = [(found, buggy) for one, buggy in rows if (found := proxy.judges(one, threshold)) is not None]
     flagged = [buggy for found, buggy in judged if found]
     buggy = sum(buggy for _, buggy in judged)
     return {
@@ -154,20 +154,18 @@ def main() -> None:
     rows = list(read(parser.parse_args().path))
     buggy = sum(sick for _, sick in rows)
     print(f"{len(rows):,} summaries with statistics, {buggy:,} of them buggy ({buggy / len(rows):.1%})")
-    for title, stands in (
-        ("thresholds of holter", [(stand, (stand.threshold,)) for stand in RULES]),
-        ("other thresholds", [(stand, stand.others) for stand in RULES]),
+    for title, proxies in (
+        ("thresholds of holter", [(proxy, (proxy.threshold,)) for proxy in RULES]),
+        ("other thresholds", [(proxy, proxy.others) for proxy in RULES]),
     ):
-        print(
-            f"\n| rule ({title}) | stand-in | threshold | judged | flagged | healthy | precision | recall |"
-        )
+        print(f"\n| rule ({title}) | proxy | threshold | judged | flagged | healthy | precision | recall |")
         print("|---|---|---:|---:|---:|---:|---:|---:|")
-        for stand, thresholds in stands:
+        for proxy, thresholds in proxies:
             for threshold in thresholds:
-                one = score(stand, threshold, rows)
+                one = score(proxy, threshold, rows)
                 precision = "" if math.isnan(one["precision"]) else f"{one['precision']:.1%}"
                 print(
-                    f"| `{stand.rule}` | {stand.condition} | {threshold:g} | {one['judged']:,} | "
+                    f"| `{proxy.rule}` | {proxy.condition} | {threshold:g} | {one['judged']:,} | "
                     f"{one['flagged']:,} | {one['healthy']:,} | {precision} | {one['recall']:.1%} |"
                 )
 

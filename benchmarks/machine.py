@@ -1,9 +1,12 @@
-"""The machine that a benchmark runs on, in words, and the environment of the commands it starts."""
+"""The machine that a benchmark runs on, in words, and the commands that it starts there, bare or recorded."""
 
 from __future__ import annotations
 
 import os
 import platform
+import subprocess
+import sys
+import tempfile
 import time
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -44,6 +47,15 @@ def environment() -> dict[str, str]:
     """Return the environment of a command that finds this source tree and computes on one thread."""
     path = os.pathsep.join(filter(None, [str(HERE.parent / "src"), os.environ.get("PYTHONPATH")]))
     return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+
+
+def last_line(command: list[str], options: list[str] | None) -> str:
+    """Run a command, bare or under `holter run` with these options; return the last line that it prints."""
+    with tempfile.TemporaryDirectory() as store:
+        if options is not None:
+            command = [sys.executable, "-m", "holter", "run", "--store", store, *options, "--", *command]
+        done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment())
+    return done.stdout.strip().splitlines()[-1]
 
 
 def _processor() -> str:

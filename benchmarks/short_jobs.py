@@ -12,13 +12,11 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 
 import torch
-from machine import described, environment
+from machine import described, last_line
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -48,12 +46,7 @@ def train() -> None:
 
 def measured(options: list[str] | None) -> float:
     """Return the CPU time per step of one process, µs; `options` are those of `holter run`, None is bare."""
-    command = [sys.executable, __file__, "--train"]
-    with tempfile.TemporaryDirectory() as store:
-        if options is not None:
-            command = [sys.executable, "-m", "holter", "run", "--store", store, *options, "--", *command]
-        told = subprocess.run(command, check=True, capture_output=True, text=True, env=environment())
-        return float(next(line for line in told.stdout.splitlines() if line.strip()))
+    return float(last_line([sys.executable, __file__, "--train"], options))
 
 
 def main() -> None:

@@ -4,10 +4,10 @@
 
 Each form of `tests/zoo/published` runs bare, under `holter run` with default options, and under TrainCheck's
 chain as its usage guide shows it: trace the healthy twin, infer invariants, trace the form with these
-invariants, check. TrainCheck's chain also runs on the twin with another seed: an invariant that fails there
-too says nothing. It names an error if another failing invariant matches the pattern in `TELLS`. The second
-table compares whole commands and the loops that they train, by wall time and CPU time, each with the bare
-command of its round: medians over the rounds. `benchmarks/peers FOLDER` makes TrainCheck's environment.
+invariants, check. The chain also runs on the twin with another seed: an invariant that fails there too says
+nothing. TrainCheck names an error if another failing invariant matches the pattern in `TELLS`. The last table
+compares whole commands and their training loops, by wall time and CPU time, each with the bare command of its
+round: medians over the rounds. `benchmarks/peers FOLDER` makes TrainCheck's environment.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from machine import described, environment
+from markdown_tables import row, table
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -128,7 +129,6 @@ class TrainCheck:
         """Seconds of the steps that precede the first check, by twin."""
         self.failing: dict[str, set[str]] = {}
         """The invariants that fail on a healthy twin."""
-        self.usual: dict[str, float] = {}
 
     def prepare(self, twin: str) -> None:
         """Trace a healthy twin, infer invariants, and check the twin with another seed."""
@@ -139,9 +139,8 @@ class TrainCheck:
         )  # fmt: skip
         self._note(twin, "infer", taken)
         self.chain[twin] = reference.wall + taken.wall
-        _, checked, violations = self.take(twin, twin, 1)
+        _, _, violations = self.take(twin, twin, 1)
         self.failing[twin] = {one["display_name"] for one in violations}
-        self.usual[twin] = checked.wall
 
     def collect(self, name: str, seed: int, kind: str, invariants: Path | None) -> Taken:
         """Trace one form; all of torch without invariants."""
@@ -203,20 +202,6 @@ class TrainCheck:
         print(f"<!-- {name} {kind}: {taken.wall:.1f} s, exit code {taken.code} -->", file=sys.stderr)
 
 
-def table(*names: str) -> None:
-    """Print the head of a table."""
-    print()
-    row(*names)
-    row(*("---" for _ in names))
-
-
-def row(*cells: object) -> None:
-    """Print a row of a table."""
-    print(
-        "|", " | ".join(str(cell).replace("|", "\\|").replace("\n", " ") for cell in cells), "|", flush=True
-    )
-
-
 def after(found: Found, cause: int | None) -> str:
     """Return after how many steps an error was found."""
     if found.failed:
@@ -255,14 +240,9 @@ def main() -> None:
     ratios: dict[str, dict[str, dict[str, list[float]]]] = {}
     checks: dict[str, float] = {}
     table(
-        "error",
-        "holter, steps",
-        "holter says",
-        "also",
-        "TrainCheck, steps",
-        "it says",
-        "others, of the twin too",
-    )
+        "error", "holter, steps", "holter says", "also",
+        "TrainCheck, steps", "it says", "others, of the twin too",
+    )  # fmt: skip
     for form in forms:
         for number in range(asked.rounds):
             bare = timed(command(form.name), folder, environment())

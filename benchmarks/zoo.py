@@ -6,11 +6,12 @@ Each training of `tests/zoo/timed` runs under `holter run`. The first table comp
 share with the truth, and the promised step with the mean step less what the cause took. The second is about
 healthy trainings, which get no suspect and no warning. With `--twins` each training also runs without its
 cause: this twin must not be accused of it, and the third table compares its step with the promised one.
-Code that runs after a wait of some milliseconds finds cold caches, so that a twin's step is shorter than the
-rest of the sick step. So a promise is right if the step or the saving is: `saving` is the promised saving
-by the twin's.
-`--busy` keeps so many processes computing beside them: contention has to be reported where the training's
-thread waited for a core for a tenth of the time. `--again` judges the jobs that `--into` holds.
+Code that runs after a wait of some milliseconds finds cold caches, so a twin's step is shorter than the rest
+of the sick step. A promise is therefore right if the step or the saving is within a quarter of the twin's.
+The column `saving` is the promised saving divided by the twin's.
+
+`--busy` keeps that many processes computing beside them. Contention has to be reported where the training's
+thread waits for a core for a tenth of the time. `--again` judges the jobs that `--into` holds.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+from markdown_tables import row, table
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -33,18 +36,6 @@ from holter.analysis.verdict.result import SMALLER  # noqa: E402
 FINE = ("healthy", "contention")
 WITHIN = 0.25
 """The twin's step differs from the promised one by at most this ratio."""
-
-
-def row(*cells: object) -> None:
-    """Print a row of a table as soon as it is known."""
-    print("|", " | ".join(str(cell).replace("|", "\\|") for cell in cells), "|", flush=True)
-
-
-def table(*names: str) -> None:
-    """Print the head of a table."""
-    print()
-    row(*names)
-    row(*("---" for _ in names))
 
 
 def off(promise: float | None, step: float) -> bool:
@@ -99,8 +90,7 @@ def healthy(trainings: list[str], folder: Path, *, busy: bool, again: bool) -> N
 
 def twins(cases: list[Case], judged: dict[str, Judged], folder: Path, *, again: bool) -> None:
     """Print the table of promised steps, beside those of the repaired trainings."""
-    right = 0
-    steps = savings = promises = 0
+    right = steps = savings = promises = 0
     table("training", "step, ms", "promised", "repaired", "promised / repaired", "saving", "")
     for case in cases:
         well = run(case.training, folder / f"{case.name}-well", well=True, again=again)

@@ -50,10 +50,10 @@ class Trained:
         return sum(one["pct"] for one in self.told["named_work"] if one["name"] == name)
 
 
-def trained(python: Path, script: str, case: str, folder: Path, *, alone: bool = True) -> Trained:
+def trained(python: Path, script: str, case: str, folder: Path, *options: str, alone: bool = True) -> Trained:
     """Train a case of a script with `python`; without holter first, if `alone`.
 
-    A relative path of a script begins in `trainings`.
+    The options are those of `holter run`. A relative path of a script begins in `trainings`.
     """
     command = [str(python), str(TRAININGS / script), case]
     without: dict[str, Any] = {}
@@ -61,7 +61,7 @@ def trained(python: Path, script: str, case: str, folder: Path, *, alone: bool =
         surroundings = environment(PYTHONPATH="")
         subprocess.run(command, cwd=folder, env=surroundings, check=True, timeout=180, capture_output=True)
         without = json.loads((folder / "truth.json").read_text())
-    done = holter("run", "--store", "store", "--job", "it", "--", *command, cwd=folder)
+    done = holter("run", "--store", "store", "--job", "it", *options, "--", *command, cwd=folder)
     told = json.loads(holter("describe", "it", "--store", "store", "--json", cwd=folder).stdout)
     truth = json.loads((folder / "truth.json").read_text())
     return Trained(without, truth, told, done.stderr, open_job(str(folder / "store/it")))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from tests.frameworks.trained import trained
-from tests.jobs.starting import TRAININGS, environment, holter
+from tests.jobs.starting import TRAININGS, holter
 
 from holter.job import open as open_job
 
@@ -91,17 +90,13 @@ def test_importances_have_five_kinds(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("case", ["plain", "estimator", "shap_of_classes", "lightgbm_shap"])
 def test_shap_values_are_saved_once_and_leave_the_model_alone(tmp_path: Path, case: str) -> None:
-    command = (sys.executable, SCRIPT, case)
-    subprocess.run(command, cwd=tmp_path, env=environment(), check=True, timeout=120)
-    alone = json.loads((tmp_path / "truth.json").read_text())
     options = ("--save", "average_shap", "--save", "full_shap")
-    holter("run", "--store", "store", "--job", "it", *options, "--", *command, cwd=tmp_path)
-    truth = json.loads((tmp_path / "truth.json").read_text())
-    assert truth["model"] == alone["model"]
-    told = json.loads(holter("describe", "it", "--store", "store", "--json", cwd=tmp_path).stdout)
+    it = trained(Path(sys.executable), SCRIPT, case, tmp_path, *options)
+    truth, told = it.truth, it.told
+    assert truth["model"] == it.alone["model"]
     assert told["cost"]["faults"] == []
     assert told["steps"]["count"] == truth["steps"]
-    trial = open_job(str(tmp_path / "store/it")).trial
+    trial = it.job.trial
     tensors = trial.table("tensors")
     assert set(tensors["step"].tolist()) == {truth["steps"]}
     found = dict(zip(tensors["name"].tolist(), tensors["mean"].tolist(), strict=True))

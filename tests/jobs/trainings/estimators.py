@@ -150,9 +150,9 @@ def forest() -> int:
 
 
 def in_turn() -> int:
-    """Fits of several libraries, as a comparison of models has them."""
+    """Fits of several libraries, as a comparison of models has them, then a loop of `partial_fit`."""
     from lightgbm import LGBMClassifier
-    from sklearn.linear_model import LogisticRegression
+    from sklearn.linear_model import LogisticRegression, SGDClassifier
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
     from xgboost import XGBClassifier
@@ -164,7 +164,10 @@ def in_turn() -> int:
         LogisticRegression(C=2.0),
     ]
     made.extend(model.fit(TABLE, LABELS).score(TABLE, LABELS) for model in models)
-    return 1 + 4 + 6 + 1
+    online = SGDClassifier(random_state=0)
+    for _ in range(3):
+        online.partial_fit(TABLE, LABELS, classes=[0, 1])
+    return 1 + 4 + 6 + 1 + 3
 
 
 def failing() -> int:

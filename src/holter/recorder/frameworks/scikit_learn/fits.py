@@ -116,8 +116,8 @@ class Fits:
         """Begin an outermost fit; return whether it may count steps."""
         if self._owner or "torch" in sys.modules or not hasattr(estimator, "predict"):
             return False
-        self._alone = name != "partial_fit"
-        if self._alone or id(estimator) in self._fitted:
+        after_fit, self._alone = self._alone, name != "partial_fit"
+        if after_fit or self._alone or id(estimator) in self._fitted:
             self.rounds.end_unreported()
             self._fitted.clear()
         self._fitted.add(id(estimator))
