@@ -24,7 +24,7 @@ class ClipOrder:
         self._limit: float | None = None
 
     def clip(self, limit: float | None) -> None:
-        """Note that gradients are clipped to a limit, None if only a device knows it; infinity measures only."""
+        """Note a limit of gradients: None if only a device knows it; infinity only measures them."""
         if limit is not None and not math.isfinite(limit):
             return
         began = self._pass_began()
