@@ -10,8 +10,9 @@ Code that runs after a wait of some milliseconds finds cold caches, so a twin's 
 of the sick step. A promise is therefore right if the step or the saving is within a quarter of the twin's.
 The column `saving` is the promised saving divided by the twin's.
 
-`--busy` keeps that many processes computing beside them. Contention has to be reported where the training's
-thread waits for a core for a tenth of the time. `--again` judges the jobs that `--into` holds.
+`--busy` keeps that many processes computing beside them. Contention has to be named where the training's
+thread waits for a core for a tenth of the time; promises are shown, and not judged. `--again` judges the jobs
+that `--into` holds.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.zoo.timed.cases import HEALTHY, JOBS, SICK, Case  # noqa: E402
-from tests.zoo.timed.judging import Judged, mistakes, promised, run  # noqa: E402
+from tests.zoo.timed.judging import CONTENTION, Judged, mistakes, promised, run  # noqa: E402
 
 from holter.analysis.verdict.result import SMALLER  # noqa: E402
 
@@ -51,12 +52,12 @@ def sick(cases: list[Case], folder: Path, *, busy: bool, again: bool) -> dict[st
         judged = found[case.name] = run(case.training, folder / case.name, again=again)
         of_job = case in JOBS
         wrong = mistakes(case, judged, of_job=of_job)
-        if busy and "contention" not in judged.suspects and judged.truth("delay") >= SMALLER:
+        if busy and not judged.contended and judged.truth("delay", of_job=False) >= SMALLER:
             wrong.append("no contention")
         share, truth = judged.share(case, of_job=of_job), judged.truth(case.kind, of_job=of_job)
         step, promise = judged.told["steps"]["mean_ms"], promised(judged)
         repaired = step * (1 - truth / 100)
-        if case.promises and off(promise, repaired):
+        if case.promises and not busy and off(promise, repaired):
             wrong.append("promise")
         right += not wrong
         row(
@@ -80,8 +81,9 @@ def healthy(trainings: list[str], folder: Path, *, busy: bool, again: bool) -> N
     for training in trainings:
         judged = run(training, folder / training, again=again)
         accused = judged.verdict["suspect"] not in FINE
-        wrong = [*([judged.verdict["suspect"]] if accused else []), *judged.warnings]
-        if busy and "contention" not in judged.suspects:
+        warnings = [text for rule, text in judged.warnings.items() if not (busy and rule == CONTENTION)]
+        wrong = [*([judged.verdict["suspect"]] if accused else []), *warnings]
+        if busy and not judged.contended:
             wrong.append("no contention")
         right += not wrong
         row(training, judged.verdict["sentence"], f"**{'; '.join(wrong)}**" if wrong else "right")
