@@ -25,7 +25,7 @@ import tempfile
 import time
 from collections import defaultdict
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
@@ -96,7 +96,7 @@ def held(runner: overhead.Runner) -> tuple[float, ...] | None:
     return None
 
 
-def one_round(number: int, steps: int, windows: int, scratch: Path) -> tuple[dict, dict]:
+def one_round(number: int, steps: int, windows: int, scratch: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Run the jobs by turns; return their turns, and what they held first and last."""
     runners = {}
     for name in JOBS:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import generated_tensors
 import numpy as np
@@ -23,6 +23,8 @@ from holter.store.compact import compact
 from holter.store.writer import Writer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from holter.store.job import JobFolder
 
 START_NS = 1_780_000_000 * 10**9
@@ -64,8 +66,14 @@ def generate(store: str, name: str, training: Training) -> JobFolder:
     """Write the job; it has ended. Raises `OSError` when the store takes it not."""
     seconds = training.hours * 3600
     end_ns = START_NS + int(seconds * 1e9)
-    asked = {"command": ["python", "train.py"], "interval_ms": training.interval_ms, "rules": []}
-    folder = job.create(store, name, now_ns=START_NS, **asked)
+    folder = job.create(
+        store,
+        name,
+        now_ns=START_NS,
+        command=["python", "train.py"],
+        interval_ms=training.interval_ms,
+        rules=[],
+    )
     writers = [Writer(folder, f"node{n}") for n in range(training.nodes)]
     for n, writer in enumerate(writers):
         _facts(folder, writer.node, n, training, end_ns)
@@ -151,7 +159,7 @@ def _write_steps(
     )
 
 
-def _put_steps(writer: Writer, numbers: np.ndarray, durations: np.ndarray, per_rank: list) -> None:
+def _put_steps(writer: Writer, numbers: np.ndarray, durations: np.ndarray, per_rank: list[Any]) -> None:
     columns: dict[str, np.ndarray] = {
         "time": np.concatenate([begin for _, begin, _ in per_rank]),
         "duration": np.concatenate([durations for _ in per_rank]),
@@ -168,7 +176,7 @@ def _put_steps(writer: Writer, numbers: np.ndarray, durations: np.ndarray, per_r
     writer.append("steps", {**{n: c[order] for n, c in columns.items()}, "mode": (codes, ["train"])})
 
 
-def _put_spans(writer: Writer, numbers: np.ndarray, durations: np.ndarray, per_rank: list) -> None:
+def _put_spans(writer: Writer, numbers: np.ndarray, durations: np.ndarray, per_rank: list[Any]) -> None:
     phases = ["step", *PARTS]
     names = ["", "DataLoader", "copy", "Model", "", "", "AdamW"]
     time_, duration, rank_, step, phase, value = [], [], [], [], [], []
@@ -224,7 +232,7 @@ def _write_samples(
     )
 
 
-def _series(random: np.random.Generator, training: Training, n: int):
+def _series(random: np.random.Generator, training: Training, n: int) -> Iterator[tuple[str, str, Any]]:
     """Yield device, metric and readings of every series that an agent samples."""
     ticks = training.interval_ms / 10
 

@@ -11,7 +11,7 @@ import resource
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from machine import described
@@ -101,7 +101,7 @@ def _job(store: str, name: str) -> JobFolder:
     return job.create(store, name, command=[], interval_ms=500, rules=[], now_ns=0)
 
 
-def kernels(random: np.random.Generator, count: int, start: int, rank: int) -> dict[str, object]:
+def kernels(random: np.random.Generator, count: int, start: int, rank: int) -> dict[str, Any]:
     """Return `count` kernels on two streams, one in ten a collective."""
     step = random.integers(5_000, 80_000, count)
     time_ = start + np.cumsum(step)

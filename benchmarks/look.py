@@ -23,7 +23,7 @@ STEPS = {"1ms": 1500, "10ms": 200, "small operators": 300}
 def train(size: str) -> None:
     """Train for some steps, and print the median step of the second half, ns."""
     model, optimizer, batches = material(size if size in SIZES else "1ms")
-    ends = []
+    ends: list[int] = []
     while len(ends) < STEPS[size]:
         for inputs, targets in batches:
             optimizer.zero_grad()
@@ -48,7 +48,8 @@ def looked_at(size: str, store: str, number: int) -> dict[str, float]:
     step = float(done.stdout.split()[0]) / 1e6
     events = holter.job.open(f"{store}/{job}").events.table
     told = [json.loads(text) for text in events["detail"][events["kind"] == "window"].tolist()]
-    first, second = (next((one for one in told if one["number"] == number), None) for number in (1, 2))
+    by_number = {one["number"]: one for one in told}
+    first, second = by_number[1], by_number.get(2)
     found = {"step": step, "first": first["cost_ns"] / 1e6, "events": float(first["events"])}
     if second is not None:
         steps = second["last_step"] - second["first_step"]

@@ -54,7 +54,8 @@ def train(size: str, steps: int, tool: str, out: Path) -> dict[str, Any]:
     """Train; return nanoseconds of wall and of CPU of each step after the warm-up."""
     model, optimizer, batches = material(size)
     context = step_tools(tool, model, out)
-    ends, cpu_ends = [], []
+    ends: list[int] = []
+    cpu_ends: list[int] = []
     with profiler(tool) as recording:
         while len(ends) <= steps + WARM_UP:
             for inputs, targets in batches:

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import timeit
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,7 +103,7 @@ def main() -> int:
                 old.unlink()
 
         os.environ["HOLTER_SPOOL"] = spool
-        scope: dict[str, object] = {}
+        scope: dict[str, Any] = {}
         exec(compile(SETUP, "setup", "exec"), scope)
         on = measure(timers(STATEMENTS, scope), CALLS, drain)
         scope["current"].close()

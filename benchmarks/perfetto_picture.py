@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from holter.importers import import_job
 from holter.report.exports import ExportSelection, formats
 from holter.store.trial import Trial
-from holter.views.timeline.details import Event, connections
+from holter.views.timeline.details import TimelineEvent, connections
 from holter.views.timeline.lanes import Timeline
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ def compare_arrows(flows: Rows, slices: dict[int, Slice], timeline: Timeline, cl
     some = known[:: max(1, len(known) // ARROWS_LOOKED_UP)]
     same = 0
     for a, b in some:
-        leads = connections(timeline, Event(a.lane, a.begin + clock, a.duration, a.name))
+        leads = connections(timeline, TimelineEvent(a.lane, a.begin + clock, a.duration, a.name))
         target = (b.lane.id, b.begin + clock, b.name)
         same += any((c.event.lane.id, c.event.time, c.event.name) == target for c in leads if not c.earlier)
     print(f"arrows: {len(flows):,} of Perfetto, {len(known):,} between events that holter has; "
@@ -273,9 +273,10 @@ def main() -> None:
         place, _ = import_job([given.trace], str(folder / "store"), "job", now_ns=0)
         trial = Trial(place)
         timeline = Timeline(trial)
-        fields = ("track_id", "ts", "dur", "parent")
         slices = {
-            int(row["id"]): Slice(*(int(row[field]) for field in fields), row["name"])
+            int(row["id"]): Slice(
+                int(row["track_id"]), int(row["ts"]), int(row["dur"]), int(row["parent"]), row["name"]
+            )
             for row in asked(given.trace, SLICES)
         }
         if not slices:

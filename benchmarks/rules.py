@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from typing import TYPE_CHECKING, Any
 
 from generate import START_NS, Training, generate
 from machine import described, environment, pace
@@ -28,22 +29,27 @@ from holter.store import job
 from holter.store.trial import Trial
 from holter.store.writer import Writer
 
+if TYPE_CHECKING:
+    from holter.rules import Rule, Window
+    from holter.rules.engine.judging import Judgement
+
 TARGETS = {"cpu_s": 60.0, "peak_mib": 500.0, "live_pct": 2.0}
 FLUSH_S = 5
 LIVE_TABLES = ("samples", "spans", "scalars")
 
 
-def child(words: list[str]) -> dict:
+def child(words: list[str]) -> dict[str, Any]:
     """Measure in a process of its own, so that its memory is its own."""
     done = subprocess.run(
         [sys.executable, __file__, *words], env=environment(), capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
         raise SystemExit(done.stderr)
-    return json.loads(done.stdout)
+    measured: dict[str, Any] = json.loads(done.stdout)
+    return measured
 
 
-def afterwards(url: str, each: bool) -> dict:
+def afterwards(url: str, each: bool) -> dict[str, Any]:
     """Judge a finished job by all rules; returns CPU seconds, wall seconds, peak memory, looks."""
     import resource
 
@@ -68,20 +74,22 @@ def afterwards(url: str, each: bool) -> dict:
 def _timed() -> dict[str, float]:
     """Sum up the seconds of CPU that each rule takes."""
     from holter.evaluation import status
+    from holter.rules.engine import judging
 
-    judged, spent = status.judge, {}
+    judged = judging.judge
+    spent: dict[str, float] = {}
 
-    def judge(name, rule, window):
+    def judge(name: str, rule: Rule, window: Window, **given: bool) -> Judgement:
         began = time.process_time()
-        outcome = judged(name, rule, window)
+        outcome = judged(name, rule, window, **given)
         spent[name] = spent.get(name, 0.0) + time.process_time() - began
         return outcome
 
-    status.judge = judge
+    status.judge = judge  # type: ignore[attr-defined]
     return spent
 
 
-def live(url: str, minutes: float) -> dict:
+def live(url: str, minutes: float) -> dict[str, Any]:
     """Judge a job by the pack `essentials` while its rows come; returns percent of one core."""
     source = Trial(job.at(url))
     until = START_NS + int(minutes * 60e9)
@@ -89,8 +97,7 @@ def live(url: str, minutes: float) -> dict:
     tables = {name: source.table(name, end_ns=until) for name in LIVE_TABLES}
     with tempfile.TemporaryDirectory() as store:
         rules = documents(choose(["pack:essentials"]))
-        asked = {"command": ["python"], "interval_ms": 500, "rules": rules, "now_ns": START_NS}
-        folder = job.create(store, "live", **asked)
+        folder = job.create(store, "live", command=["python"], interval_ms=500, rules=rules, now_ns=START_NS)
         folder.update(start=START_NS)
         for node, facts in job.at(url).nodes().items():
             folder.write_node(node, facts)

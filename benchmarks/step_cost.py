@@ -44,7 +44,7 @@ WARMUP_NS = 2_000_000_000
 TURN_NS = 1_000_000_000
 
 
-class Net(nn.Module):
+class Net(nn.Module):  # type: ignore[misc]
     """A multi-layer perceptron whose size sets how long a step takes."""
 
     def __init__(self, width: int, depth: int) -> None:

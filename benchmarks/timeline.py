@@ -17,11 +17,11 @@ import resource
 import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import generated_trace
-import msgspec
 import numpy as np
 from importing import repeat
 from machine import described, pace
@@ -33,6 +33,7 @@ from holter.store.compact import compact
 from holter.store.trial import Trial
 from holter.views.timeline.details import connections, search
 from holter.views.timeline.lanes import Timeline
+from holter.views.timeline.packing import packed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +79,7 @@ def look(url: str) -> dict[str, Any]:
     zooms = []
     for span in np.exp(random.uniform(np.log(SHORTEST_NS), np.log(whole), ZOOMS)).astype(int).tolist():
         begin = timeline.start_ns + int(random.integers(0, whole - span + 1))
-        zooms.append(timed(lambda a=begin, b=begin + span: timeline.picture(a, b, pixels=PIXELS))[:2])
+        zooms.append(timed(partial(timeline.picture, begin, begin + span, pixels=PIXELS))[:2])
     found = timed(lambda: search(timeline, "sgemm"))
     kernel = found[2][0].first
     return {
@@ -125,7 +126,8 @@ def _cold(trace: Path, events: int, kept: Path | None) -> None:
 def _first(url: str) -> tuple[Timeline, int, int]:
     timeline = Timeline(Trial(job.at(url)))
     picture = timeline.picture(pixels=PIXELS)
-    encoded = msgspec.json.encode(picture.document())
+    numbers = {lane: number for number, lane in enumerate(timeline.lanes)}
+    encoded = packed(picture, timeline.start_ns, numbers, "")
     return timeline, sum(len(strip.time) for strip in picture.strips), len(encoded)
 
 

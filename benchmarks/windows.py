@@ -168,7 +168,7 @@ def profiled(loop: Loop, steps: int, path: Path) -> Taken:
     return Taken(*watch.taken(), time.perf_counter() - ended)
 
 
-def ratio(alone: list[Taken], ours: list[Taken], theirs: list[Taken], figure: str) -> str:
+def ratio(figure: str, alone: list[Taken], ours: list[Taken], theirs: list[Taken]) -> str:
     """Return what a window adds to the steps over what torch.profiler adds, at the quickest and by rounds."""
     rounds = [[getattr(one, figure) for one in taken] for taken in (alone, ours, theirs)]
     bare, mine, other = map(min, rounds)
@@ -246,7 +246,7 @@ def measure(folder: Path, steps: int, rounds: int, many: int) -> None:
         ("process", "CPU of the whole process"),
     ):
         cells = " | ".join(f"{getattr(one, figure):.3f}" for one in (base, window, profiler))
-        print(f"| {name} | {cells} | {ratio(*taken, figure)} |")
+        print(f"| {name} | {cells} | {ratio(figure, *taken)} |")
     print(f"| longest pause, s | | {window.pause:.3f} | {profiler.pause:.3f} | |")
     print(f"| bytes | | {size:,} | {len(text):,} | 1/{len(text) / size:.0f} |")
     print(f"| bytes, theirs by gzip | | {size:,} | {zipped:,} | 1/{zipped / size:.1f} |")

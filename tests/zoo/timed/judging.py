@@ -68,7 +68,7 @@ class Judged:
         windows = [one["window"] for one in self.verdict["evidence"] if one["window"]]
         ends = self.measured["ends"]
         (begin, before), (end, after) = ends[windows[0]["step_start"] - 1], ends[windows[0]["step_end"]]
-        return 100 * (after.get(kind, 0.0) - before.get(kind, 0.0)) / (end - begin)
+        return float(100 * (after.get(kind, 0.0) - before.get(kind, 0.0)) / (end - begin))
 
     def share(self, case: Case, *, of_job: bool) -> float | None:
         """Return holter's share of what a case plants."""
@@ -79,11 +79,12 @@ class Judged:
         if case.suspect == "own_code":
             # The rest of the loop's own code is no part of what was planted.
             planted = [one["pct"] for one in self.told["own_code"] if _root(one["function"]) in case.says]
-            return sum(planted) if planted else self.verdict["share_pct"]
+            return float(sum(planted) if planted else self.verdict["share_pct"])
         if self.verdict["suspect"] == case.suspect:
             return float(self.verdict["share_pct"])
         part = {"data_pipeline": "data_loading", "evaluation": "eval", "own_code": "other"}
-        return self.told["breakdown"].get(part.get(case.suspect, ""))
+        found = self.told["breakdown"].get(part.get(case.suspect, ""))
+        return None if found is None else float(found)
 
     def wrong_places(self) -> list[str]:
         """Return the places in the sentence whose line is outside of the function that it names."""
