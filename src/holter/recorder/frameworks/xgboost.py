@@ -12,13 +12,13 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.trees.rounds import Rounds
-from holter.recorder.frameworks.trees.tensors import TreeTensors
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from holter.recorder.frameworks.trees.contributions import Contributions
+    from holter.recorder.frameworks.trees.tensors import TreeTensors
     from holter.recorder.session import Session
 
 _MATRICES = ("DMatrix", "QuantileDMatrix", "ExtMemQuantileDMatrix")
@@ -36,10 +36,18 @@ def attach(session: Session) -> Callable[[], None]:
             rounds.time(owner, "__init__", f"build {name}", Phase.DATA_LOADING)
 
     described: weakref.WeakSet[Any] = weakref.WeakSet()
-    tensors = TreeTensors(session)
+    tensors: TreeTensors | None = None
     contributions = rounds.contributions()
     explained: weakref.ref[Any] | None = None
     """The matrix whose rows get SHAP values."""
+
+    def before_training(*_: object, **__: object) -> None:
+        nonlocal tensors
+        if tensors is None:  # loads its modules here, because many scripts import XGBoost without use
+            from holter.recorder.frameworks.trees.tensors import TreeTensors
+
+            tensors = TreeTensors(session)
+        rounds.begin()
 
     def after_iteration(result: object, container: Any, model: Any, *args: Any, **named: Any) -> None:
         nonlocal explained
@@ -50,7 +58,7 @@ def attach(session: Session) -> Callable[[], None]:
             for metric, values in metrics.items():
                 value = values[-1]
                 session.scalar(f"{data}-{metric}", value[0] if container.is_cv else value)
-        if not container.is_cv:  # several models, none of which is the result
+        if tensors is not None and not container.is_cv:  # several models, none of which is the result
             if container not in described:
                 described.add(container)
                 tensors.describe(model)
@@ -68,7 +76,7 @@ def attach(session: Session) -> Callable[[], None]:
         rounds.finish()
 
     container, patches = callback.CallbackContainer, rounds.patches
-    patches.before(container, "before_training", lambda *_, **__: rounds.begin(), rounds.breaker)
+    patches.before(container, "before_training", before_training, rounds.breaker)
     rounds.time(container, "after_iteration", "callbacks", Phase.ANNOTATION)
     patches.after(container, "after_iteration", after_iteration, rounds.breaker)
     patches.after(container, "after_training", after_training, rounds.breaker)
