@@ -132,8 +132,8 @@ def test_a_job_that_has_ended_obeys_nothing(store: str) -> None:
     app = Top(store, folder_of(store, "before"), 2.0)
 
     async def run() -> None:
-        async with app.run_test(size=WIDE) as pilot:
-            await _until(pilot, lambda: isinstance(app.screen, OneJob))
+        async with app.run_test(size=WIDE, notifications=True) as pilot:
+            await _until(pilot, lambda: isinstance(app.screen, OneJob) and app.screen.now is not None)
             await pilot.press("p")
             await _until(pilot, lambda: "Completed)" in shown(app))
 
