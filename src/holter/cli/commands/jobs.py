@@ -27,7 +27,7 @@ EXAMPLES = """  holter jobs
 STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped", "Unreadable")
 _NAME_WIDTH = 34
 _AGES_NS = {"min": 60e9, "h": 3.6e12, "d": 86.4e12, "w": 604.8e12}
-_COLORS = {
+COLORS = {
     "Completed": "green",
     "Failed": "red",
     "Stopped": "yellow",
@@ -98,7 +98,7 @@ def _print(listed: list[ListedJob]) -> None:
         (
             job["name"],
             time.strftime("%m-%d %H:%M", time.localtime(job["created"] / 1e9)) if job["created"] else "",
-            Text(job["status"], style="yellow" if ended_sick(job) else _COLORS.get(job["status"], "")),
+            Text(job["status"], style="yellow" if ended_sick(job) else COLORS.get(job["status"], "")),
             duration(job["duration_s"]) if job["duration_s"] is not None else "",
         )
         for job in listed

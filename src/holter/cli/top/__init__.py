@@ -1,0 +1,1 @@
+"""`holter top`: shows jobs in the terminal while they run."""
