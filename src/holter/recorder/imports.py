@@ -10,7 +10,7 @@ import atexit
 import os
 import sys
 
-from holter.recorder import PID, STARTED_NS
+from holter.recorder import PID, STARTED_NS, program_samples
 from holter.recorder.unsupported import BACKENDS, not_recorded
 
 TYPE_CHECKING = False
@@ -87,6 +87,7 @@ def install() -> None:
     if _watch is None:
         _watch = ImportWatch({})
         atexit.register(_at_exit)
+        _sample_program()
     for module in TRIGGERS:
         if getattr(getattr(sys.modules.get(module), "__spec__", None), "_initializing", False):
             continue  # being imported right now, further up this stack: our caller comes from inside it
@@ -100,6 +101,7 @@ def install() -> None:
 
 def uninstall() -> None:
     """Watch no more."""
+    program_samples.stop()
     if "holter.recorder.first_use" in sys.modules:
         sys.modules["holter.recorder.first_use"].wait_no_more()
     if _watch is not None:
@@ -145,8 +147,16 @@ def _attach(module: str) -> None:
         sys.stderr.write(f"holter: {module} is not recorded: {type(error).__name__}: {error}\n")
 
 
+def _sample_program() -> None:
+    """Sample the process until an adapter records it; what it computes is unknown otherwise."""
+    directory = os.environ.get("HOLTER_SPOOL")
+    if directory and os.environ.get("HOLTER_DISABLE") != "1" and os.environ.get("HOLTER_LOOK") != "never":
+        program_samples.start(directory)
+
+
 def _at_exit() -> None:
     """Note what ended a process that never trained, and what it imported; a session has done so already."""
+    program_samples.stop()
     last = getattr(sys, "last_value", None)
     # After Ctrl-C the interpreter ends itself with SIGINT, unless code is compiled from text until then.
     if isinstance(last, KeyboardInterrupt) or hasattr(sys, "ps1"):
