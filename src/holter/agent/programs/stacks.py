@@ -76,7 +76,7 @@ class ProgramStacks:
             "rank": [-1 if process is None else self._drain.ranks.of(process)] * number,
             "step": [-1 if process is None else max(process.last_head_step, process.last_step)] * number,
             "mode": ["global"] * number,
-            "phase": ["any"] * number,
+            "phase": ["program"] * number,
             "stack": [stack for *_, stack in part.rows],
             "samples": [count for count, *_ in part.rows],
             "self_time": [ns for _, ns, *_ in part.rows],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from holter.agent.machine import procfs
 from holter.agent.programs.processes import Processes
 from holter.agent.programs.pulse import Pulse
 from holter.agent.programs.stacks import ProgramStacks
@@ -93,7 +94,8 @@ class ProgramWatch:
         cost = time.thread_time() - begin
         self._due = now + max(READ_S, cost / COST_SHARE)
         if any(one.alive for one in self.processes.known.values()):
-            self._elapsed = now - self._began
+            first = min(one.started for one in self.processes.known.values())
+            self._elapsed = time.clock_gettime(time.CLOCK_BOOTTIME) - first / procfs.TICKS
 
     def _tell(self) -> None:
         detail = {

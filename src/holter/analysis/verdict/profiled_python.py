@@ -49,7 +49,7 @@ def profiled_python(called: Table, sampled: Table, steps: Table) -> ProfiledPyth
         steps: Table `steps`, steady state only.
     """
     called = called.where((called["phase"] == "other") & (called["timer"] == "total_time"))
-    sampled = sampled.where(np.isin(sampled["phase"], ("other", "any")))
+    sampled = sampled.where(np.isin(sampled["phase"], ("other", "any", "program")))
     rows = called if called.rows else sampled
     if not rows.rows or not steps.rows:
         return None
