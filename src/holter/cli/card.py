@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from holter.views.document.types import Description, TraceDescription
-    from holter.views.document.types.job import RecordingCost
+    from holter.views.document.types.job import FrameworkFacts, RecordingCost
     from holter.views.document.types.program import ProgramEntry
     from holter.views.document.types.training import StepSummary
     from holter.views.document.types.wall_time import ChangeEntry, LedgerEntry, NamedWorkEntry
@@ -175,14 +175,14 @@ def _blocks(description: AnyDescription, width: int) -> Iterator[Block]:
     if time := _ledger(cast("list[LedgerEntry]", description.get("ledger") or [])):
         yield ("time", time, "", 2)
     work = cast("list[NamedWorkEntry]", description.get("named_work") or [])
-    if not (framework := description["job"].get("framework")) or framework["name"] == "pytorch":
-        # A framework that computes in one piece names that piece; scripts name their phases.
-        if phases := _named_work(work, "compute"):
-            yield ("phases", phases, "", 2)
+    # A framework that computes in one piece names that piece; scripts name their phases.
+    framework = cast("FrameworkFacts | None", description["job"].get("framework"))
+    if (framework is None or framework["name"] == "pytorch") and (phases := _named_work(work, "compute")):
+        yield ("phases", phases, "", 2)
     if calls := _named_work(work, "other"):
         yield ("calls", calls, "", 2)
-    repeats = (cast("ProgramEntry | None", description.get("program")) or {}).get("estimated_steps")
-    if repeats:
+    program = cast("ProgramEntry | None", description.get("program"))
+    if program and (repeats := program["estimated_steps"]):
         yield ("estimated", repeats["text"], "", 2)
     if unit := _unit(about_steps):
         yield ("a step", f"is {unit}", "", 2)

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import re
 import sys
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder import imports
 from holter.recorder import session as _session
 from holter.recorder.ranges import ANNOTATION, LISTENER, Heard, Interleaved, Range
-from holter.recorder.unrecorded import MODES, NOTHING
+from holter.schema.modes import MODES
 from holter.schema.phases import BREAKDOWN, ITERATOR_START, NEXT_BATCH, SCRIPT, Phase
 from holter.schema.record import MAX_STEPS_AT_ONCE
 
@@ -66,6 +67,11 @@ def phase(name: str) -> Range | Interleaved:
     if _session.current is not None and "_asyncio" in _modules and _modules["_asyncio"]._get_running_loop():
         return Interleaved(one.name, one.code & 255)
     return one
+
+
+def part(name: str) -> int:
+    """Return the number of the phase that a name means: `compute` unless it is a part of the breakdown."""
+    return _PARTS.get(re.sub(r"[\s-]+", "_", name.strip().lower()), int(Phase.COMPUTE))
 
 
 def annotation_begin(name: str) -> None:
@@ -191,9 +197,9 @@ def _stepping(session: _session.Session, batches: Iterable[Any], mode: int) -> I
     session.first_activity()
     # The adapter of PyTorch records its loaders itself.
     recorded = any(kind.__module__.startswith("torch.utils.data") for kind in type(batches).__mro__)
-    with NOTHING if recorded else Range(ITERATOR_START, _PARTS["data_loading"]):
+    with nullcontext() if recorded else Range(ITERATOR_START, _PARTS["data_loading"]):
         source = iter(batches)
-    wait = NOTHING if recorded else Range(NEXT_BATCH, _PARTS["data_loading"])
+    wait = nullcontext() if recorded else Range(NEXT_BATCH, _PARTS["data_loading"])
     while True:
         with wait:
             try:
@@ -222,7 +228,7 @@ def _new_range(name: str) -> Range:
 
 def _new_phase(name: str) -> Range:
     kind, text = Range if _nvtx is None else Heard, str(name)
-    new = kind(text, _PARTS.get(re.sub(r"[\s-]+", "_", text.strip().lower()), int(Phase.COMPUTE)))
+    new = kind(text, part(text))
     if len(_phases) < MAX_KEPT:
         _phases[name] = new
     return new

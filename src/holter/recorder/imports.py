@@ -33,6 +33,8 @@ TRIGGERS = {
     "lightning_fabric": "fabric",
 }
 """Module of a framework → file of `frameworks/` that knows it."""
+RANGES = ("torch.cuda.nvtx", "nvtx.nvtx")
+"""Modules with functions that mark ranges; see `nvtx_ranges`."""
 _WAIT = frozenset(("xgboost", "lightgbm", "catboost", "sklearn.base"))
 """Modules whose adapters wait for the first use; see `first_use`."""
 
@@ -95,6 +97,8 @@ def install() -> None:
             attach(module)
         else:
             _watch.wanted[module] = attach
+    for module in RANGES:
+        when_imported(module, _hear)
     if _watch not in sys.meta_path:
         sys.meta_path.insert(0, _watch)
 
@@ -102,6 +106,8 @@ def install() -> None:
 def uninstall() -> None:
     """Watch no more."""
     program_samples.stop()
+    if "holter.recorder.nvtx_ranges" in sys.modules:
+        sys.modules["holter.recorder.nvtx_ranges"].stop()
     if "holter.recorder.first_use" in sys.modules:
         sys.modules["holter.recorder.first_use"].wait_no_more()
     if _watch is not None:
@@ -145,6 +151,16 @@ def _attach(module: str) -> None:
             current.attach(TRIGGERS[module])
     except Exception as error:
         sys.stderr.write(f"holter: {module} is not recorded: {type(error).__name__}: {error}\n")
+
+
+def _hear(module: str) -> None:
+    """Record ranges that are marked for NVTX; the recorder loads with the first one."""
+    try:
+        from holter.recorder import nvtx_ranges
+
+        nvtx_ranges.watch(sys.modules[module])
+    except Exception as error:
+        sys.stderr.write(f"holter: ranges of {module} are not recorded: {type(error).__name__}: {error}\n")
 
 
 def _sample_program() -> None:

@@ -11,7 +11,7 @@ import os
 import sys
 import time
 
-from holter.recorder import PID, STARTED_NS
+from holter.recorder import STARTED_NS
 from holter.recorder.frame_names import frame_text, is_library
 from holter.schema.programs import samples_name
 
@@ -37,7 +37,7 @@ _WAITS = ("threading.py", "queue.py", "queues.py", "selectors.py", "connection.p
 """Modules of Python in which a thread waits for others; then another thread is the one to sample."""
 
 
-class Sampler:
+class ProgramSampler:
     """Samples one process until an adapter records it."""
 
     def __init__(self, directory: str, started: int) -> None:
@@ -132,7 +132,7 @@ class Sampler:
             self._seen += 1
 
     def _key_of(self, frame: FrameType | None) -> tuple[int, ...]:
-        """Return the line of a script's own code, the place of the innermost own function, and all, as ids."""
+        """Return the line of a script's own code, the place of the innermost own function, and all."""
         key: list[int] = []
         line, own = 0, -1
         while frame is not None and len(key) < _MAX_DEPTH:
@@ -157,14 +157,14 @@ class Sampler:
         return f"{len(codes) - 1 - own if own >= 0 else -1} {joined}"
 
 
-_sampler: Sampler | None = None
+_sampler: ProgramSampler | None = None
 
 
 def start(directory: str) -> None:
     """Sample this process from `AFTER_S` on; around forks the thread pauses."""
     global _sampler
     if _sampler is None:
-        _sampler = Sampler(directory, STARTED_NS)
+        _sampler = ProgramSampler(directory, STARTED_NS)
         _sampler.begin()
         os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)
 
@@ -204,5 +204,5 @@ def _after_fork() -> None:
 def _in_child() -> None:
     global _sampler
     if _sampler is not None:
-        _sampler = Sampler(_sampler._directory, time.perf_counter_ns())
+        _sampler = ProgramSampler(_sampler._directory, time.perf_counter_ns())
         _sampler.begin()

@@ -1,4 +1,4 @@
-"""The ranges that `holter.annotate` and `holter.phase` return: on one thread, in an asyncio task, with NVTX."""
+"""The ranges of `holter.annotate` and `holter.phase`: on one thread, in an asyncio task, with NVTX."""
 
 from __future__ import annotations
 
@@ -147,20 +147,22 @@ class Heard(Range):
 class Interleaved:
     """A range that need not nest, as those of asyncio tasks do not: it remembers its own begin."""
 
-    __slots__ = ("_begin", "_handle", "_phase", "name")
+    __slots__ = ("_begin", "_handle", "_phase", "_tell", "name")
 
-    def __init__(self, name: str, phase: int = ANNOTATION) -> None:
+    def __init__(self, name: str, phase: int = ANNOTATION, *, heard: bool = False) -> None:
+        """`heard` says that an NVTX tool has the range already."""
         self.name, self._phase = name, phase
+        self._tell = LISTENER is not None and not heard
 
     def __enter__(self) -> Interleaved:
-        self._handle = None if LISTENER is None else LISTENER.start(self.name)
+        self._handle = LISTENER.start(self.name) if LISTENER is not None and self._tell else None
         self._begin = time.perf_counter_ns()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if LISTENER is not None:
+        if LISTENER is not None and self._tell:
             LISTENER.end(self._handle)
         session = _session.current
         if session is not None:

@@ -8,15 +8,13 @@ from __future__ import annotations
 import os
 import sys
 
+from holter.schema.modes import MODES
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-MODES = ("global", "train", "eval", "predict")
-"""Names of the modes, by their numbers."""
-NAMES = ("annotate", "annotation_begin", "annotation_end", "log", "phase", "step", "steps")
-"""The functions below."""
 _RECORDER = "holter.recorder.session"
 _ASKED_FOR = ("HOLTER_SPOOL", "NVTX_INJECTION64_PATH", "NVTX_INJECTION32_PATH")
 """Variables with which `holter run`, or a tool that listens to NVTX, starts a process."""
@@ -61,7 +59,7 @@ class _Nothing:
         return wrapper
 
 
-NOTHING = _Nothing("", "annotate")
+_NOTHING = _Nothing("", "annotate")
 
 
 def annotate(name: str) -> Any:
@@ -96,7 +94,7 @@ def step(mode: str = "train", steps: int = 1) -> Any:
     """Mark one training step of a loop that no adapter knows: it ends with the `with` block."""
     if _RECORDER in _modules or steps != 1 or mode not in MODES:
         return _recorder().step(mode, steps)
-    return NOTHING
+    return _NOTHING
 
 
 def steps(batches: Iterable[Any], mode: str = "train") -> Any:

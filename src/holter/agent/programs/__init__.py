@@ -1,1 +1,1 @@
-"""Watches programs without a known framework from outside: their processes, their stacks, and what repeats."""
+"""Watches programs without a known framework from outside: processes, stacks, and what repeats."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holter.agent.machine import procfs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from holter.store.documents import Document
 
@@ -52,7 +52,7 @@ class FollowedProcess:
         return found
 
 
-class Processes:
+class ProcessTree:
     """The command and all that descends from it."""
 
     def __init__(self, proc: Path = procfs.PROC) -> None:
@@ -68,11 +68,9 @@ class Processes:
             if not stat.alive:
                 continue
             key = pid, stat.started
-            one = self.known.get(key)
-            if one is None:
-                if len(self.known) >= MOST:
-                    continue
-                one = self.known[key] = FollowedProcess(pid, stat.ppid, "", False, stat.started)
+            if key not in self.known and len(self.known) >= MOST:
+                continue
+            one = self.known.setdefault(key, FollowedProcess(pid, stat.ppid, "", False, stat.started))
             one.name, one.python = self._name(pid)  # a process may become another program
             one.alive, one.cpu_s, one.threads = True, stat.cpu_s, stat.threads
             one.rss = max(one.rss, stat.rss)

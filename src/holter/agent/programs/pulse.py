@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 INTERVAL_S = 0.02
 BURST_S = 30.0
 FIRST_S = 4.0
-"""The begin of the first burst after the start of the job; each pause is as long as the job was until then."""
+"""The begin of the first burst; each pause is as long as the job was until then."""
 LEAST_S = 5.0
 """A shorter burst shows nothing."""
 COST_SHARE = 100
@@ -84,7 +84,7 @@ class Pulse:
         return {"pid": process.pid, "name": process.name, **_rates(readings, pause)}
 
     def _read(self, pid: int) -> tuple[int, ...] | None:
-        """Return CPU ns, bytes read and written, page faults, and CPU ns of ended children; None at its end."""
+        """Return CPU ns, bytes read and written, page faults, CPU ns of ended children; None at its end."""
         folder = self._proc / str(pid)
         text = procfs.file_text(folder / "stat")
         fields = text[text.rfind(")") + 2 :].split()
@@ -117,5 +117,7 @@ def _rates(readings: list[tuple[int, ...]], pause: float) -> Document:
     return {
         "begin": int(times[0]),
         "interval_ns": interval,
-        "grown": {name: np.rint(values).astype(int).tolist() for name, values in grown.items() if values.any()},
+        "grown": {
+            name: np.rint(values).astype(int).tolist() for name, values in grown.items() if values.any()
+        },
     }

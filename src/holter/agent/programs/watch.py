@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from holter.agent.machine import procfs
-from holter.agent.programs.processes import Processes
+from holter.agent.programs.processes import ProcessTree
 from holter.agent.programs.pulse import Pulse
 from holter.agent.programs.stacks import ProgramStacks
 
@@ -45,7 +45,7 @@ class ProgramWatch:
         self._began = time.monotonic()
         self._read_at = self._due = 0.0
         self._tell_at = FIRST_TOLD_S
-        self.processes = Processes()
+        self.processes = ProcessTree()
         self.stacks = ProgramStacks(drain.spool, drain)
         self._pulse: Pulse | None = Pulse(self.processes.busiest)
         self._pulse.begin()
@@ -98,13 +98,16 @@ class ProgramWatch:
             self._elapsed = time.clock_gettime(time.CLOCK_BOOTTIME) - first / procfs.TICKS
 
     def _tell(self) -> None:
+        processes = self.processes.told()
         detail = {
             "elapsed_s": self._elapsed,
             "cores": self._cpus,
             "cpu_s": self.processes.cpu_s,
-            "processes": self.processes.told(),
+            "processes": processes,
             "count": len(self.processes.known),
             "stacks": self.stacks.told(),
             "sampling_s": self.stacks.cost_ns / 1e9,
         }
-        self._event_log.note("program", self.processes.told()[0]["name"] if self.processes.known else "", detail)
+        self._event_log.note(
+            "program", self.processes.told()[0]["name"] if self.processes.known else "", detail
+        )

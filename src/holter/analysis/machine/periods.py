@@ -13,12 +13,15 @@ if TYPE_CHECKING:
 LEAST_CYCLES = 6
 """Fewer repetitions may be chance."""
 CLEAR = 0.6
-"""A period counts from this autocorrelation on, at its lag and at twice its lag."""
+"""A period counts from this autocorrelation on."""
+_AGAIN = 0.35
+"""The least autocorrelation at twice the period, where the deviations of two repetitions add up."""
 _DIP = 0.3
 """Between repetitions the autocorrelation must be lower by this much."""
 _NEAR = 0.85
 """The first lag within this factor of the largest autocorrelation is the period; later ones are multiples."""
 _LEAST_READINGS = 90
+_AROUND = 0.2
 _LEAST_LAG = 3
 """Shorter periods are not told apart from the intervals of the readings."""
 
@@ -39,14 +42,24 @@ def period(values: NDArray[np.floating[Any]], interval_s: float) -> Period | Non
 
     Repetitions of varying length agree in a coarser series: the finest series with a period counts.
     """
-    series = np.asarray(values, dtype=np.float64)
+    series = finest = np.asarray(values, dtype=np.float64)
+    width = 1
     while len(series) >= _LEAST_READINGS:
-        found = _period(_smoothed(series), interval_s)
+        found = _period(_smoothed(series), width * interval_s)
         if found is not None:
-            return found
+            return found if width == 1 else _located(found, finest, interval_s)
         series = series[: len(series) // 2 * 2].reshape(-1, 2).sum(axis=1)
-        interval_s *= 2
+        width *= 2
     return None
+
+
+def _located(found: Period, series: NDArray[np.float64], interval_s: float) -> Period:
+    """Return a period of a coarser series with the length that the finest series gives it."""
+    lag = found.seconds / interval_s
+    low, high = max(int(lag * (1 - _AROUND)), 1), int(lag * (1 + _AROUND)) + 1
+    near = _autocorrelation(_smoothed(series), high)[low:]
+    exact = low + int(near.argmax())
+    return Period(exact * interval_s, found.strength, len(series) // exact)
 
 
 def _period(series: NDArray[np.float64], interval_s: float) -> Period | None:
@@ -68,7 +81,7 @@ def _period(series: NDArray[np.float64], interval_s: float) -> Period | None:
     if found[1:lag].min() > strength - _DIP:
         return None
     around = found[2 * lag - max(lag // 8, 1) : 2 * lag + max(lag // 8, 1) + 1]
-    if not len(around) or around.max() < CLEAR:
+    if not len(around) or around.max() < _AGAIN:
         return None
     exact = _refined(found, lag)
     return Period(exact * interval_s, min(strength, 1.0), int(count / exact))
@@ -94,7 +107,9 @@ def _autocorrelation(series: NDArray[np.float64], most: int) -> NDArray[np.float
     squares = np.concatenate([[0.0], np.cumsum(centered**2)])
     lags = np.arange(most + 1)
     norms = np.sqrt((squares[len(series) - lags]) * (squares[-1] - squares[lags]))
-    return np.divide(products, norms, out=np.zeros(most + 1), where=norms > 0)
+    found = np.zeros(most + 1)
+    np.divide(products, norms, out=found, where=norms > 0)
+    return found
 
 
 def _refined(found: NDArray[np.float64], lag: int) -> float:

@@ -50,10 +50,9 @@ class Repetition:
     @property
     def text(self) -> str:
         """The period and its origin, for people."""
-        return (
-            f"something repeats every {took(self.seconds)} ({1 / self.seconds:.3g} a second), estimated from "
-            f"{_SIGNALS[self.signal]} in {counted(self.cycles, 'repetition')} (correlation {self.strength:.2f})"
-        )
+        how_often = f"about every {took(self.seconds)} ({1 / self.seconds:.3g} a second)"
+        found = f"{counted(self.cycles, 'repetition')} of {_SIGNALS[self.signal]}"
+        return f"something repeats {how_often}; estimated from {found}, correlation {self.strength:.2f}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,10 @@ def program(found: ProgramEntry | None) -> Markup:
     ]  # fmt: skip
     heads = ("process", "pid", "CPU time", "threads", "memory", "read", "written")
     functions = [(one["name"], percent(one["pct"])) for one in found["functions"]]
+    where = Markup()
+    if functions:
+        title = tag("h3", f"Where {found['name']} spends its time")
+        where = title + table(("function", "share"), functions, numbers=(1,))
     repeats = found["estimated_steps"]
     said = "Steps cannot be estimated: nothing repeats clearly in its use of CPU, GPU and files."
     if repeats:
@@ -78,9 +82,7 @@ def program(found: ProgramEntry | None) -> Markup:
         tag("h2", "Program"),
         tag("p", found["sentence"]),
         table(heads, processes, numbers=range(1, 7)),
-        tag("h3", f"Where {found['name']} spends its time") + table(("function", "share"), functions, numbers=(1,))
-        if functions
-        else Markup(),
+        where,
         tag("h2", "Steps"),
         tag("p", "No steps were recorded. ", said),
     )

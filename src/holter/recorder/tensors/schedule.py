@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.unrecorded import MODES as MODES
+from holter.schema.modes import MODES as MODES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
