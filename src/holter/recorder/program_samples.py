@@ -51,6 +51,9 @@ class ProgramSampler:
         """Samples and ns by stack."""
         self._codes: dict[int, CodeType] = {}
         """The code in these keys; kept alive, so that no other code gets its id."""
+        self._begins: dict[int, frozenset[int]] = {}
+        """Where functions begin, or go on as generators, by the id of their code."""
+        self._resume = -1
         self._begin = self._cost = self._seen = 0
         self._after = AFTER_S
 
@@ -75,7 +78,7 @@ class ProgramSampler:
         now = time.perf_counter_ns()
         lines = [f"{self._begin} {now} {self._cost}"]
         lines += [f"{count} {ns} {self._text(stack)}" for stack, (count, ns) in stacks.items()]
-        self._begin, self._cost, self._codes = now, 0, {}
+        self._begin, self._cost, self._codes, self._begins = now, 0, {}, {}
         path = os.path.join(self._directory, samples_name(self._key, self._part))
         self._part += 1
         with open(path + ".new", "w", encoding="utf-8", errors="replace") as file:
@@ -97,6 +100,9 @@ class ProgramSampler:
         if shortened:
             sys.setswitchinterval(SWITCH_S)
         try:
+            from opcode import opmap
+
+            self._resume = opmap.get("RESUME", -1)
             before = time.perf_counter_ns()
             self._begin = self._begin or before
             pause = INTERVAL_S
@@ -124,12 +130,30 @@ class ProgramSampler:
             mine = _thread.get_ident()
             others = (one for thread, one in frames.items() if thread not in (mine, self._main))
             frame = next((one for one in others if not _waits(one.f_code)), frame)
+        if frame is not None and frame.f_back is not None and self._enters(frame):
+            frame = frame.f_back
         key = self._key_of(frame)
         if key in self._stacks or len(self._stacks) < MAX_STACKS:
             known = self._stacks.setdefault(key, [0, 0])
             known[0] += 1
             known[1] += duration
             self._seen += 1
+
+    def _enters(self, frame: FrameType) -> bool:
+        """Return whether a function was just called: the time until then is not its own.
+
+        Python code gives up the interpreter lock mostly where a function begins, so that functions would be
+        found that did not run before. The caller is certain.
+        """
+        code = frame.f_code
+        begins = self._begins.get(id(code))
+        if begins is None:
+            # The operation may be missing: Python 3.10 gives up the lock anywhere.
+            code_of = code.co_code
+            begins = frozenset(at for at in range(0, len(code_of), 2) if code_of[at] == self._resume)
+            if id(code) in self._codes:
+                self._begins[id(code)] = begins
+        return frame.f_lasti in begins
 
     def _key_of(self, frame: FrameType | None) -> tuple[int, ...]:
         """Return the line of a script's own code, the place of the innermost own function, and all."""
