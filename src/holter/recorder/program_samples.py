@@ -200,6 +200,8 @@ def stop() -> None:
     try:
         if ending is not None and ending.end():
             ending.write()
+    except FileNotFoundError:
+        pass  # the spool is gone, and with it who reads the samples
     except Exception as error:
         sys.stderr.write(f"holter: the last samples were not written: {type(error).__name__}: {error}\n")
 

@@ -60,16 +60,24 @@ class _Nothing:
 
 
 _NOTHING = _Nothing("", "annotate")
+MAX_KEPT = 4096
+"""Names whose object is kept; the others get a new one each time."""
+_annotations: dict[str, _Nothing] = {}
+_phases: dict[str, _Nothing] = {}
 
 
 def annotate(name: str) -> Any:
     """Record a stretch of code under `name`: `with holter.annotate("augment"):` or as a decorator."""
-    return _recorder().annotate(name) if _RECORDER in _modules else _Nothing(name, "annotate")
+    if _RECORDER in _modules:
+        return _recorder().annotate(name)
+    return _annotations.get(name) or _kept(_annotations, name, "annotate")
 
 
 def phase(name: str) -> Any:
     """Record a part of the step: `with holter.phase("simulate"):` or as a decorator."""
-    return _recorder().phase(name) if _RECORDER in _modules else _Nothing(name, "phase")
+    if _RECORDER in _modules:
+        return _recorder().phase(name)
+    return _phases.get(name) or _kept(_phases, name, "phase")
 
 
 def annotation_begin(name: str) -> None:
@@ -100,6 +108,13 @@ def step(mode: str = "train", steps: int = 1) -> Any:
 def steps(batches: Iterable[Any], mode: str = "train") -> Any:
     """Make each iteration a step: `for batch in holter.steps(batches):`."""
     return _recorder().steps(batches, mode) if _RECORDER in _modules or mode not in MODES else batches
+
+
+def _kept(known: dict[str, _Nothing], name: str, of: str) -> _Nothing:
+    made = _Nothing(name, of)
+    if len(known) < MAX_KEPT:
+        known[name] = made
+    return made
 
 
 def _recorder() -> Any:
