@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -44,7 +45,9 @@ def trainer(tmp_path_factory):
 def test_the_card_leads_with_what_the_program_does(simulation):
     job, _ = simulation
     card = job.stderr[job.stderr.index("── holter") :].splitlines()
-    assert card[1].strip().startswith(f"{os.path.basename(sys.executable)} no_framework.py computes")
+    # On a busy machine it gets a part of a core, and waits for more.
+    said = rf"{os.path.basename(sys.executable)} no_framework\.py (computes on|gets only|uses only) [\d.]+ "
+    assert re.match(said, card[1].strip())
     text = " ".join(line.strip() for line in card)
     assert "of the time in collide (no_framework.py:12)" in text
     assert "No training step was recorded" in text
@@ -88,7 +91,7 @@ def test_a_compiled_program_is_described_without_functions(trainer):
     assert told["name"] == "trainer"
     assert told["functions"] == []
     assert told["processes"][0]["read_bytes"] >= 0.8 * truth["steps"] * (1 << 20)
-    assert told["sentence"].startswith("trainer computes")
+    assert re.match(r"trainer (computes on|gets only|uses only) [\d.]+ ", told["sentence"])
     assert "perf record" in job.stderr
 
 

@@ -56,6 +56,8 @@ class ProgramSampler:
         self._resume = -1
         self._begin = self._cost = self._seen = 0
         self._after = AFTER_S
+        self.done = False
+        """Whether an adapter records the process, so that this ends for good."""
 
     def begin(self) -> None:
         """Start the thread."""
@@ -109,7 +111,7 @@ class ProgramSampler:
             while not self._wake.acquire(timeout=pause * (0.5 + before % 1000 / 1000)):
                 began, now = time.thread_time_ns(), time.perf_counter_ns()
                 if _recorded():
-                    self.write()
+                    self.done = True  # what came before is the start-up of a training
                     break
                 # A sample after a long pause, as of a stopped program, stands for two intervals at most.
                 self._add(min(now - before, int(2e9 * pause)))
@@ -198,7 +200,7 @@ def stop() -> None:
     global _sampler
     ending, _sampler = _sampler, None
     try:
-        if ending is not None and ending.end():
+        if ending is not None and not ending.done and ending.end():
             ending.write()
     except FileNotFoundError:
         pass  # the spool is gone, and with it who reads the samples
@@ -218,6 +220,9 @@ def _waits(code: CodeType) -> bool:
 
 
 def _before_fork() -> None:
+    global _sampler
+    if _sampler is not None and _sampler.done:
+        _sampler = None
     if _sampler is not None:
         _sampler.end()
 

@@ -70,14 +70,20 @@ def annotate(name: str) -> Any:
     """Record a stretch of code under `name`: `with holter.annotate("augment"):` or as a decorator."""
     if _RECORDER in _modules:
         return _recorder().annotate(name)
-    return _annotations.get(name) or _kept(_annotations, name, "annotate")
+    try:
+        return _annotations[name]
+    except (KeyError, TypeError):
+        return _kept(_annotations, str(name), "annotate")
 
 
 def phase(name: str) -> Any:
     """Record a part of the step: `with holter.phase("simulate"):` or as a decorator."""
     if _RECORDER in _modules:
         return _recorder().phase(name)
-    return _phases.get(name) or _kept(_phases, name, "phase")
+    try:
+        return _phases[name]
+    except (KeyError, TypeError):
+        return _kept(_phases, str(name), "phase")
 
 
 def annotation_begin(name: str) -> None:

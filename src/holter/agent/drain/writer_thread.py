@@ -202,9 +202,13 @@ class WriterThread(threading.Thread):
             self._report.lacks("python samples", why)
         if self.pipeline.drain is not None:
             if not plan.attached:
-                append = self.pipeline.writer.append
                 self._program = ProgramWatch(
-                    self._watched, self.pipeline.drain, self.event_log, machine.cpus(), append
+                    self._watched,
+                    self.pipeline.drain,
+                    self.event_log,
+                    machine.cpus(),
+                    self.pipeline.writer.append,
+                    spied=self._python is not None,
                 )
             self.monitor = ProcessMonitor(self.pipeline.drain, plan.limits, tell=plan.tell)
 

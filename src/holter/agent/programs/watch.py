@@ -35,13 +35,19 @@ class ProgramWatch:
         event_log: EventLog,
         cpus: float,
         append: Callable[[str, Columns], None],
+        *,
+        spied: bool = False,
     ) -> None:
-        """`append` takes rows for a table of the store; `cpus` are the cores that the job may use."""
+        """`append` takes rows for a table of the store; `cpus` are the cores that the job may use.
+
+        `spied` says that py-spy samples processes with records.
+        """
         self._watched = watched
         self._drain = drain
         self._event_log = event_log
         self._cpus = cpus
         self._append = append
+        self._spied = spied
         self._began = time.monotonic()
         self._read_at = self._due = 0.0
         self._tell_at = FIRST_TOLD_S
@@ -58,8 +64,10 @@ class ProgramWatch:
 
     def look(self) -> None:
         """Read what is due. Raises `OSError`."""
+        twice = self._spied and any(one.records for one in self._drain.trainers())
         for rows in self.stacks.take():
-            self._append("python_stacks", rows)
+            if not twice:
+                self._append("python_stacks", rows)
         if self.steps:
             self._end_pulse()
             return

@@ -75,6 +75,8 @@ class Program:
     """Percentage of the time that its main thread was ready to run without a core."""
     gpu_pct: float | None = None
     repeats: Repetition | None = None
+    sampling_pct: float = 0.0
+    """Percentage of a core that its Python processes took their samples with."""
 
     @property
     def python(self) -> bool:
@@ -90,9 +92,10 @@ class Program:
     def sentence(self) -> str:
         """What the program does, in one sentence."""
         used, cores = self.cores_used, f"{self.cores:g}"
+        waits = (self.core_wait_pct or 0.0) >= _WAITS
         whole = round(used)
         if used < _IDLE:
-            does = f"computes only {pct(100 * used)} of the time"
+            does = f"{'gets' if waits else 'uses'} only {pct(100 * used)} of a core"
         elif whole >= 1 and abs(used - whole) <= 1 - _FULL:
             does = f"computes on {whole} of {cores} cores"
         else:
@@ -100,7 +103,7 @@ class Program:
         parts = [f"{self.name} {does}"]
         if self.gpu_pct is not None:
             parts.append(f"the GPUs are busy {pct(self.gpu_pct)} (median)")
-        if (self.core_wait_pct or 0.0) >= _WAITS:
+        if waits:
             parts.append(f"it waits {pct(self.core_wait_pct or 0.0)} of the time for a free core")
         if (named := [one for one in self.functions if one[1] >= NAMED][:2]) and self.processes:
             first, *more = (f"{pct(share)} of the time in {_place(name)}" for name, share in named)
@@ -162,6 +165,7 @@ def program(events: Table, samples: Table | None = None) -> Program | None:
         core_wait_pct=None if wait is None else min(100 * wait / last["elapsed_s"], 100.0),
         gpu_pct=float(np.median(np.concatenate(gpus))) if gpus else None,
         repeats=_repeats(events, samples),
+        sampling_pct=100 * last.get("sampling_s", 0.0) / last["elapsed_s"],
     )
 
 

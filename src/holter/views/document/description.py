@@ -193,7 +193,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         "program": program.document(alone) if alone else None,
         "verdict": program.told(judged, alone) if alone else judged,
         "rules": list(trial.folder.evaluations().get("rules") or []),
-        "cost": cost(trial, events, steps, samples),
+        "cost": program.with_samples(cost(trial, events, steps, samples), alone),
         "bill": None,
         "looked_at_pct": 100.0 / stretches.every,
         "skipped": cast("list[SkippedFile]", trial.skipped),

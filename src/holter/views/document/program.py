@@ -9,6 +9,7 @@ from holter.analysis.verdict.program import program
 if TYPE_CHECKING:
     from holter.analysis.verdict.program import Program
     from holter.schema.table import Table
+    from holter.views.document.types.job import RecordingCost
     from holter.views.document.types.program import ProgramEntry
     from holter.views.document.types.verdict import JobVerdict
 
@@ -86,3 +87,10 @@ def told(verdict: JobVerdict, found: Program) -> JobVerdict:
             "advice": [{"text": how, "expected_step_ms": None, "why": ""}],
         },
     )
+
+
+def with_samples(cost: RecordingCost, found: Program | None) -> RecordingCost:
+    """Return the cost of a recording with that of the samples that a program took of itself."""
+    if found is None or not found.sampled_s:
+        return cost
+    return {**cost, "recorder_pct": (cost["recorder_pct"] or 0.0) + found.sampling_pct}
