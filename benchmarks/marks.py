@@ -57,7 +57,7 @@ begin, end_of, add = current.thread_spool().begin, current.thread_spool().end_of
 annotate, annotation_begin, annotation_end = holter.annotate, holter.annotation_begin, holter.annotation_end
 phase, step, steps = holter.phase, holter.step, holter.steps
 kept = annotate("kept")
-batches = range(100)
+batches = range(4)
 """
 
 NOTHING = "an empty range: a call, enter, exit"
@@ -66,8 +66,8 @@ MARK = "mark: begin + end of"
 STEP = "a step: 7 marks and its boundary"
 ANNOTATE = "with annotate(name)"
 PHASE = "with phase(name)"
-ITERATED = "for batch in steps(batches): 100 of them"
-PLAIN_LOOP = "for batch in batches: 100 of them"
+ITERATED = "for batch in steps(batches): 4 of them"
+PLAIN_LOOP = "for batch in batches: 4 of them"
 STATEMENTS = {
     FLOOR: "least()",
     "the same without a call": "t = clock(); pack_into(memory, 64, t, clock() - t, 0.0, 3, 7, 1, 4)",
@@ -108,7 +108,7 @@ import json, sys
 sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).resolve().parent.parent / "src")]!r}
 import marks, holter
 scope = {{"annotate": holter.annotate, "phase": holter.phase, "step": holter.step, "steps": holter.steps}}
-scope["batches"] = range(100)
+scope["batches"] = range(4)
 assert holter.step.__module__ == "holter.recorder.unrecorded"
 names = (marks.ANNOTATE, marks.PHASE, "with step()", marks.ITERATED, marks.PLAIN_LOOP)
 timed = marks.timers({{name: marks.STATEMENTS[name] for name in names}}, scope)

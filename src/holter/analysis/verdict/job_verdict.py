@@ -261,6 +261,8 @@ def _innocent(
     if any(one.suspect == "data_pipeline" for one in smaller):
         also = ""
     said = f"No bottleneck found: {pct(compute)} {stall} is compute{also}."
+    if facts.framework is None and (phases := [one for one in facts.named_work if one.part == "compute"]):
+        said += f" The largest phase is {phases[0].name} with {pct(phases[0].pct)}."
     if gpu is not None:
         said += f" The GPUs are busy {pct(gpu)}."
     return Verdict(
