@@ -28,6 +28,7 @@ MAX_KEPT = 4096
 """Range objects kept by name; names beyond it (`f"step {i}"`) get a new object each time."""
 _ranges: dict[str, Range] = {}
 _phases: dict[str, Range] = {}
+_waits: dict[str, Range] = {}
 _running_loop: Callable[[], object] | None = None
 _modules = sys.modules
 
@@ -197,9 +198,9 @@ def _stepping(session: _session.Session, batches: Iterable[Any], mode: int) -> I
     session.first_activity()
     # The adapter of PyTorch records its loaders itself.
     recorded = any(kind.__module__.startswith("torch.utils.data") for kind in type(batches).__mro__)
-    with nullcontext() if recorded else Range(ITERATOR_START, _PARTS["data_loading"]):
+    with nullcontext() if recorded else _wait(ITERATOR_START):
         source = iter(batches)
-    wait = nullcontext() if recorded else Range(NEXT_BATCH, _PARTS["data_loading"])
+    wait = nullcontext() if recorded else _wait(NEXT_BATCH)
     while True:
         with wait:
             try:
@@ -216,6 +217,10 @@ def _stepping(session: _session.Session, batches: Iterable[Any], mode: int) -> I
             yield from source
             return
         session.boundary(None, mode, manual=True)
+
+
+def _wait(name: str) -> Range:
+    return _waits.get(name) or _waits.setdefault(name, Range(name, _PARTS["data_loading"]))
 
 
 def _new_range(name: str) -> Range:

@@ -5,6 +5,7 @@ The ranges go to NVTX as before. Ranges of domain objects (`nvtx.get_domain`) ar
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.guard import tell
@@ -99,8 +100,8 @@ def _do(kind: str, name: str, function: Any = None) -> Any:
     if _off:
         return None
     try:
-        from holter.recorder import marked_ranges
-
+        # When the first range comes, not before; it needs the recorder, which imports this module's caller.
+        marked_ranges = import_module("holter.recorder.marked_ranges")
         if kind == "push":
             marked_ranges.begin(name, heard=True)
         elif kind == "pop":
