@@ -97,7 +97,7 @@ def measure(loops: dict[str, timeit.Timer], calls: int, clean: Callable[[], None
     for _ in range(ROUNDS):
         for name, loop in loops.items():
             times[name].append(loop.timeit(calls) / calls * 1e9)
-        clean()
+            clean()
     return {name: statistics.median(values) for name, values in times.items()}
 
 

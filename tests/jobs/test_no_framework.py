@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from tests.jobs.starting import TRAININGS, Jobs
+from tests.jobs.starting import TRAININGS, Jobs, here
 
 from holter.store.job import find
 from holter.store.trial import Trial
@@ -83,6 +83,14 @@ def test_stacks_are_on_the_page_about_python(simulation):
     (profile,) = python_profile(Trial(find(str(job.store), job.job)))
     assert profile["profiler"] == "holter"
     assert profile["functions"][0]["name"].startswith(("collide", "<module>"))
+
+
+def test_the_report_describes_the_program(simulation, tmp_path):
+    job, _ = simulation
+    here("report", job.job, "--store", str(job.store), "--output", str(tmp_path / "report.html"))
+    page = (tmp_path / "report.html").read_text()
+    assert "spends its time" in page
+    assert "No steps were recorded. Estimated, not recorded" in page or "Steps cannot be estimated" in page
 
 
 def test_a_compiled_program_is_described_without_functions(trainer):
