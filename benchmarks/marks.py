@@ -6,9 +6,11 @@ Run: `python benchmarks/marks.py [--check]`. With `--check` it exits 1 when a ta
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import platform
 import statistics
+import subprocess
 import sys
 import tempfile
 import timeit
@@ -53,7 +55,9 @@ current = session.activate()
 code = current.name("bench") << 8 | 4
 begin, end_of, add = current.thread_spool().begin, current.thread_spool().end_of, current.thread_spool().add
 annotate, annotation_begin, annotation_end = holter.annotate, holter.annotation_begin, holter.annotation_end
+phase, step, steps = holter.phase, holter.step, holter.steps
 kept = annotate("kept")
+batches = range(4)
 """
 
 NOTHING = "an empty range: a call, enter, exit"
@@ -61,6 +65,9 @@ FLOOR = "floor: two clock reads, one struct"
 MARK = "mark: begin + end of"
 STEP = "a step: 7 marks and its boundary"
 ANNOTATE = "with annotate(name)"
+PHASE = "with phase(name)"
+ITERATED = "for batch in steps(batches): 4 of them"
+PLAIN_LOOP = "for batch in batches: 4 of them"
 STATEMENTS = {
     FLOOR: "least()",
     "the same without a call": "t = clock(); pack_into(memory, 64, t, clock() - t, 0.0, 3, 7, 1, 4)",
@@ -71,6 +78,10 @@ STATEMENTS = {
     ANNOTATE: "with annotate('augment'): pass",
     "with a kept range": "with kept: pass",
     "annotation_begin + annotation_end": "annotation_begin('augment'); annotation_end('augment')",
+    PHASE: "with phase('simulate'): pass",
+    "with step()": "with step(): pass",
+    ITERATED: "for batch in steps(batches): pass",
+    PLAIN_LOOP: "for batch in batches: pass",
 }
 """What is measured, as statements in one loop, so that the loop and nothing else is added to each."""
 
@@ -86,8 +97,28 @@ def measure(loops: dict[str, timeit.Timer], calls: int, clean: Callable[[], None
     for _ in range(ROUNDS):
         for name, loop in loops.items():
             times[name].append(loop.timeit(calls) / calls * 1e9)
-        clean()
+            clean()
     return {name: statistics.median(values) for name, values in times.items()}
+
+
+def unrecorded() -> dict[str, float]:
+    """Return the same for a program that is started without holter, measured in a process of its own."""
+    program = f"""
+import json, sys
+sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).resolve().parent.parent / "src")]!r}
+import marks, holter
+scope = {{"annotate": holter.annotate, "phase": holter.phase, "step": holter.step, "steps": holter.steps}}
+scope["batches"] = range(4)
+assert holter.step.__module__ == "holter.recorder.unrecorded"
+names = (marks.ANNOTATE, marks.PHASE, "with step()", marks.ITERATED, marks.PLAIN_LOOP)
+timed = marks.timers({{name: marks.STATEMENTS[name] for name in names}}, scope)
+print(json.dumps(marks.measure(timed, marks.CALLS, lambda: None)))
+"""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLTER_")}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=kept, capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
 
 
 def main() -> int:
@@ -107,8 +138,10 @@ def main() -> int:
         exec(compile(SETUP, "setup", "exec"), scope)
         on = measure(timers(STATEMENTS, scope), CALLS, drain)
         scope["current"].close()
-        annotations = {name: text for name, text in STATEMENTS.items() if "annotat" in text}
+        own = ("annotat", "phase(", "step(", "batches")
+        annotations = {name: text for name, text in STATEMENTS.items() if any(one in text for one in own)}
         off = measure(timers(annotations, scope), CALLS, drain)
+    before = unrecorded()
     print(
         f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores, "
         f"medians of {ROUNDS} rounds"
@@ -117,6 +150,8 @@ def main() -> int:
         print(f"{name:36} {value:7.0f} ns  {value / on[FLOOR]:5.2f} x floor")
     for name, value in off.items():
         print(f"{name + ', off':36} {value:7.0f} ns  {value / on[FLOOR]:5.2f} x floor")
+    for name, value in before.items():
+        print(f"{name + ', without holter':36} {value:7.0f} ns  {value / on[FLOOR]:5.2f} x floor")
     print(
         f"an annotation costs {on[ANNOTATE] / (on[FLOOR] + on[NOTHING]):.2f} x the floor in an empty range; "
         f"switched off {off[ANNOTATE] / on[NOTHING]:.2f} x an empty range"

@@ -16,7 +16,9 @@ _HOME = {
     "annotation_begin": "holter.recorder.annotate",
     "annotation_end": "holter.recorder.annotate",
     "log": "holter.recorder.annotate",
+    "phase": "holter.recorder.annotate",
     "step": "holter.recorder.annotate",
+    "steps": "holter.recorder.annotate",
     "start": "holter.recorder.start",
     "stop": "holter.recorder.start",
     "save_tensor": "holter.recorder.watching",
@@ -36,7 +38,13 @@ def __getattr__(name: str) -> Any:
         return import_module("holter.rules")
     if name not in _HOME:
         raise AttributeError(f"module 'holter' has no attribute {name!r}; it has: {', '.join(__all__)}")
-    value = getattr(import_module(_HOME[name]), name)
+    home = _HOME[name]
+    if home == "holter.recorder.annotate":
+        from holter.recorder import unrecorded
+
+        if unrecorded.applies():
+            home = "holter.recorder.unrecorded"
+    value = getattr(import_module(home), name)
     globals()[name] = value
     return value
 

@@ -33,10 +33,12 @@ PUBLIC = {
     "annotation_end",
     "log",
     "open",
+    "phase",
     "rules",
     "save_tensor",
     "start",
     "step",
+    "steps",
     "stop",
     "watch",
 }

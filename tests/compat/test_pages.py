@@ -27,7 +27,7 @@ def test_every_path_of_the_table_is_there():
         assert all(hasattr(module, name) for name in re.findall(r"`(\w+)`", names))
 
 
-@pytest.mark.parametrize(("page", "blocks"), [("come-from-sagemaker.md", 5), ("analyze-in-python.md", 2)])
+@pytest.mark.parametrize(("page", "blocks"), [("come-from-sagemaker.md", 6), ("analyze-in-python.md", 2)])
 def test_the_code_of_the_page_runs(page, blocks, tmp_path, monkeypatch, capsys):
     pytest.importorskip("pandas", reason="frames need pandas")
     made.write(tmp_path / "profiler-output")

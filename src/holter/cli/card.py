@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from holter.views.document.types import Description, TraceDescription
-    from holter.views.document.types.job import RecordingCost
+    from holter.views.document.types.job import FrameworkFacts, RecordingCost
+    from holter.views.document.types.program import ProgramEntry
     from holter.views.document.types.training import StepSummary
     from holter.views.document.types.wall_time import ChangeEntry, LedgerEntry, NamedWorkEntry
 
@@ -138,9 +139,9 @@ def _changes(found: Iterable[ChangeEntry]) -> list[str]:
     return [one["text"] for one in lasting if (one["cost_pct"] or 0.0) >= _COSTLY][-1:]
 
 
-def _named_work(found: Iterable[NamedWorkEntry]) -> str:
-    """Return callbacks, loggers and annotations that take much of the loop, the largest first."""
-    large = [one for one in found if one["part"] == "other" and one["pct"] >= NAMED]
+def _named_work(found: Iterable[NamedWorkEntry], part: str) -> str:
+    """Return callbacks, annotations or phases that take much of the loop, the largest first."""
+    large = [one for one in found if one["part"] == part and one["pct"] >= NAMED]
     return ", ".join(f"{one['name']} {percent(one['pct'])}" for one in large[:3])
 
 
@@ -173,8 +174,16 @@ def _blocks(description: AnyDescription, width: int) -> Iterator[Block]:
         yield from (("", line, "", 1) for line in named)
     if time := _ledger(cast("list[LedgerEntry]", description.get("ledger") or [])):
         yield ("time", time, "", 2)
-    if calls := _named_work(cast("list[NamedWorkEntry]", description.get("named_work") or [])):
+    work = cast("list[NamedWorkEntry]", description.get("named_work") or [])
+    # A framework that computes in one piece names that piece; scripts name their phases.
+    framework = cast("FrameworkFacts | None", description["job"].get("framework"))
+    if (framework is None or framework["name"] == "pytorch") and (phases := _named_work(work, "compute")):
+        yield ("phases", phases, "", 2)
+    if calls := _named_work(work, "other"):
         yield ("calls", calls, "", 2)
+    program = cast("ProgramEntry | None", description.get("program"))
+    if program and (repeats := program["estimated_steps"]):
+        yield ("estimated", repeats["text"], "", 2)
     if unit := _unit(about_steps):
         yield ("a step", f"is {unit}", "", 2)
     for text in _changes(cast("list[ChangeEntry]", description.get("changes") or [])):

@@ -6,9 +6,9 @@ Of a script that uses it, the import changes and nothing else: `from holter.comp
 from __future__ import annotations
 
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from holter.recorder import annotate as _annotate
+from holter.recorder import marked_ranges as _ranges
 from holter.recorder import session as _session
 from holter.recorder.guard import tell
 from holter.schema.windows import MAX_STEPS, ProfilingOrder, Request
@@ -76,16 +76,17 @@ class SMProfiler:
             _session.current.windows.take(ProfilingOrder((), "smppy", replace=True))
 
 
-annotate = _annotate.annotate
-"""Name a stretch of code: `with smppy.annotate("Forward"):`."""
+def annotate(name: str) -> Any:
+    """Name a stretch of code: `with smppy.annotate("Forward"):`."""
+    return _ranges.named(name)
 
 
 def annotation_begin(name: str) -> str:
     """Begin a stretch of code anywhere; returns what `annotation_end` takes, on the same thread."""
-    _annotate.annotation_begin(name)
+    _ranges.begin(name)
     return name
 
 
 def annotation_end(handle: str) -> None:
     """End what `annotation_begin` began."""
-    _annotate.annotation_end(handle)
+    _ranges.end(handle)

@@ -5,24 +5,30 @@ Off (no session), each costs a call and an attribute read. On, an annotation is 
 
 from __future__ import annotations
 
+import re
 import sys
-from typing import TYPE_CHECKING
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
 
 from holter.recorder import imports
 from holter.recorder import session as _session
 from holter.recorder.ranges import ANNOTATION, LISTENER, Heard, Interleaved, Range
-from holter.schema.phases import SCRIPT, Mode
+from holter.schema.modes import MODES
+from holter.schema.phases import BREAKDOWN, ITERATOR_START, NEXT_BATCH, SCRIPT, Phase
 from holter.schema.record import MAX_STEPS_AT_ONCE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator
     from types import TracebackType
 
-_MODES = {mode.name.lower(): int(mode) for mode in Mode}
+_MODES = {mode: number for number, mode in enumerate(MODES)}
+_PARTS = {part: int(Phase[part.upper()]) for part in BREAKDOWN if part != "other"}
 _nvtx = LISTENER
 MAX_KEPT = 4096
 """Range objects kept by name; names beyond it (`f"step {i}"`) get a new object each time."""
 _ranges: dict[str, Range] = {}
+_phases: dict[str, Range] = {}
+_waits: dict[str, Range] = {}
 _running_loop: Callable[[], object] | None = None
 _modules = sys.modules
 
@@ -46,6 +52,27 @@ def annotate(name: str) -> Range | Interleaved:
         return _ranges[name]
     except (KeyError, TypeError):
         return _new_range(name)
+
+
+def phase(name: str) -> Range | Interleaved:
+    """Record a part of the step: `with holter.phase("simulate"):` or as a decorator.
+
+    A name such as `data_loading`, `forward` or `checkpoint` is that part of the breakdown. Other names are
+    parts of `compute`, with their own share. In contrast to `annotate`, the time no longer belongs to the
+    loop's own code.
+    """
+    try:
+        one = _phases[name]
+    except (KeyError, TypeError):
+        one = _new_phase(name)
+    if _session.current is not None and "_asyncio" in _modules and _modules["_asyncio"]._get_running_loop():
+        return Interleaved(one.name, one.code & 255)
+    return one
+
+
+def part(name: str) -> int:
+    """Return the number of the phase that a name means: `compute` unless it is a part of the breakdown."""
+    return _PARTS.get(re.sub(r"[\s-]+", "_", name.strip().lower()), int(Phase.COMPUTE))
 
 
 def annotation_begin(name: str) -> None:
@@ -137,11 +164,78 @@ class step:  # noqa: N801  read as a word: `with holter.step():`
             session.boundary(None, self._mode, manual=True, steps=self._steps)
 
 
+class steps:  # noqa: N801  read as a word: `for batch in holter.steps(batches):`
+    """The batches of a training loop that no adapter knows: each iteration is a step.
+
+    Waiting for a batch is data loading. An iteration that `break` leaves is the last step.
+
+    Args:
+        batches: What the loop iterates over; `len` of the result is that of `batches`.
+        mode: What the model is used for: `train`, `eval`, `predict` or `global`.
+
+    Raises:
+        ValueError: An unknown mode.
+    """
+
+    __slots__ = ("_batches", "_mode")
+
+    def __init__(self, batches: Iterable[Any], mode: str = "train") -> None:
+        if mode not in _MODES:
+            raise ValueError(f"mode {mode!r} of holter.steps is not known; known are {', '.join(_MODES)}")
+        self._batches, self._mode = batches, _MODES[mode]
+
+    def __len__(self) -> int:
+        return len(self._batches)  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[Any]:
+        session = _session.current
+        return iter(self._batches) if session is None else _stepping(session, self._batches, self._mode)
+
+
+def _stepping(session: _session.Session, batches: Iterable[Any], mode: int) -> Iterator[Any]:
+    """Yield batches; end a step where the loop asks for the next one."""
+    session.claim_steps(SCRIPT)
+    session.first_activity()
+    # The adapter of PyTorch records its loaders itself.
+    recorded = any(kind.__module__.startswith("torch.utils.data") for kind in type(batches).__mro__)
+    with nullcontext() if recorded else _wait(ITERATOR_START):
+        source = iter(batches)
+    wait = nullcontext() if recorded else _wait(NEXT_BATCH)
+    while True:
+        with wait:
+            try:
+                batch = next(source)
+            except StopIteration:
+                return
+        try:
+            yield batch
+        except GeneratorExit:
+            if _session.current is session and not session.ended:
+                session.boundary(None, mode, manual=True)
+            raise
+        if _session.current is not session:
+            yield from source
+            return
+        session.boundary(None, mode, manual=True)
+
+
+def _wait(name: str) -> Range:
+    return _waits.get(name) or _waits.setdefault(name, Range(name, _PARTS["data_loading"]))
+
+
 def _new_range(name: str) -> Range:
     kind = Range if _nvtx is None else Heard
     new = kind(name if isinstance(name, str) else str(name))
     if len(_ranges) < MAX_KEPT:
         _ranges[name] = new
+    return new
+
+
+def _new_phase(name: str) -> Range:
+    kind, text = Range if _nvtx is None else Heard, str(name)
+    new = kind(text, part(text))
+    if len(_phases) < MAX_KEPT:
+        _phases[name] = new
     return new
 
 

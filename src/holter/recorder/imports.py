@@ -10,7 +10,7 @@ import atexit
 import os
 import sys
 
-from holter.recorder import PID, STARTED_NS
+from holter.recorder import PID, STARTED_NS, program_samples
 from holter.recorder.unsupported import BACKENDS, not_recorded
 
 TYPE_CHECKING = False
@@ -33,6 +33,8 @@ TRIGGERS = {
     "lightning_fabric": "fabric",
 }
 """Module of a framework → file of `frameworks/` that knows it."""
+RANGES = ("torch.cuda.nvtx", "nvtx.nvtx")
+"""Modules with functions that mark ranges; see `nvtx_ranges`."""
 _WAIT = frozenset(("xgboost", "lightgbm", "catboost", "sklearn.base"))
 """Modules whose adapters wait for the first use; see `first_use`."""
 
@@ -87,6 +89,7 @@ def install() -> None:
     if _watch is None:
         _watch = ImportWatch({})
         atexit.register(_at_exit)
+        _sample_program()
     for module in TRIGGERS:
         if getattr(getattr(sys.modules.get(module), "__spec__", None), "_initializing", False):
             continue  # being imported right now, further up this stack: our caller comes from inside it
@@ -94,12 +97,17 @@ def install() -> None:
             attach(module)
         else:
             _watch.wanted[module] = attach
+    for module in RANGES:
+        when_imported(module, _hear)
     if _watch not in sys.meta_path:
         sys.meta_path.insert(0, _watch)
 
 
 def uninstall() -> None:
     """Watch no more."""
+    program_samples.stop()
+    if "holter.recorder.nvtx_ranges" in sys.modules:
+        sys.modules["holter.recorder.nvtx_ranges"].stop()
     if "holter.recorder.first_use" in sys.modules:
         sys.modules["holter.recorder.first_use"].wait_no_more()
     if _watch is not None:
@@ -145,8 +153,26 @@ def _attach(module: str) -> None:
         sys.stderr.write(f"holter: {module} is not recorded: {type(error).__name__}: {error}\n")
 
 
+def _hear(module: str) -> None:
+    """Record ranges that are marked for NVTX; the recorder loads with the first one."""
+    try:
+        from holter.recorder import nvtx_ranges
+
+        nvtx_ranges.watch(sys.modules[module])
+    except Exception as error:
+        sys.stderr.write(f"holter: ranges of {module} are not recorded: {type(error).__name__}: {error}\n")
+
+
+def _sample_program() -> None:
+    """Sample the process until an adapter records it; what it computes is unknown otherwise."""
+    directory = os.environ.get("HOLTER_SPOOL")
+    if directory and os.environ.get("HOLTER_DISABLE") != "1" and os.environ.get("HOLTER_LOOK") != "never":
+        program_samples.start(directory)
+
+
 def _at_exit() -> None:
     """Note what ended a process that never trained, and what it imported; a session has done so already."""
+    program_samples.stop()
     last = getattr(sys, "last_value", None)
     # After Ctrl-C the interpreter ends itself with SIGINT, unless code is compiled from text until then.
     if isinstance(last, KeyboardInterrupt) or hasattr(sys, "ps1"):

@@ -6,6 +6,7 @@ import ctypes
 import os
 import sys
 import threading
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.guard import tell
@@ -16,13 +17,14 @@ if TYPE_CHECKING:
 INJECTED = ("NVTX_INJECTION64_PATH", "NVTX_INJECTION32_PATH")
 """Variables with which a tool makes NVTX load it; without one, no tool gets ranges."""
 LIBRARIES = ("libnvToolsExt.so.1", "libnvToolsExt.so")
+_FUNCTIONS = ("range_push", "range_pop", "range_start", "range_end")
 
 
 class Listener:
     """Passes ranges to a tool. The first failure is reported, and ends this."""
 
     def __init__(self) -> None:
-        self._functions: _Library | None = None
+        self._functions: Any = None
         self._off = False
         self._open = threading.local()
 
@@ -59,7 +61,7 @@ class Listener:
         stack: list[tuple[str, Any]] = self._open.__dict__.setdefault("stack", [])
         return stack
 
-    def _do(self, call: Callable[[_Library], Any]) -> Any:
+    def _do(self, call: Callable[[Any], Any]) -> Any:
         if self._off:
             return None
         try:
@@ -97,7 +99,7 @@ def listener(environ: Mapping[str, str] = os.environ) -> Listener | None:
     return Listener() if any(environ.get(name) for name in INJECTED) else None
 
 
-def _find() -> _Library:
+def _find() -> Any:
     """Return torch's NVTX functions if torch is built with CUDA, else the shared library.
 
     Raises:
@@ -105,8 +107,12 @@ def _find() -> _Library:
     """
     torch = sys.modules.get("torch")
     if torch is not None and getattr(torch._C, "_nvtx", None) is not None:
-        found: _Library = torch.cuda.nvtx
-        return found
+        found = [
+            getattr(torch.cuda.nvtx, name) for name in ("range_push", "range_pop", "range_start", "range_end")
+        ]
+        # Not the wrappers that record a script's own calls.
+        push, pop, start, end = (getattr(one, "__wrapped__", one) for one in found)
+        return SimpleNamespace(range_push=push, range_pop=pop, range_start=start, range_end=end)
     for name in LIBRARIES:
         try:
             return _Library(ctypes.CDLL(name))

@@ -1,4 +1,4 @@
-"""The ranges that `holter.annotate` returns: on one thread, in an asyncio task, with NVTX."""
+"""The ranges of `holter.annotate` and `holter.phase`: on one thread, in an asyncio task, with NVTX."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ class Range(metaclass=_Entered):
     __enter__: Any  # functions, which type checkers would take for methods
     __exit__: Any
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, phase: int = ANNOTATION) -> None:
         self.name = name
-        self.code = _code(name)
+        self.code = _code(name, phase)
         self._used = False
         self._leave_alone()
 
@@ -92,7 +92,7 @@ class Range(metaclass=_Entered):
 
         An async generator comes back as it is: wrapping one would lose what is sent into it.
         """
-        name = self.name
+        name, phase = self.name, self.code & 255
         wrapper: Any
         if inspect.isasyncgenfunction(function):
             tell(
@@ -103,14 +103,14 @@ class Range(metaclass=_Entered):
 
             @functools.wraps(function)
             async def wrapper(*args: Any, **kwargs: Any) -> Any:
-                with Interleaved(name):
+                with Interleaved(name, phase):
                     return await function(*args, **kwargs)
 
         elif inspect.isgeneratorfunction(function):
 
             @functools.wraps(function)
             def wrapper(*args: Any, **kwargs: Any) -> Any:
-                with Interleaved(name):
+                with Interleaved(name, phase):
                     return (yield from function(*args, **kwargs))
 
         else:
@@ -147,35 +147,37 @@ class Heard(Range):
 class Interleaved:
     """A range that need not nest, as those of asyncio tasks do not: it remembers its own begin."""
 
-    __slots__ = ("_begin", "_handle", "name")
+    __slots__ = ("_begin", "_handle", "_phase", "_tell", "name")
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, phase: int = ANNOTATION, *, heard: bool = False) -> None:
+        """`heard` says that an NVTX tool has the range already."""
+        self.name, self._phase = name, phase
+        self._tell = LISTENER is not None and not heard
 
     def __enter__(self) -> Interleaved:
-        self._handle = None if LISTENER is None else LISTENER.start(self.name)
+        self._handle = LISTENER.start(self.name) if LISTENER is not None and self._tell else None
         self._begin = time.perf_counter_ns()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if LISTENER is not None:
+        if LISTENER is not None and self._tell:
             LISTENER.end(self._handle)
         session = _session.current
         if session is not None:
             name, begin = session.name(self.name), self._begin
             if error is not None:
-                session.note_failing(error, name << 8 | ANNOTATION)
-            session.local.thread_spool.add(ANNOTATION, name, begin, time.perf_counter_ns() - begin)
+                session.note_failing(error, name << 8 | self._phase)
+            session.local.thread_spool.add(self._phase, name, begin, time.perf_counter_ns() - begin)
 
     def __call__(self, function: Function) -> Function:
         """Return `function` with every call recorded."""
-        return Range(self.name)(function)
+        return Range(self.name, self._phase)(function)
 
 
-def _code(name: str) -> int:
-    """Return the code of a name, which is the same in every session of this process."""
+def _code(name: str, phase: int) -> int:
+    """Return the code of a name and a phase, which is the same in every session of this process."""
     session = _session.current
     number = NAMES.id(name)[0] if session is None else session.name(name)
-    return number << 8 | ANNOTATION
+    return number << 8 | phase

@@ -83,10 +83,16 @@ class Session(Steps):
         self.breakers: dict[str, CircuitBreaker] = {}
         self._detachers: dict[str, Callable[[], None]] = {}
         self._undo: list[Callable[[], None]] = []
-        self._ended = False
+        self.ended = False
+        """Whether it recorded its end."""
         self.threads = ThreadSpools(self, self.writers)
         self.local = self.threads.local
         self.windows = Windows(self)
+
+    @property
+    def attached(self) -> bool:
+        """Whether an adapter of a framework records this process."""
+        return bool(self._detachers)
 
     @property
     def process(self) -> str:
@@ -204,9 +210,9 @@ class Session(Steps):
 
     def end(self) -> None:
         """Note the end of the process and what recording cost it. Idempotent."""
-        if self._ended or self.identity.pid != os.getpid():
+        if self.ended or self.identity.pid != os.getpid():
             return
-        self._ended = True
+        self.ended = True
         try:
             self.windows.end()
             failure.note_last(self)
@@ -264,7 +270,7 @@ class Session(Steps):
         self.fault_counts.clear()
         self.failing = self.noted = None
         failure.watch_multiprocessing()
-        self._ended = False
+        self.ended = False
         self.since = 0
         self.go_to(0)
 

@@ -152,7 +152,7 @@ _PHASE = Column(
     "phase",
     "VARCHAR",
     "Part of the step: data_loading, forward, loss, backward, optimizer, checkpoint, other; any: sampled "
-    "from outside through whole steps, from this one on.",
+    "from outside through whole steps, from this one on; program: sampled by a program without an adapter.",
 )
 _TIMER = Column(
     "timer",

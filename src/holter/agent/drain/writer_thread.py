@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from holter.agent.drain.clock import Clock
     from holter.agent.drain.pipeline import Pipeline
+    from holter.agent.programs.watch import ProgramWatch
     from holter.agent.python_samples import PythonSamples
     from holter.agent.supervision.hangs import HangLimits
     from holter.agent.supervision.process_monitor import ProcessMonitor
@@ -86,6 +87,7 @@ class WriterThread(threading.Thread):
         self._failures: dict[str, int] = {}
         self._drift = 0
         self._python: PythonSamples | None = None
+        self._program: ProgramWatch | None = None
         self._began = time.monotonic()
         self._cgroup = ControlGroup((), (), unified=False)
         self._oom_before = OomCounters(None, None)
@@ -181,6 +183,7 @@ class WriterThread(threading.Thread):
         from holter.agent.drain.drain import Drain
         from holter.agent.drain.horovod import timeline
         from holter.agent.drain.pipeline import Pipeline
+        from holter.agent.programs.watch import ProgramWatch
         from holter.agent.python_samples import samples
         from holter.agent.sampling import Sampler
         from holter.agent.supervision.process_monitor import ProcessMonitor
@@ -198,6 +201,15 @@ class WriterThread(threading.Thread):
         if why:
             self._report.lacks("python samples", why)
         if self.pipeline.drain is not None:
+            if not plan.attached:
+                self._program = ProgramWatch(
+                    self._watched,
+                    self.pipeline.drain,
+                    self.event_log,
+                    machine.cpus(),
+                    self.pipeline.writer.append,
+                    spied=self._python is not None,
+                )
             self.monitor = ProcessMonitor(self.pipeline.drain, plan.limits, tell=plan.tell)
 
     def _look(self) -> None:
@@ -209,6 +221,8 @@ class WriterThread(threading.Thread):
         self._companions.look()
         if self._python is not None:
             self._python.look()
+        if self._program is not None:
+            self._program.look()
         if self.monitor is not None:
             ending = self.stop_wanted is not None
             self.event_log.add(*self.monitor.look(time.monotonic_ns(), ending=ending))
@@ -232,6 +246,8 @@ class WriterThread(threading.Thread):
         if not attached:
             self._duty("linger", lambda: pipeline.linger(self._hurry))
         self._duty("last records", lambda: pipeline.finish(attached=attached))
+        if self._program is not None:
+            self._duty("program", self._program.finish)
         self._duty("judge", lambda: self._judge(ending))
         self._duty("node", self._heartbeat)
         self._duty("samples", pipeline.samples)

@@ -29,6 +29,12 @@ def counters(path: Path) -> dict[str, int]:
     return {pair[0]: int(pair[1]) for pair in pairs if len(pair) == 2 and pair[1].lstrip("-").isdigit()}
 
 
+def counters_of(path: Path) -> dict[str, int]:
+    """Read a file with lines `word: number`."""
+    pairs = (line.partition(":") for line in file_text(path).splitlines())
+    return {name: int(number) for name, _, number in pairs if number.strip().isdigit()}
+
+
 def meminfo(proc: Path) -> dict[str, int]:
     """Read the sizes in `/proc/meminfo`, in bytes."""
     found = {}

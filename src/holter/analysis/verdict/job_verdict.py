@@ -214,7 +214,7 @@ def _too_short(facts: VerdictFacts, lacking: list[str]) -> Verdict:
     said = f"The job has only {counted(facts.steady_steps, 'steady step')}, which is too few for a verdict."
     how = f"Train for longer: a verdict needs at least {MIN_STEPS} steady steps."
     if not facts.steady_steps:
-        said = "No training step was recorded, so holter cannot say why the training is slow."
+        said = "No training step was recorded, so holter cannot divide the time into steps."
         how = f"Record steps: {job_advice.RECORD_STEPS}."
     missing = ["steps", *lacking]
     return Verdict(suspect="inconclusive", sentence=said, advice=[Advice(how, None, "")], missing=missing)
@@ -261,6 +261,8 @@ def _innocent(
     if any(one.suspect == "data_pipeline" for one in smaller):
         also = ""
     said = f"No bottleneck found: {pct(compute)} {stall} is compute{also}."
+    if facts.framework is None and (phases := [one for one in facts.named_work if one.part == "compute"]):
+        said += f" The largest phase is {phases[0].name} with {pct(phases[0].pct)}."
     if gpu is not None:
         said += f" The GPUs are busy {pct(gpu)}."
     return Verdict(

@@ -49,7 +49,9 @@ def profiled_python(called: Table, sampled: Table, steps: Table) -> ProfiledPyth
         steps: Table `steps`, steady state only.
     """
     called = called.where((called["phase"] == "other") & (called["timer"] == "total_time"))
-    sampled = sampled.where(np.isin(sampled["phase"], ("other", "any")))
+    sampled = sampled.where(np.isin(sampled["phase"], ("other", "any", "program")))
+    if sampled.rows:  # what ran before the first step is the start of the program
+        sampled = sampled.where((sampled["phase"] != "program") | (sampled["step"] >= 0))
     rows = called if called.rows else sampled
     if not rows.rows or not steps.rows:
         return None

@@ -13,7 +13,7 @@ import tomllib
 from holter.cli.options import Refusal, Refusing, interval_text, nearest
 from holter.cli.output import warn
 from holter.cli.run.options import RunOption, declared
-from holter.cli.run.saving import read_hook
+from holter.cli.run.saving import read_hook, without_effect
 
 if TYPE_CHECKING:
     from holter.schema.windows import Request
@@ -90,7 +90,10 @@ def _read_json(path: str) -> Configuration:
     from holter.agent.profilerconfig import is_profiler_config, read
 
     if not is_profiler_config(document):
-        return Configuration(tensors=read_hook(path, document))
+        tensors = read_hook(path, document)
+        for line in without_effect(document):
+            warn(f"config {path}: {line}")
+        return Configuration(tensors=tensors)
     found = read(document)
     if found.problems:
         raise Refusal(f"config {path}: {'; '.join(found.problems)}")

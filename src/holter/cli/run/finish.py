@@ -70,9 +70,11 @@ def finish(
     if xgboost_report.wanted(folder):
         tell = "holter: XGBoost training report: {}\n"
         attempt("XGBoost report", lambda: stream.write(tell.format(xgboost_report.write(folder))))
-    if trained:
+    if trained or description["program"]:
         from holter.cli.card import print_card
 
+        if not trained and any(_other_frameworks(folder)):
+            print(wrapped(f"holter: {_why_no_training(folder, outcome)}", stream), file=stream)
         print_card(description, stream, command_for(folder))
     else:
         _print_short_card(folder, outcome, stream)

@@ -43,7 +43,21 @@ _HOOK_ENTRIES = {"HookParameters", "CollectionConfigurations", "LocalPath", "S3O
 _INTERVAL = 500
 _NAMES = {"optimizer_variables": "optimizer_state"}
 """SageMaker's names of collections → holter's."""
-_NOT_TENSORS = {"metrics", "sm_metrics", "hyperparameters", "scalars"}
+_NUMBERS = ("metrics", "sm_metrics", "scalars")
+"""Collections of numbers that are recorded at each step."""
+_NOT_TENSORS = {*_NUMBERS, "hyperparameters", "tensorflow_summaries"}
+_WITHOUT_EFFECT = {
+    "LocalPath": "--store says where jobs are kept",
+    "S3OutputPath": "--store says where jobs are kept",
+    "include_workers": "all workers are saved",
+    "export_tensorboard": "`holter export JOB --format tensorboard` writes event files",
+    "tensorboard_dir": "`holter export JOB --format tensorboard` writes event files",
+}
+"""Settings of a hook without an effect here → what takes their place."""
+_NOT_SAVED = {
+    "hyperparameters": "the settings of a training of XGBoost are recorded without it",
+    "tensorflow_summaries": "summary operations exist in graphs of TensorFlow 1 only",
+}
 
 
 def completed(given: Sequence[str | Document], rules: Iterable[Document]) -> list[str | Document]:
@@ -106,6 +120,22 @@ def read_hook(path: str, document: Any) -> list[Document]:
         for name, parameters in named.items()
         if name not in _NOT_TENSORS and not (name == "default" and not parameters.get("include_regex"))
     ]
+
+
+def without_effect(document: Any) -> list[str]:
+    """Return a line for each setting of a valid hook configuration that has no effect."""
+    hook = document.get("HookParameters") or {}
+    given = {**hook, **{key: value for key, value in document.items() if key in _HOOK_ENTRIES}}
+    lines = [f"{key} has no effect: {why}" for key, why in _WITHOUT_EFFECT.items() if given.get(key)]
+    for entry in document.get("CollectionConfigurations") or []:
+        name, set_ = str(entry["CollectionName"]), entry.get("CollectionParameters") or {}
+        if name in _NUMBERS and set_:
+            lines.append(
+                f"the parameters of collection {name} have no effect: numbers are recorded at each step"
+            )
+        elif name in ("hyperparameters", "tensorflow_summaries"):
+            lines.append(f"collection {name} has no effect: {_NOT_SAVED[name]}")
+    return lines
 
 
 def _inherited(hook: Document, parameters: Document) -> Document:

@@ -10,12 +10,15 @@ from holter.compat.sagemaker.categories import (
     SMDataParallelProfilingConfig,
     cProfileTimer,
 )
+from holter.compat.sagemaker.hook import CollectionConfig, DebuggerHookConfig, TensorBoardOutputConfig
 from holter.compat.sagemaker.profiling import FrameworkProfile, Profiler, ProfilerConfig
 
 __all__ = [
     "SMS",
     "ActionList",
+    "CollectionConfig",
     "DataloaderProfilingConfig",
+    "DebuggerHookConfig",
     "DetailedProfilingConfig",
     "Email",
     "FrameworkProfile",
@@ -26,5 +29,6 @@ __all__ = [
     "PythonProfilingConfig",
     "SMDataParallelProfilingConfig",
     "StopTraining",
+    "TensorBoardOutputConfig",
     "cProfileTimer",
 ]

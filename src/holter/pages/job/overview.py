@@ -138,7 +138,7 @@ def _symptoms(of: IssueGroup) -> Markup:
 
 def _steps(rendering: Rendering, reading: Reading, told: Description) -> Markup:
     if not told["steps"]:
-        return html(tag("h2", "Steps"), sections.steps(told["steps"]))
+        return overview.program(told["program"]) or html(tag("h2", "Steps"), sections.steps(told["steps"]))
     split = None
     if shares := told["breakdown"]:
         drawn = sections.breakdown(shares, told["not_seen"], told["dataloading"])

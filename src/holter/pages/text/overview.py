@@ -12,13 +12,14 @@ from holter.drawing.pieces import prose
 from holter.drawing.ring import Sector, ring
 from holter.pages.text.sections import PERCENTILES, clock, table
 from holter.views.jobs import RUNNING
-from holter.views.wording import duration, milliseconds, percent, reading_text, words
+from holter.views.wording import duration, milliseconds, percent, reading_text, size, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from holter.views.document.progress import JobProgress
     from holter.views.document.types import Description
+    from holter.views.document.types.program import ProgramEntry
 
 _SUMMED = {
     "cpu.util": "CPU, all cores",
@@ -56,6 +57,35 @@ def progress(found: JobProgress) -> Markup:
         else ""
     )
     return tag("p", " · ".join(said), " ", bar, read)
+
+
+def program(found: ProgramEntry | None) -> Markup:
+    """Describe a command that took no steps: its processes, its functions and what repeats in it."""
+    if found is None:
+        return Markup()
+    processes = [
+        (one["name"], f"{one['pid']}", duration(one["cpu_s"] + one["children_s"]), f"{one['threads']:,}",
+         size(one["memory_bytes"]), *(size(one[key]) for key in ("read_bytes", "written_bytes")))
+        for one in found["processes"]
+    ]  # fmt: skip
+    heads = ("process", "pid", "CPU time", "threads", "memory", "read", "written")
+    functions = [(one["name"], percent(one["pct"])) for one in found["functions"]]
+    where = Markup()
+    if functions:
+        title = tag("h3", f"Where {found['name']} spends its time")
+        where = title + table(("function", "share"), functions, numbers=(1,))
+    repeats = found["estimated_steps"]
+    said = "Steps cannot be estimated: nothing repeats clearly in its use of CPU, GPU and files."
+    if repeats:
+        said = f"Estimated, not recorded: {repeats['text']}. This may be a step; no rule takes it for one."
+    return html(
+        tag("h2", "Program"),
+        tag("p", found["sentence"]),
+        table(heads, processes, numbers=range(1, 7)),
+        where,
+        tag("h2", "Steps"),
+        tag("p", "No steps were recorded. ", said),
+    )
 
 
 def phases(told: Description) -> Markup:

@@ -45,9 +45,9 @@ def body(
             + sections.own_code(told["own_code"])
             + remarks.division(told, figure)
         )
-    else:
+    elif not told["program"]:
         yield tag("h2", "Steps")
-    yield sections.steps(told["steps"])
+    yield overview.program(told["program"]) or sections.steps(told["steps"])
     yield sections.changes(told["changes"])
     yield from charts("breakdown_over_steps", "step_times", "step_histogram", "data_loading")
     if reading.profiled.ran:

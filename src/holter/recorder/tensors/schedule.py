@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from holter.schema.modes import MODES as MODES
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-MODES = ("global", "train", "eval", "predict")
-"""Names of the modes, by their numbers."""
 NEVER = 1 << 62
 
 

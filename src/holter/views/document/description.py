@@ -25,7 +25,7 @@ from holter.analysis.verdict.gathering import gather
 from holter.analysis.verdict.job_verdict import verdict
 from holter.analysis.verdict.ledger import ledger, with_ledger
 from holter.schema.signals import signal_name
-from holter.views.document import description_kept, profiled_steps
+from holter.views.document import description_kept, profiled_steps, program
 from holter.views.document.bill import bill_of
 from holter.views.document.cost import cost
 from holter.views.document.nodes import nodes_of
@@ -120,6 +120,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         running=why_not_running(trial.folder) is None,
         not_counted=not_counted(trial.sql(COUNTED).to_rows()),
     )
+    alone = program.read(events, samples, steps)
     mask = steady(steps)
     worst = outliers(steps, mask=mask)
     if not stretches.whole:
@@ -144,6 +145,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
             named=facts.named_work,
             before=before_steps(named, int(steps["time"].min())),
         )
+    judged = _verdict(facts, trial, steps, items, lengths)
     document: Description = {
         "schema": VERSION,
         "job": {**job, "headline": headline(manifest, events, scalars)},
@@ -188,9 +190,10 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         "operators": profiled_steps.operators(facts.profiled) if facts.profiled else None,
         "window": profiled_steps.window(facts.profiled, profiled) if facts.profiled and profiled else None,
         "what_if": cast("Replay", facts.what_if.to_json()) if facts.what_if else None,
-        "verdict": _verdict(facts, trial, steps, items, lengths),
+        "program": program.document(alone) if alone else None,
+        "verdict": program.told(judged, alone) if alone else judged,
         "rules": list(trial.folder.evaluations().get("rules") or []),
-        "cost": cost(trial, events, steps, samples),
+        "cost": program.with_samples(cost(trial, events, steps, samples), alone),
         "bill": None,
         "looked_at_pct": 100.0 / stretches.every,
         "skipped": cast("list[SkippedFile]", trial.skipped),

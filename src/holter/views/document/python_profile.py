@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, NotRequired, TypedDict, cast
 
+import numpy as np
+
 from holter.analysis.host.python_functions import (
     calls,
     flame_of_stacks,
@@ -68,9 +70,10 @@ def python_profile(
             edges_of = [asdict(call) for call in calls(between)[:MOST]]
             found.append({**_document("cprofile", one, functions(rows)), "calls": edges_of})
     sampled = trial.table("python_stacks", where=where)
-    outside = sampled["phase"] == "any"
-    for profiler, chosen in (("pyinstrument", ~outside), ("py-spy", outside)):
-        rows = sampled.where(chosen)
+    outside = {"any": "py-spy", "program": "holter"}
+    told = np.array([outside.get(one, "pyinstrument") for one in sampled["phase"].tolist()])
+    for profiler in ("pyinstrument", *outside.values()):
+        rows = sampled.where(told == profiler)
         if rows.rows and timer is None:
             flame = cast("FlameTree", flame_of_stacks(rows).to_json())
             found.append({**_document(profiler, None, functions_of_stacks(rows)), "flame": flame})

@@ -19,6 +19,7 @@ from holter.views.document.types.job import (
     SkippedFile,
 )
 from holter.views.document.types.profiled import ProfiledWindow, TraceNumbers
+from holter.views.document.types.program import ProgramEntry
 from holter.views.document.types.rules import RuleResult
 from holter.views.document.types.training import (
     LoadingSummary,
@@ -102,6 +103,10 @@ class Description(TypedDict):
     operators: Annotated[OperatorTables | None, Meta(description="Null if no operators were recorded.")]
     window: Annotated[ProfiledWindow | None, Meta(description="Null if no step was profiled.")]
     what_if: _Replay
+    program: Annotated[
+        ProgramEntry | None,
+        Meta(description="What a command without steps does; null if the job took steps."),
+    ]
     verdict: JobVerdict
     rules: list[RuleResult]
     cost: RecordingCost

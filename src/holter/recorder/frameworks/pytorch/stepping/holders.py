@@ -11,7 +11,7 @@ import threading
 from contextlib import suppress
 from time import perf_counter_ns
 
-from holter.recorder.frameworks.pytorch.data.paths import frame_text
+from holter.recorder.frame_names import frame_text
 from holter.recorder.frameworks.pytorch.stepping.producers import of_user
 
 LATE = 0.8

@@ -21,7 +21,7 @@ from opcode import opmap
 from time import perf_counter_ns, thread_time_ns
 from typing import TYPE_CHECKING, NamedTuple
 
-from holter.recorder.frameworks.pytorch.data.paths import frame_text, is_library
+from holter.recorder.frame_names import frame_text, is_library
 from holter.recorder.frameworks.pytorch.stepping.holders import Holders
 from holter.recorder.frameworks.pytorch.stepping.producers import Seen, is_queue, producer, waits
 from holter.recorder.patches import PASSED_OVER
