@@ -31,9 +31,15 @@ TRIGGERS = {
     "pytorch_lightning": "lightning",
     "lightning.fabric": "fabric",
     "lightning_fabric": "fabric",
+    "ray._private.worker": "ray.cluster",
+    "ray.train.v2._internal.execution.context": "ray.training",
+    "ray.tune.trainable.trainable": "ray.trials",
+    "ray.data._internal.block_batching.iter_batches": "ray.data",
 }
 """Module of a framework → file of `frameworks/` that knows it."""
-_WAIT = frozenset(("xgboost", "lightgbm", "catboost", "sklearn.base"))
+_WAIT = frozenset(
+    ("xgboost", "lightgbm", "catboost", "sklearn.base", *(one for one in TRIGGERS if one.startswith("ray.")))
+)
 """Modules whose adapters wait for the first use; see `first_use`."""
 
 

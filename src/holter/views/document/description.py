@@ -16,7 +16,7 @@ from holter.analysis.steps.named_work import before_steps, moved
 from holter.analysis.steps.outliers import outliers
 from holter.analysis.steps.own_code import divided
 from holter.analysis.steps.phases import evaluated, job_phases
-from holter.analysis.steps.trainings import begins, step_counts, told_apart
+from holter.analysis.steps.trainings import begins, left_out, step_counts, told_apart
 from holter.analysis.steps.warmup import steady
 from holter.analysis.tensors.numbers import numbers
 from holter.analysis.verdict.changes import resource_changes, step_changes
@@ -118,7 +118,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         profiled=profiled,
         python=(trial.table("python_functions"), trial.table("python_stacks")),
         running=why_not_running(trial.folder) is None,
-        not_counted=not_counted(trial.sql(COUNTED).to_rows()),
+        not_counted=(*not_counted(trial.sql(COUNTED).to_rows()), *left_out(events)),
     )
     mask = steady(steps)
     worst = outliers(steps, mask=mask)
