@@ -99,7 +99,12 @@ def slow(batch: dict[str, Any]) -> dict[str, Any]:
 
 def main(case: str) -> None:
     """Start Ray, or connect to the cluster of `RAY_ADDRESS`, and train."""
-    ray.init(logging_level="error", **({} if os.environ.get("RAY_ADDRESS") else {"num_cpus": 4}))
+    here = (
+        {}
+        if os.environ.get("RAY_ADDRESS")
+        else {"address": "local", "num_cpus": 4, "include_dashboard": False}
+    )
+    ray.init(logging_level="error", **here)
     datasets = {}
     if case == "data":
         data = ray.data.range(16 * STEPS * 2, override_num_blocks=STEPS)

@@ -45,6 +45,11 @@ def told_apart(scalars: Table, starts: Sequence[int]) -> Table:
     return Table(columns | {"name": np.array(names, dtype=object)})
 
 
+def restarted(events: Table | None) -> bool:
+    """Return whether all trainings of a job, if several, are attempts of one run, which was restarted."""
+    return len({detail.get("run") for _, detail in details(events, "rank") if detail.get("run")}) == 1
+
+
 def left_out(events: Table | None) -> list[str]:
     """Return what ran beside the recorded training and is not part of the job, such as trials of Ray Tune."""
     kinds: dict[str, set[str]] = {}

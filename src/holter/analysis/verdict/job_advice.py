@@ -39,8 +39,8 @@ _LOADER = "a DataLoader with workers"
 _LOADERS: dict[str | None, str] = {"keras": "a PyDataset with workers"}
 """Framework → what loads data beside the training in its terms."""
 _RAY_TASKS = (
-    "Make Ray Data's tasks faster: give them more cores, map with a larger `concurrency`, or prepare the data "
-    "in advance (`Dataset.write_parquet`)."
+    "Make Ray Data's tasks faster: give them more cores, map with a larger `concurrency`, or prepare the "
+    "data in advance (`Dataset.write_parquet`)."
 )
 _RAY_BATCHES = "Let Ray Data prepare more batches ahead: raise `prefetch_batches` of `iter_torch_batches`."
 

@@ -78,7 +78,7 @@ def data_pipeline(facts: VerdictFacts) -> SuspectResult:
         evidence.append(
             facts.seen(f"{one.name} takes {pct(one.pct)} {of}", "named_work", one.pct, None, one.name)
         )
-    if stages and said.endswith("%"):
+    if stages and ": " not in said:
         said += f": {', '.join(f'{one.name} {pct(one.pct)}' for one in stages[:2])}"
     iterators = [one for one in facts.own_code if one.iterates and one.pct >= NAMED]
     evidence += [sampled(facts, one) for one in iterators]

@@ -68,7 +68,7 @@ def attach(session: Session) -> Callable[[], None]:
         rounds.finish()
 
     def tell_rank(*_: object, **__: object) -> None:
-        """Tell the rank of a worker, as of Dask: the same process may have another one in its next training."""
+        """Tell the rank of a worker, as of Dask; the process may have another one in its next training."""
         collective = sys.modules.get("xgboost.collective")
         if collective is not None and collective.is_distributed():
             known = session.sticky.get("rank") or {}
@@ -78,9 +78,8 @@ def attach(session: Session) -> Callable[[], None]:
 
     container, patches = callback.CallbackContainer, rounds.patches
     patches.before(core.DMatrix, "__init__", tell_rank, rounds.breaker)
-    patches.before(
-        container, "before_training", lambda *_, **__: (tell_rank(), rounds.begin()), rounds.breaker
-    )
+    patches.before(container, "before_training", lambda *_, **__: rounds.begin(), rounds.breaker)
+    patches.before(container, "before_training", tell_rank, rounds.breaker)
     rounds.time(container, "after_iteration", "callbacks", Phase.ANNOTATION)
     patches.after(container, "after_iteration", after_iteration, rounds.breaker)
     patches.after(container, "after_training", after_training, rounds.breaker)

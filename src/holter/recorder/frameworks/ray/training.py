@@ -17,7 +17,7 @@ from holter.recorder.steps import TRAINERS
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from holter.recorder.session import Session
 
@@ -25,8 +25,8 @@ _GROUP = "ray.train.v2._internal.execution.worker_group.thread_runner"
 _OF_EVALUATION = ("eval_", "test_", "val_", "valid_", "validation_")
 _REPORT = "ray.train.report"
 _PARTS = {
-    "_sync_checkpoint_dir_name_across_ranks": "ray.train.report: wait for the other ranks",
-    "_wait_then_report": "ray.train.report: wait for Ray's controller",
+    "_sync_checkpoint_dir_name_across_ranks": "ray.train.report, waiting for the other ranks",
+    "_wait_then_report": "ray.train.report, waiting for Ray's controller",
 }
 """What `report` calls, and what that does."""
 
@@ -47,10 +47,8 @@ class _Worker(Trainer):
         after = self.patches.after
         after(context, "__post_init__", self._begin, self.breaker)
         self.patches.before(context, "report", self._reported_numbers, self.breaker)
-        self.time(
-            context, "report", Phase.ANNOTATION, lambda *given, **named: self._name(given, named, False)
-        )
-        self.time(context, "report", Phase.CHECKPOINT, lambda *given, **named: self._name(given, named, True))
+        self.time(context, "report", Phase.ANNOTATION, _reports)
+        self.time(context, "report", Phase.CHECKPOINT, _saves)
         for method, name in _PARTS.items():
             self.time(context, method, Phase.ANNOTATION, name)
         self.time(context, "_upload_checkpoint", Phase.CHECKPOINT, _upload)
@@ -65,7 +63,12 @@ class _Worker(Trainer):
             return
         self.session.journal(
             "rank",
-            {"rank": place.world_rank, "local_rank": place.local_rank, "world_size": place.world_size},
+            {
+                "rank": place.world_rank,
+                "local_rank": place.local_rank,
+                "world_size": place.world_size,
+                "run": str(context.train_run_context.run_id),
+            },
         )
 
     def _running(self, original: Callable[..., Any]) -> Callable[..., Any]:
@@ -81,17 +84,15 @@ class _Worker(Trainer):
             try:
                 return target()
             except BaseException as error:
-                failure.note(self.session, error)
                 hide(error)
+                failure.note(self.session, error)
                 raise
+            finally:
+                self.session.end()  # Ray kills its workers, so that they do not note their end
 
         return functools.wraps(target)(passed_over(noting))
 
     # -- reports
-
-    def _name(self, given: tuple[Any, ...], named: Mapping[str, Any], saves: bool) -> str:
-        checkpoint = named["checkpoint"] if "checkpoint" in named else given[2] if len(given) > 2 else None
-        return _REPORT if saves is (checkpoint is not None) else ""
 
     def _reported_numbers(self, context: Any, metrics: Any = None, *_: object, **__: object) -> None:
         """Record what the script reports, unless a trainer in the worker has logged it already."""
@@ -107,8 +108,16 @@ class _Worker(Trainer):
             self.report(found, mode, at)
 
 
+def _saves(context: Any, metrics: Any = None, checkpoint: Any = None, *_: object, **__: object) -> str:
+    return "" if checkpoint is None else _REPORT
+
+
+def _reports(context: Any, metrics: Any = None, checkpoint: Any = None, *_: object, **__: object) -> str:
+    return _REPORT if checkpoint is None else ""
+
+
 def _upload(*_: object, **__: object) -> str:
-    return "ray.train.report: upload the checkpoint"
+    return "ray.train.report, uploading"
 
 
 def _named(name: str, session: Session) -> str:

@@ -1,6 +1,6 @@
 """Keeps trainings of one script apart, whose processes would otherwise look like ranks of one training.
 
-A job has the first trial of Ray Tune. Of runs of Ray Train it has those that do not run beside an earlier one.
+A job has the first trial of Ray Tune, and the runs of Ray Train that do not begin beside another one.
 """
 
 from __future__ import annotations
