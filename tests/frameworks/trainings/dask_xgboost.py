@@ -28,17 +28,20 @@ class Clock(xgboost.callback.TrainingCallback):
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
-        self.rounds, self.began, self.slept = 0, 0.0, 0.0
+        self.rounds, self.began, self.round, self.worked = 0, 0.0, 0.0, 0.0
 
     def before_training(self, model: Any) -> Any:
         self.began = time.perf_counter()
         return model
 
+    def before_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+        self.round = time.perf_counter()
+        return False
+
     def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
         self.rounds += 1
-        began = time.perf_counter()
+        self.worked += time.perf_counter() - self.round
         time.sleep(0.004)
-        self.slept += time.perf_counter() - began
         return False
 
     def after_training(self, model: Any) -> Any:
@@ -46,7 +49,7 @@ class Clock(xgboost.callback.TrainingCallback):
         told = {
             "rounds": self.rounds,
             "loop": time.perf_counter() - self.began,
-            "slept": self.slept,
+            "worked": self.worked,
             "pid": os.getpid(),
             "world": xgboost.collective.get_world_size(),
         }
