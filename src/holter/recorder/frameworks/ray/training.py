@@ -24,11 +24,12 @@ if TYPE_CHECKING:
 _GROUP = "ray.train.v2._internal.execution.worker_group.thread_runner"
 _OF_EVALUATION = ("eval_", "test_", "val_", "valid_", "validation_")
 _REPORT = "ray.train.report"
-_PARTS = {
-    "_sync_checkpoint_dir_name_across_ranks": "ray.train.report, waiting for the other ranks",
-    "_wait_then_report": "ray.train.report, waiting for Ray's controller",
-}
-"""What `report` calls, and what that does."""
+_PARTS = (
+    ("_sync_checkpoint_dir_name_across_ranks", Phase.COMMUNICATION, "ray.train.report"),
+    ("_upload_checkpoint", Phase.CHECKPOINT, "upload of ray.train.report"),
+    ("_wait_then_report", Phase.ANNOTATION, "ray.train.report, waiting for Ray's controller"),
+)
+"""What `report` calls: to wait for the other ranks, to save, and to wait until the report is fetched."""
 
 
 def attach(session: Session) -> Callable[[], None]:
@@ -49,9 +50,8 @@ class _Worker(Trainer):
         self.patches.before(context, "report", self._reported_numbers, self.breaker)
         self.time(context, "report", Phase.ANNOTATION, _reports)
         self.time(context, "report", Phase.CHECKPOINT, _saves)
-        for method, name in _PARTS.items():
-            self.time(context, method, Phase.ANNOTATION, name)
-        self.time(context, "_upload_checkpoint", Phase.CHECKPOINT, _upload)
+        for method, phase, name in _PARTS:
+            self.time(context, method, phase, name)
         runner = getattr(sys.modules.get(_GROUP), "ThreadRunner", None)
         if runner is not None:
             self.patches.wrap(runner, "run", self._running)
@@ -114,10 +114,6 @@ def _saves(context: Any, metrics: Any = None, checkpoint: Any = None, *_: object
 
 def _reports(context: Any, metrics: Any = None, checkpoint: Any = None, *_: object, **__: object) -> str:
     return _REPORT if checkpoint is None else ""
-
-
-def _upload(*_: object, **__: object) -> str:
-    return "ray.train.report, uploading"
 
 
 def _named(name: str, session: Session) -> str:
