@@ -27,10 +27,17 @@ def events(*rows):
 
 
 @pytest.mark.parametrize(
-    ("runs", "expected"), [(["a", "a", "a", "a"], True), (["a", "a", "b", "b"], False), ([None, None], False)]
+    ("runs", "expected"),
+    [(["a", "a"], True), (["a", "b"], False), ([None, None], False), ([None, "a"], False)],
 )
 def test_trainings_of_one_run_are_its_attempts(runs, expected):
-    found = restarted(events(*(("rank", {"rank": 0, "run": run}) for run in runs)))
+    """PyTorch tells a rank once more, without the run; a driver that trains has none."""
+    rows = []
+    for process, run in enumerate(runs):
+        rows.append(("process", {"role": "trainer", "process": process}))
+        rows += [("rank", {"rank": 0, "run": one, "process": process}) for one in (run, None) if run]
+    rows.append(("process", {"role": "other", "process": 9}))
+    found = restarted(events(*rows))
     assert found is expected
     text = trainings_text({"trainings": [30, 48], "restarted": found})
     assert text.startswith(

@@ -47,7 +47,11 @@ def told_apart(scalars: Table, starts: Sequence[int]) -> Table:
 
 def restarted(events: Table | None) -> bool:
     """Return whether all trainings of a job, if several, are attempts of one run, which was restarted."""
-    return len({detail.get("run") for _, detail in details(events, "rank") if detail.get("run")}) == 1
+    runs: dict[object, object] = {}
+    for row, detail in details(events, "process", "rank"):
+        if row["kind"] == "rank" or detail.get("role") == "trainer":
+            runs[detail.get("process")] = detail.get("run") or runs.get(detail.get("process"))
+    return len(set(runs.values())) == 1 and None not in runs.values()
 
 
 def left_out(events: Table | None) -> list[str]:
