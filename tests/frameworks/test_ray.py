@@ -95,7 +95,7 @@ def test_a_restarted_group_of_workers_is_another_attempt(framework_python: Path,
     assert "2 attempts of one training: 30 + 48 steps" in it.card
     (raised,) = events(it, "exception")
     assert (raised["rank"], raised["type"], raised["step"]) == (1, "RuntimeError", 30)
-    assert "holter" not in raised["traceback"]
+    assert "recorder/frameworks" not in raised["traceback"]
     assert events(it, "lost") == []
     assert it.told["job"]["failure"] is None
 

@@ -26,6 +26,9 @@ _FIRST_USES = {
         ("ray.train.v2._internal.execution.context", "TrainContext", "__init__"),
     ),
     "ray.tune.trainable.trainable": (("ray.tune.trainable.trainable", "Trainable", "__init__"),),
+    "ray.data._internal.iterator.stream_split_iterator": (
+        ("ray.data._internal.iterator.stream_split_iterator", "StreamSplitDataIterator", "_get_dataset_tag"),
+    ),
     "ray.data._internal.block_batching.iter_batches": (
         ("ray.data._internal.block_batching.iter_batches", "BatchIterator", "__init__"),
     ),

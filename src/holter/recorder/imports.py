@@ -35,6 +35,7 @@ TRIGGERS = {
     "ray.train.v2._internal.execution.context": "ray.training",
     "ray.tune.trainable.trainable": "ray.trials",
     "ray.data._internal.block_batching.iter_batches": "ray.data",
+    "ray.data._internal.iterator.stream_split_iterator": "ray.data",
 }
 """Module of a framework → file of `frameworks/` that knows it."""
 _WAIT = frozenset(

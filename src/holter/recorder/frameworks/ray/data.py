@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from holter.recorder.frameworks.spans import timed
 from holter.recorder.patches import Patches
-from holter.schema.phases import NEXT_BATCH, RAY_DATA, Phase
+from holter.schema.phases import ITERATOR_START, NEXT_BATCH, RAY_DATA, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -34,6 +35,20 @@ def attach(session: Session) -> Callable[[], None]:
                 code = session.name(RAY_DATA.get(stage, f"{stage} in Ray Data"))
                 session.local.thread_spool.add(_ANNOTATION, code, since, until - since)
 
+    # A worker's first request waits until the actor that splits the data has started.
+    splitting = sys.modules.get("ray.data._internal.iterator.stream_split_iterator")
+    if splitting is not None:
+        patches.wrap(
+            splitting.StreamSplitDataIterator,
+            "_get_dataset_tag",
+            lambda original: timed(
+                session,
+                breaker,
+                original,
+                Phase.DATA_LOADING,
+                lambda *_: ITERATOR_START if _trains(session) else "",
+            ),
+        )
     patches.wrap(owner, "get_next_batch_context", waiting)
     patches.after(owner, "_attribute_blocked_time", attributed, breaker)
     return patches.undo

@@ -25,7 +25,7 @@ _GROUP = "ray.train.v2._internal.execution.worker_group.thread_runner"
 _OF_EVALUATION = ("eval_", "test_", "val_", "valid_", "validation_")
 _REPORT = "ray.train.report"
 _PARTS = (
-    ("_sync_checkpoint_dir_name_across_ranks", Phase.COMMUNICATION, "ray.train.report"),
+    ("_sync_checkpoint_dir_name_across_ranks", Phase.COMMUNICATION, "wait in ray.train.report"),
     ("_wait_then_report", Phase.ANNOTATION, "ray.train.report, waiting for Ray's controller"),
 )
 """What `report` calls: to wait for the other ranks, and to wait until the report is fetched."""
