@@ -74,13 +74,14 @@ def train(config: dict[str, Any]) -> None:
                 raise RuntimeError("this worker fails once")
         mean = sum(truth["losses"][-STEPS:]) / STEPS
         truth["reported"].append(mean)
-        began = time.perf_counter()
         with tempfile.TemporaryDirectory() as draft:
             if rank == 0:
                 torch.save(net.state_dict(), os.path.join(draft, "model.pt"))
             numbers = {"loss": mean, "epoch": epoch, "val_loss": mean / 2}
-            ray.train.report(numbers, checkpoint=Checkpoint.from_directory(draft) if rank == 0 else None)
-        _seconds(took, "report", began)
+            checkpoint = Checkpoint.from_directory(draft) if rank == 0 else None
+            began = time.perf_counter()
+            ray.train.report(numbers, checkpoint=checkpoint)
+            _seconds(took, "report", began)
     truth["loop"] = time.perf_counter() - (began_loop or 0.0)
     state = b"".join(one.numpy().tobytes() for one in net.state_dict().values())
     truth |= {"model": hashlib.sha256(state).hexdigest(), "took": took, "pid": os.getpid()}
