@@ -37,7 +37,7 @@ def details(events: Table | None, *kinds: str) -> Iterator[tuple[EventRow, Mappi
 def framework(events: Table | None) -> Mapping[str, Any] | None:
     """Return the facts of the framework that trains: the one that counts the steps, else the first.
 
-    The device is the first that a framework reports, because a trainer on top of another one knows none.
+    A trainer on top of another framework knows no device; then it is the first that a framework reports.
     """
     found = [detail for _, detail in details(events, "framework")]
     if not found:
@@ -47,5 +47,6 @@ def framework(events: Table | None) -> Mapping[str, Any] | None:
         trains = [one for one in found if one.get("name") not in owners]
     else:
         trains = [one for one in found if one.get("name") in owners[-1:]]
-    device = next((str(one["device"]) for one in found if one.get("device")), None)
-    return {**(trains or found)[0], "device": device}
+    chosen = (trains or found)[0]
+    devices = (str(one["device"]) for one in (chosen, *found) if one.get("device"))
+    return {**chosen, "device": next(devices, None)}

@@ -22,6 +22,16 @@ _FIRST_USES = {
     ),
     "lightgbm": (("lightgbm.basic", "Dataset", "__init__"), ("lightgbm.basic", "Booster", "__init__")),
     "catboost": (("catboost.core", "Pool", "__init__"), ("catboost.core", "_CatBoostBase", "_train")),
+    "ray.train.v2._internal.execution.context": (
+        ("ray.train.v2._internal.execution.context", "TrainContext", "__init__"),
+    ),
+    "ray.tune.trainable.trainable": (("ray.tune.trainable.trainable", "Trainable", "__init__"),),
+    "ray.data._internal.iterator.stream_split_iterator": (
+        ("ray.data._internal.iterator.stream_split_iterator", "StreamSplitDataIterator", "_get_dataset_tag"),
+    ),
+    "ray.data._internal.block_batching.iter_batches": (
+        ("ray.data._internal.block_batching.iter_batches", "BatchIterator", "__init__"),
+    ),
 }
 """Trigger → module, class and method of each function with which a use of the framework begins."""
 _waiting: dict[str, Patches] = {}
@@ -52,6 +62,11 @@ def wait(
         from holter.recorder.frameworks.scikit_learn import fit_calls
 
         fit_calls.watch(sys.modules[trigger], begin, patches, when_imported)
+        return
+    if trigger == "ray._private.worker":
+        from holter.recorder.frameworks.ray import cluster
+
+        cluster.watch(sys.modules[trigger], patches)
         return
     for module, owner, method in _FIRST_USES[trigger]:
         found = getattr(sys.modules.get(module), owner, None)

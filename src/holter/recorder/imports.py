@@ -31,11 +31,18 @@ TRIGGERS = {
     "pytorch_lightning": "lightning",
     "lightning.fabric": "fabric",
     "lightning_fabric": "fabric",
+    "ray._private.worker": "ray.cluster",
+    "ray.train.v2._internal.execution.context": "ray.training",
+    "ray.tune.trainable.trainable": "ray.trials",
+    "ray.data._internal.block_batching.iter_batches": "ray.data",
+    "ray.data._internal.iterator.stream_split_iterator": "ray.data",
 }
 """Module of a framework → file of `frameworks/` that knows it."""
 RANGES = ("torch.cuda.nvtx", "nvtx.nvtx")
 """Modules with functions that mark ranges; see `nvtx_ranges`."""
-_WAIT = frozenset(("xgboost", "lightgbm", "catboost", "sklearn.base"))
+_WAIT = frozenset(
+    ("xgboost", "lightgbm", "catboost", "sklearn.base", *(one for one in TRIGGERS if one.startswith("ray.")))
+)
 """Modules whose adapters wait for the first use; see `first_use`."""
 
 

@@ -84,6 +84,16 @@ ITERATOR_START, NEXT_BATCH = "iterator start", "next batch"
 STAGES = ("read", "decode", "transform", "collate", "queue")
 """Parts of data loading that holter names when it recognizes them; other callables keep their own names."""
 
+RAY_DATA = {
+    "production_wait": "waiting for Ray Data's tasks",
+    "data_transfer": "fetching blocks of Ray Data",
+    "batching": "batching in Ray Data",
+    "format": "formatting in Ray Data",
+    "collate": "collating in Ray Data",
+    "finalize": "finalizing in Ray Data",
+}
+"""Stage of Ray Data's iterator → name of the annotation for the part of a wait that the stage takes."""
+
 JOB_PHASES = ("initialization", "training_loop", "evaluation", "finalization")
 
 

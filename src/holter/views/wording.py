@@ -62,6 +62,8 @@ def trainings_text(steps: StepSummary | None) -> str:
     if len(counts) < 2:
         return ""
     each = " + ".join(f"{count:,}" for count in counts[:8]) + (" + …" if len(counts) > 8 else "")
+    if steps and steps.get("restarted"):
+        return f"{len(counts)} attempts of one training: {each} steps"
     return f"{len(counts)} trainings ran one after the other: {each} steps"
 
 

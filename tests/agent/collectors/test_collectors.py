@@ -231,6 +231,16 @@ def test_real_processes_come_and_go(tmp_path):
     assert values(collector, time.monotonic_ns()) == {}
 
 
+def test_a_process_that_records_belongs_to_the_job_wherever_it_comes_from(machine):
+    """Workers of a running Ray cluster do not descend from the command."""
+    stats = {"10/stat": stat_of(10, 1), "50/stat": stat_of(50, 1), "51/stat": stat_of(51, 50)}
+    write(machine.proc, {**stats, **{f"{pid}/statm": "1 1 0 0 0 0 0\n" for pid in (10, 50, 51)}})
+    machine.watched.roots, machine.watched.roles = [10], {50: "trainer"}
+    found = values(Processes(machine), 0)
+    assert found["trainer", "proc.count"] == 1
+    assert found["other", "proc.count"] == 2
+
+
 def test_open_files_are_counted_when_the_tree_is_looked_up():
     code = "import os; kept = [open(os.devnull) for _ in range(100)]; print(flush=True); input()"
     with subprocess.Popen(

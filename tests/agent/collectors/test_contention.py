@@ -60,14 +60,14 @@ def test_a_kernel_that_does_not_count_is_unavailable(machine, text):
 
 def test_other_programs_are_named_without_their_arguments(machine):
     write(machine.proc, {f"{os.getpid()}/schedstat": "1 2 3\n"})
-    programs = {"20": "stress", "21": "stress", "22": "idle", "10": "python"}
+    programs = {"20": "stress", "21": "stress", "22": "idle", "10": "python", "23": "ray::Worker"}
     write(machine.proc, {f"{pid}/comm": f"{name}\n" for pid, name in programs.items()})
     write(machine.proc, {f"{pid}/stat": stat_of(int(pid), 1, ticks=0) for pid in programs})
-    machine.watched.roots = [10]
+    machine.watched.roots, machine.watched.roles = [10], {23: "trainer"}
     collector = Contention(machine)
     assert values(collector, 0) == {}
     ticks = 10 * os.sysconf("SC_CLK_TCK")
-    used = {"20": ticks, "21": ticks // 2, "22": ticks // 100, "10": ticks}
+    used = {"20": ticks, "21": ticks // 2, "22": ticks // 100, "10": ticks, "23": ticks}
     write(machine.proc, {f"{pid}/stat": stat_of(int(pid), 1, ticks=spent) for pid, spent in used.items()})
     found = {key: value for key, value in values(collector, 10 * SECOND).items() if key[1] == "other.cpu"}
     ((device, _),) = found

@@ -107,6 +107,23 @@ def poll(drain: Drain, now: int) -> None:
         drain.poll(now=now)
 
 
+@pytest.mark.parametrize(("run", "lost"), [(None, ["rank 1 vanished"]), ("run", [])])
+def test_the_controller_of_a_run_watches_its_own_workers(tmp_path, run, lost):
+    """Ray Train ends and restarts its workers itself: none of them is lost."""
+    drain = Drain(tmp_path, Clock.now())
+    monitor = ProcessMonitor(drain, HangLimits())
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        for pid, rank in ((None, 0), (other.pid, 1)):
+            worker = Writer(tmp_path, pid=pid, rank=rank, world_size=2)
+            worker.journal(rank={"rank": rank, "world_size": 2, "run": run})
+            worker.steps(3)
+        poll(drain, time.monotonic_ns())
+        assert monitor.look(time.monotonic_ns()) == []
+        other.communicate(b"\n")
+    until(lambda: poll(drain, time.monotonic_ns()) or any(one.died for one in drain.trainers()))
+    assert [event.name for event in monitor.look(time.monotonic_ns()) if event.kind == "lost"] == lost
+
+
 def told(events) -> list[str]:
     return [event.name for event in events if event.kind == "hang"]
 

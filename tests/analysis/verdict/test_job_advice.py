@@ -7,6 +7,8 @@ import pytest
 from holter.analysis.loading.dataloading import DataLoading
 from holter.analysis.loading.stacks import SampledCallable
 from holter.analysis.machine.load import Load
+from holter.analysis.steps.named_work import NamedWork
+from holter.analysis.verdict import job_suspects
 from holter.analysis.verdict.job_advice import data_pipeline
 from holter.analysis.verdict.job_facts import VerdictFacts
 
@@ -94,3 +96,26 @@ def test_workers_that_slow_each_other_down_go_on_doing_so():
 @pytest.mark.parametrize(("workers", "said"), [(1, "shared by 1 worker,"), (2, "shared by 2 workers,")])
 def test_workers_are_counted_in_words(workers, said):
     assert any(said in item.why for item in data_pipeline(starved(workers=workers)))
+
+
+@pytest.mark.parametrize(
+    ("stage", "advised"),
+    [
+        ("waiting for Ray Data's tasks", "Make Ray Data's tasks faster"),
+        ("formatting in Ray Data", "prefetch_batches"),
+        ("augment", "a DataLoader with workers"),
+    ],
+)
+def test_the_stage_that_is_waited_for_is_named_and_has_its_advice(stage, advised):
+    work = [NamedWork("data_loading", stage, 70.0, "data_loading")]
+    facts = VerdictFacts(
+        breakdown={"data_loading": 80.0, "forward": 20.0},
+        mean_step_ms=100.0,
+        rest_ms=20.0,
+        ranks=(0,),
+        named_work=work,
+        loading=DataLoading(share_pct=80.0, stages={}),
+    )
+    assert job_suspects.data_pipeline(facts).sentence.endswith(f": {stage} 70 %.")
+    (advice,) = data_pipeline(facts)
+    assert advised in advice.text

@@ -132,12 +132,13 @@ def test_a_part_that_the_adapter_does_not_observe_is_not_seen_instead_of_0(obser
 def test_the_trainer_that_counts_the_steps_is_the_framework(order):
     details = [
         {"name": "pytorch", "version": "2", "device": "cuda"},
-        {"name": "keras", "version": "3", "owns_steps": True},
+        {"name": "keras", "version": "3"},
     ][::order]
     rows = [
         {"time": at, "rank": 0, "kind": "framework", "name": "", "detail": json.dumps(one)}
         for at, one in enumerate(details)
     ]
+    rows.append({"time": 2, "rank": 0, "kind": "owner", "name": "", "detail": json.dumps({"owner": "keras"})})
     events = Table.of("events", rows)
     facts, told = gather(loop(50, forward=4), events=events), framework(events)
     assert (facts.framework, facts.device) == ("keras", "cuda")

@@ -78,7 +78,8 @@ class Contention(Collector):
         began = time.thread_time_ns()
         watched, elapsed = self.machine.watched, now - self._looked_at
         known = procfs.everything(self.machine.proc)
-        ours = procfs.tree([*watched.roots, *watched.companions, os.getpid()], known=known)
+        roots = [*watched.roots, *watched.roles, *watched.companions, os.getpid()]
+        ours = procfs.tree(roots, known=known)
         before = self._used
         self._used = {(pid, one.started): one.cpu_s for pid, one in known.items() if pid not in ours}
         spent: dict[str, float] = {}

@@ -77,7 +77,9 @@ class Processes(Collector):
     def _refresh(self, now: int) -> None:
         begin = time.thread_time_ns()
         watched = self.machine.watched
-        found = procfs.tree(watched.roots, self.machine.proc, without=[os.getpid(), *watched.companions])
+        # Workers of a running Ray cluster record and do not descend from the command.
+        roots = [*watched.roots, *watched.roles]
+        found = procfs.tree(roots, self.machine.proc, without=[os.getpid(), *watched.companions])
         self._pids = {pid: stat.started for pid, stat in found.items()}
         self._files = Counter[str]()
         for pid in self._pids:

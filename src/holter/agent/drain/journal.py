@@ -82,6 +82,8 @@ class Process:
     """The rank the agent gave it, as long as it does not know its own."""
     world_size: int | None = None
     stacks_signal: int | None = None
+    run: str | None = None
+    """Name of the run of a controller that starts its workers again when one fails, such as Ray Train's."""
     names: dict[int, int] = field(default_factory=dict)
     """Ids of names, and where the text is in `Facts.texts`."""
     exception: Document | None = None
@@ -244,5 +246,6 @@ def _identify(process: Process, detail: Document) -> None:
             setattr(process, name, number)
     process.role = str(detail.get("role") or process.role)
     process.parent = str(detail["parent"]) if detail.get("parent") else process.parent
+    process.run = str(detail["run"]) if detail.get("run") else process.run
     if detail.get("argv"):
         detail["argv"] = [str(word) for word in detail["argv"]]

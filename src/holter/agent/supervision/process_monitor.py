@@ -102,6 +102,7 @@ class ProcessMonitor:
     def _look_for_lost(self, now: int) -> list[RecordedEvent]:
         trainers = self._drain.trainers()
         living = [self._drain.ranks.of(one) for one in trainers if one.died is None]
+        trainers = [one for one in trainers if one.run is None]  # the controller of a run watches its workers
         events = []
         for process in trainers:
             if process.died is None or process.end is not None or process.key in self._lost or not living:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from holter.analysis.events import details
 from holter.analysis.steps.warmup import by_rank
 from holter.schema.table import Table
 
@@ -42,3 +43,25 @@ def told_apart(scalars: Table, starts: Sequence[int]) -> Table:
     names = [f"{name} (training {at})" for name, at in zip(scalars["name"], which.tolist(), strict=True)]
     columns = {name: scalars[name] for name in scalars.names}
     return Table(columns | {"name": np.array(names, dtype=object)})
+
+
+def restarted(events: Table | None) -> bool:
+    """Return whether all trainings of a job, if several, are attempts of one run, which was restarted."""
+    runs: dict[object, object] = {}
+    for row, detail in details(events, "process", "rank"):
+        if row["kind"] == "rank" or detail.get("role") == "trainer":
+            runs[detail.get("process")] = detail.get("run") or runs.get(detail.get("process"))
+    return len(set(runs.values())) == 1 and None not in runs.values()
+
+
+def left_out(events: Table | None) -> list[str]:
+    """Return what ran beside the recorded training and is not part of the job, such as trials of Ray Tune."""
+    kinds: dict[str, set[str]] = {}
+    for _, detail in details(events, "left_out"):
+        kinds.setdefault(str(detail.get("kind")), set()).add(str(detail.get("name")))
+    return [f"{len(names):,} other {_several(kind, len(names))}" for kind, names in sorted(kinds.items())]
+
+
+def _several(kind: str, count: int) -> str:
+    noun, of, rest = kind.partition(" of ")
+    return f"{noun}{'' if count == 1 else 's'}{of}{rest}"

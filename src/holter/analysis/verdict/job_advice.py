@@ -11,6 +11,7 @@ from holter.analysis.loading.dataloading import HAND_OVER_MS
 from holter.analysis.verdict import loop_advice, machine_advice
 from holter.analysis.verdict.evidence import counted, ms, part_name
 from holter.analysis.verdict.result import Advice
+from holter.schema.phases import RAY_DATA
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +38,11 @@ RECORD_STEPS = (
 _LOADER = "a DataLoader with workers"
 _LOADERS: dict[str | None, str] = {"keras": "a PyDataset with workers"}
 """Framework → what loads data beside the training in its terms."""
+_RAY_TASKS = (
+    "Make Ray Data's tasks faster: give them more cores, map with a larger `concurrency`, or prepare the "
+    "data in advance (`Dataset.write_parquet`)."
+)
+_RAY_BATCHES = "Let Ray Data prepare more batches ahead: raise `prefetch_batches` of `iter_torch_batches`."
 
 
 def data_pipeline(facts: VerdictFacts) -> list[Advice]:
@@ -49,6 +55,9 @@ def data_pipeline(facts: VerdictFacts) -> list[Advice]:
         rest = facts.rest_ms or 0.0
         why = f"without the wait for batches a step takes {ms(rest)}"
         text = f"Load the next batch while this one trains: use {_LOADERS.get(facts.framework, _LOADER)}."
+        stages = [one.name for one in facts.named_work if one.name in RAY_DATA.values()]
+        if stages:
+            text = _RAY_TASKS if stages[0] == RAY_DATA["production_wait"] else _RAY_BATCHES
         if filled := next((one for one in facts.own_code if one.iterates and one.producer), None):
             slow = f"{filled.produces[-1]}, which fills the queue" if filled.produces else filled.producer
             text = f"Make {slow} faster, or let several threads or processes fill the queue."

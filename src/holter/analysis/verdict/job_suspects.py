@@ -73,6 +73,13 @@ def data_pipeline(facts: VerdictFacts) -> SuspectResult:
             anew = loading.epoch_start_ms > facts.mean_ms("data_loading") / 2
             blamed = f"mostly {'restarting workers' if anew else _STAGES.get(largest, largest)}"
         said += f": {blamed}" if blamed else ""
+    stages = [one for one in facts.named_work if one.part == "data_loading"]
+    for one in stages:
+        evidence.append(
+            facts.seen(f"{one.name} takes {pct(one.pct)} {of}", "named_work", one.pct, None, one.name)
+        )
+    if stages and ": " not in said:
+        said += f": {', '.join(f'{one.name} {pct(one.pct)}' for one in stages[:2])}"
     iterators = [one for one in facts.own_code if one.iterates and one.pct >= NAMED]
     evidence += [sampled(facts, one) for one in iterators]
     if iterators and (loading is None or loading.share_pct < share / 2):

@@ -75,8 +75,19 @@ def attach(session: Session) -> Callable[[], None]:
             contributions.save(names, lambda: _explain(core, model, explained(), contributions))
         rounds.finish()
 
+    def tell_rank(*_: object, **__: object) -> None:
+        """Tell the rank of a worker, as of Dask; the process may have another one in its next training."""
+        collective = sys.modules.get("xgboost.collective")
+        if collective is not None and collective.is_distributed():
+            known = session.sticky.get("rank") or {}
+            found = {"rank": collective.get_rank(), "world_size": collective.get_world_size()}
+            if found.items() - known.items():
+                session.journal("rank", found)
+
     container, patches = callback.CallbackContainer, rounds.patches
+    patches.before(core.DMatrix, "__init__", tell_rank, rounds.breaker)
     patches.before(container, "before_training", before_training, rounds.breaker)
+    patches.before(container, "before_training", tell_rank, rounds.breaker)
     rounds.time(container, "after_iteration", "callbacks", Phase.ANNOTATION)
     patches.after(container, "after_iteration", after_iteration, rounds.breaker)
     patches.after(container, "after_training", after_training, rounds.breaker)

@@ -16,7 +16,7 @@ from holter.analysis.steps.named_work import before_steps, moved
 from holter.analysis.steps.outliers import outliers
 from holter.analysis.steps.own_code import divided
 from holter.analysis.steps.phases import evaluated, job_phases
-from holter.analysis.steps.trainings import begins, step_counts, told_apart
+from holter.analysis.steps.trainings import begins, left_out, restarted, step_counts, told_apart
 from holter.analysis.steps.warmup import steady
 from holter.analysis.tensors.numbers import numbers
 from holter.analysis.verdict.changes import resource_changes, step_changes
@@ -118,7 +118,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         profiled=profiled,
         python=(trial.table("python_functions"), trial.table("python_stacks")),
         running=why_not_running(trial.folder) is None,
-        not_counted=not_counted(trial.sql(COUNTED).to_rows()),
+        not_counted=(*not_counted(trial.sql(COUNTED).to_rows()), *left_out(events)),
     )
     alone = program.read(events, samples, steps)
     mask = steady(steps)
@@ -154,7 +154,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         ),
         "ranks": _ranks(steps, events),
         "phases": lengths,
-        "steps": _steps(worst, facts.statistics, steps, step_unit(trial, steps, events))
+        "steps": _steps(worst, facts.statistics, steps, step_unit(trial, steps, events), restarted(events))
         if steps.rows
         else None,
         "numbers": cast("list[NumberSummary]", numbers(told_apart(scalars, begins(steps)))),
@@ -301,13 +301,14 @@ def _phases(trial: Trial, job: JobSummary, start: int, steps: Table, now: int) -
 
 
 def _steps(
-    worst: list[Outlier], statistics: dict[str, float | int], steps: Table, unit: str | None
+    worst: list[Outlier], statistics: dict[str, float | int], steps: Table, unit: str | None, again: bool
 ) -> StepSummary:
     names = ("mean_ms", "p50_ms", "p90_ms", "p95_ms", "p99_ms", "max_ms", "per_second")
     found = {
         "outliers": [row_of(outlier, OutlierStep) for outlier in worst[:_MOST_OUTLIERS]],
         "outlier_count": len({outlier.step for outlier in worst}),
         "trainings": step_counts(steps),
+        "restarted": again,
         "at_once": max(int(steps["at_once"].max()), 1) if "at_once" in steps else 1,
         "unit": unit,
     }

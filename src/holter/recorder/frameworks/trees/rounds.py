@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import weakref
 from threading import get_ident
 from time import perf_counter_ns
@@ -99,6 +100,9 @@ class Rounds:
             if apart:
                 session.since = since or perf_counter_ns()
             return True
+        if self.reported and self._thread not in (0, get_ident()) and self._thread in sys._current_frames():
+            about = {"kind": "training of another thread", "name": str(self._thread), "recorded": get_ident()}
+            session.journal("left_out", about)
         self._thread = get_ident()
         if session.step_owner in ("", SCRIPT, self._framework):
             session.journal("framework", self._about)

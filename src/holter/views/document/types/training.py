@@ -52,6 +52,10 @@ class StepSummary(TypedDict):
         list[Count],
         Meta(description="Steps of each training if several ran in turn; each counts from 0."),
     ]
+    restarted: Annotated[
+        bool,
+        Meta(description="Whether several trainings, if any, are attempts of one run of Ray Train."),
+    ]
     at_once: Annotated[
         int,
         Meta(ge=1, description="Above 1: the most steps that one call ran; they divide its time evenly."),

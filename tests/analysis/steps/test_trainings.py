@@ -1,0 +1,58 @@
+"""Trainings of one job: attempts of one run, and trainings that are left out."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from holter.analysis.steps.trainings import left_out, restarted
+from holter.schema.table import Table
+from holter.views.wording import trainings_text
+
+
+def events(*rows):
+    """Make table `events` from kinds and details."""
+    kinds, details = zip(*rows, strict=True)
+    return Table(
+        {
+            "time": np.arange(len(rows), dtype=np.int64),
+            "rank": np.zeros(len(rows), np.int32),
+            "kind": np.array(kinds, object),
+            "name": np.array([""] * len(rows), object),
+            "detail": np.array([json.dumps(one) for one in details], object),
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [(["a", "a"], True), (["a", "b"], False), ([None, None], False), ([None, "a"], False)],
+)
+def test_trainings_of_one_run_are_its_attempts(runs, expected):
+    """PyTorch tells a rank once more, without the run; a driver that trains has none."""
+    rows = []
+    for process, run in enumerate(runs):
+        rows.append(("process", {"role": "trainer", "process": process}))
+        rows += [("rank", {"rank": 0, "run": one, "process": process}) for one in (run, None) if run]
+    rows.append(("process", {"role": "other", "process": 9}))
+    found = restarted(events(*rows))
+    assert found is expected
+    text = trainings_text({"trainings": [30, 48], "restarted": found})
+    assert text.startswith(
+        "2 attempts of one training" if expected else "2 trainings ran one after the other"
+    )
+    assert text.endswith(": 30 + 48 steps")
+
+
+def test_what_is_left_out_is_counted_once():
+    trial = {"kind": "trial of Ray Tune", "recorded": "a"}
+    other = ("left_out", {"kind": "training of another thread", "name": "7", "recorded": 8})
+    rows = [("left_out", {**trial, "name": name}) for name in ("b", "b", "c")]
+    assert left_out(events(*rows, other)) == [
+        "1 other training of another thread",
+        "2 other trials of Ray Tune",
+    ]
+    assert left_out(events(("rank", {"rank": 0}))) == []
+    assert left_out(None) == []
