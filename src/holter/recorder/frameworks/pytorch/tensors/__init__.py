@@ -10,6 +10,7 @@ A step that is not due costs two comparisons: no hook is installed, and no funct
 from __future__ import annotations
 
 import atexit
+import inspect
 import os
 import types
 from functools import partial
@@ -270,11 +271,14 @@ class TensorRecorder:
 
     def _watch_clip(self, original: Any) -> Any:
         by_norm = original.__name__ == "clip_grad_norm_"
+        what, limited = list(inspect.signature(original).parameters)[:2]
 
-        def clip(parameters: Any, limit: Any, *args: Any, **kwargs: Any) -> Any:
+        def clip(*args: Any, **kwargs: Any) -> Any:
             if self.adapter.is_compiling():
-                return original(parameters, limit, *args, **kwargs)
-            if self._clipping:
+                return original(*args, **kwargs)
+            parameters = args[0] if args else kwargs.get(what)
+            limit = args[1] if len(args) > 1 else kwargs.get(limited)
+            if self._clipping and parameters is not None and limit is not None:
                 if isinstance(parameters, self.adapter.torch.Tensor):
                     listed = [parameters]
                 else:
@@ -282,10 +286,13 @@ class TensorRecorder:
                     # A generator stays a generator: torch warns when it is empty.
                     was = isinstance(parameters, types.GeneratorType)
                     parameters = (one for one in listed) if was else listed
-                kind = float(args[0] if args else kwargs.get("norm_type", 2.0)) if by_norm else 0.0
-                self._reading(lambda step: self._read_clip(listed, limit, kind, step))
+                args, kwargs = (
+                    ((parameters, *args[1:]), kwargs) if args else (args, {**kwargs, what: parameters})
+                )
+                kind = (args[2] if len(args) > 2 else kwargs.get("norm_type", 2.0)) if by_norm else 0.0
+                self._reading(lambda step: self._read_clip(listed, limit, float(kind), step))
             try:
-                norm = original(parameters, limit, *args, **kwargs)
+                norm = original(*args, **kwargs)
             except BaseException as error:
                 hide(error)
                 raise
