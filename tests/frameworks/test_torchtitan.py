@@ -61,7 +61,9 @@ def test_a_training_stays_the_same_and_its_numbers_are_those_that_it_logs(plain:
 def test_phases_are_those_of_the_log(plain: Trained, tmp_path: Path) -> None:
     """The log that the training wrote, imported, has the same steps and phases."""
     folder = tmp_path.parent / "plain0"
-    logs = sorted(Path(plain.job.trial.folder.path).parents[1].glob(f"{plain.truth['dump']}/structured_logs/*"))
+    logs = sorted(
+        Path(plain.job.trial.folder.path).parents[1].glob(f"{plain.truth['dump']}/structured_logs/*")
+    )
     assert len(logs) == 1
     holter("import", str(logs[0]), "--store", str(tmp_path / "store"), "--job", "log", cwd=tmp_path)
     log = open_job(str(tmp_path / "store/log"))
@@ -86,7 +88,9 @@ def test_checkpoints_are_those_that_are_written(plain: Trained) -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "steps"), [("accumulated", 12), ("short", 7), ("quiet", 12)], ids=["accumulated", "short", "quiet"]
+    ("case", "steps"),
+    [("accumulated", 12), ("short", 7), ("quiet", 12)],
+    ids=["accumulated", "short", "quiet"],
 )
 def test_a_step_is_an_update(framework_python: Path, tmp_path: Path, case: str, steps: int) -> None:
     """With two batches; with too little data, so that the last step is canceled; without a structured log."""

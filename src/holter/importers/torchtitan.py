@@ -28,6 +28,8 @@ _PHASES = {
 """Parts of a step by the names of phases; phases with other names are annotations."""
 _TAGGED = {"checkpoint_save": "checkpoint_save", "gc_collect": "gc"}
 """Phases of each step in which torchtitan mostly does nothing → the tag of a step in which it does."""
+_PAIRED = "event"
+"""The type of lines that begin or end a phase."""
 _STEP, _OPTIMIZER, _SCALAR = "step", "optim", "metric_value"
 _TRAINS = ("training", "trainer")
 """Sources whose ranks are those of the training."""
@@ -41,6 +43,7 @@ class _Line(msgspec.Struct, gc=False):
     """One line. Of a phase, `value` is how long it took, ms."""
 
     log_type_name: str
+    log_type: str
     time_us: Annotated[int, msgspec.Meta(ge=0, le=_LATEST_US)]
     rank: int | None = None
     source: str = ""
@@ -116,12 +119,14 @@ class _Log:
         if line.log_type_name == _SCALAR:
             if line.event_name and line.value is not None:
                 self.scalars.append((line.time_us * 1000, line.event_name, line.value))
+        elif line.log_type != _PAIRED:
+            self._trace.omitted["instants of the log"] += 1
         elif line.log_type_name.endswith("_start"):
             self._open.setdefault(self._track(line), []).append(line)
         elif line.log_type_name.endswith("_end"):
             self._end(line, line.log_type_name.removesuffix("_end"))
         else:
-            self._trace.omitted["instants of the log"] += 1
+            self._trace.omitted["errors of phases"] += 1
 
     def _track(self, line: _Line) -> tuple[int, int, str | None]:
         return line.pid, line.tid, line.task_name

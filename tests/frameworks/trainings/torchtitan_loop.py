@@ -18,6 +18,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
+from torch.distributed.fsdp import FSDPModule
 from torchtitan.tools import utils
 
 torch.set_num_threads(1)
@@ -42,7 +43,7 @@ from torchtitan.components.loss import CrossEntropyLoss  # noqa: E402
 from torchtitan.components.metrics import BaseLogger, MetricsProcessor  # noqa: E402
 from torchtitan.components.optimizer import LRSchedulersContainer, default_adamw  # noqa: E402
 from torchtitan.components.tokenizer import BaseTokenizer  # noqa: E402
-from torchtitan.config import DebugConfig, TrainingConfig  # noqa: E402
+from torchtitan.config import DebugConfig, ParallelismConfig, TrainingConfig  # noqa: E402
 from torchtitan.models.common.attention import ScaledDotProductAttention  # noqa: E402
 from torchtitan.models.llama3 import model_registry  # noqa: E402
 from torchtitan.observability import structured_logger  # noqa: E402
@@ -148,6 +149,10 @@ def configured(case: str) -> Any:
             mixed_precision_param="float32",
             disable_cuda_graphs=True,
         ),
+        parallelism=ParallelismConfig(
+            spmd_backend="partial_dtensor",  # the usual one needs a torch after 2.13 for several ranks
+            tensor_parallel_degree=2 if case == "tensors" else 1,
+        ),
         checkpoint=CheckpointManager.Config(enable=case == "plain", interval=6),
         activation_checkpoint=None,
         debug=DebugConfig(seed=5),
@@ -161,6 +166,9 @@ if __name__ == "__main__":
         source="training", output_dir=config.dump_folder, enable=sys.argv[1] != "quiet"
     )
     trainer = config.build()
+    for module in trainer.model_parts[0].modules():
+        if isinstance(module, FSDPModule):
+            module.set_force_sum_reduction_for_comms(True)  # gloo has no other sum
     trainer.metrics_processor.logger = Kept()
     began = time.perf_counter()
     trainer.train()

@@ -92,6 +92,8 @@ class _Torchtitan(Trainer):
             return
         if name == "metric_value":
             self.report({record.event_name: record.value})
+        elif record.log_type != "event":
+            pass  # an instant, such as `training_start`
         elif name.endswith("_start"):
             self._begin_phase(name.removesuffix("_start"))
         elif name.endswith("_end"):
