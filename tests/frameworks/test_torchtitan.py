@@ -1,4 +1,4 @@
-"""torchtitan: its trainer owns the steps, its log names the phases, and its numbers are those that it reports."""
+"""torchtitan: its trainer owns the steps, its log names the phases, its numbers are those that it reports."""
 
 from __future__ import annotations
 
