@@ -13,7 +13,7 @@ from tests.jobs.starting import LAUNCH, LIMIT_S, TRAININGS, Jobs, environment
 from holter.job import open as open_job
 
 SCRIPT = str(TRAININGS / "divided.py")
-STEPS, LATE = 24, 0.05
+STEPS, LATE = 16, 0.1
 
 
 def truths(folder: Path) -> list[dict[str, Any]]:
@@ -32,7 +32,7 @@ def test_ranks_that_divide_a_model(jobs: Jobs, tmp_path: Path, way: str, collect
         folder.mkdir()
     alone = environment(PYTHONPATH="", TRUTH=str(folders[0]))
     subprocess.run(words, env=alone, check=True, timeout=LIMIT_S, capture_output=True)
-    options = ("--save", "gradients@10", "--save", "weights@10", "--profile-steps", "12:13")
+    options = ("--save", "gradients@10", "--save", "weights@10", "--profile-steps", "11:12")
     done = jobs.run(*words, options=options, env={"TRUTH": str(folders[1])})
     assert done.code == 0, done.stderr
     for before, now in zip(truths(folders[0]), truths(folders[1]), strict=True):
@@ -49,7 +49,8 @@ def test_ranks_that_divide_a_model(jobs: Jobs, tmp_path: Path, way: str, collect
     steps = done.table("steps")
     of_rank = [steps.where((steps["rank"] == rank) & (steps["step"] > 1)) for rank in (0, 1)]
     waits = [float(one["communication"].sum()) / 1e9 / one.rows for one in of_rank]
-    assert waits[0] - waits[1] == pytest.approx(LATE, rel=0.3), "rank 0 waits for rank 1"
+    assert waits[0] - waits[1] > LATE / 2, "rank 0 waits for rank 1, but no longer than it is late"
+    assert waits[0] < of_rank[0]["duration"].sum() / 1e9 / of_rank[0].rows
     windows = done.table("operators")
     assert {0, 1} == set(windows["rank"].tolist())
     tensors = open_job(str(done.store / done.job)).trial.table("tensors")
