@@ -13,7 +13,6 @@ from tests.ports import free_port
 from holter.job import open as open_job
 
 pytestmark = [pytest.mark.framework("torchtitan"), pytest.mark.slow]
-NOT_OF_THE_TRAINING = ("step",)
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -28,8 +27,13 @@ def one_rank() -> None:
 
 
 @pytest.fixture(scope="module")
-def plain(framework_python: Path, tmp_path_factory: pytest.TempPathFactory, one_rank: None) -> Trained:
-    return trained(framework_python, "torchtitan_loop.py", "plain", tmp_path_factory.mktemp("plain"))
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("plain")
+
+
+@pytest.fixture(scope="module")
+def plain(framework_python: Path, folder: Path, one_rank: None) -> Trained:
+    return trained(framework_python, "torchtitan_loop.py", "plain", folder)
 
 
 def values(job: object, name: str) -> dict[int, float]:
@@ -58,19 +62,15 @@ def test_a_training_stays_the_same_and_its_numbers_are_those_that_it_logs(plain:
     assert '"steps": 12' in planned["detail"]
 
 
-def test_phases_are_those_of_the_log(plain: Trained, tmp_path: Path) -> None:
+def test_phases_are_those_of_the_log(plain: Trained, folder: Path, tmp_path: Path) -> None:
     """The log that the training wrote, imported, has the same steps and phases."""
-    folder = tmp_path.parent / "plain0"
-    logs = sorted(
-        Path(plain.job.trial.folder.path).parents[1].glob(f"{plain.truth['dump']}/structured_logs/*")
-    )
+    logs = list(folder.glob(f"{plain.truth['dump']}/structured_logs/*"))
     assert len(logs) == 1
     holter("import", str(logs[0]), "--store", str(tmp_path / "store"), "--job", "log", cwd=tmp_path)
     log = open_job(str(tmp_path / "store/log"))
     told = json.loads(holter("describe", "log", "--store", str(tmp_path / "store"), "--json").stdout)
     assert told["steps"]["count"] == 12
     assert told["steps"]["unit"] == "one optimizer step of torchtitan"
-    assert folder is not None
     for name in ("fetching_batch", "fwd_bwd", "optim", "checkpoint_save", "collect_dist_metrics"):
         live = plain.job.trial.table("spans", where=f"name = '{name}'").sorted("time")
         read = log.trial.table("spans", where=f"name = '{name}'").sorted("time")

@@ -18,7 +18,7 @@ from holter.recorder.patches import followed
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
     from holter.recorder.patches import Patches
@@ -87,6 +87,8 @@ class Distributed:
         """Reductions that the script or a library has called; those of DDP are not among them."""
         self.exchanges = 0
         """The same for all collectives that pass on tensors."""
+        self._traces: Callable[[], bool] = lambda: False
+        """Whether a compiler traces this call."""
         self._codes: dict[tuple[str, str], int] = {}
         """Codes of spans of collectives within a process group, by collective and group."""
 
@@ -118,12 +120,15 @@ class Distributed:
     def _attach_functional(self, patches: Patches) -> None:
         try:
             module = sys.modules[FUNCTIONAL]
+            self._traces = getattr(module, "_are_we_tracing", self._traces)
             for name in _OF_FUNCTIONAL:
                 patches.wrap(module, name, self._watch_collective)
             timed, code = self.adapter.timed, self.adapter.code(Phase.COMMUNICATION, "wait_tensor")
-            patches.wrap(
-                module, "wait_tensor", lambda original: timed(original, code, self.breaker, "waiting", _size)
-            )
+
+            def watch_wait(original: Any) -> Any:
+                return timed(original, code, self.breaker, "waiting", _size, lambda *_: self._traces())
+
+            patches.wrap(module, "wait_tensor", watch_wait)
         except Exception as error:
             self.breaker.fault(error)
 
@@ -151,7 +156,9 @@ class Distributed:
             place = places.get(what, len(args))
             return args[place] if len(args) > place else kwargs.get(what)
 
-        def is_asynchronous(args: tuple[Any, ...], kwargs: Mapping[str, object]) -> Any:
+        def passes(args: tuple[Any, ...], kwargs: Mapping[str, object]) -> Any:
+            if self._traces():  # sizes may be symbols, and a comparison of them would become a guard
+                return True
             self.reductions += reduces
             self.exchanges += exchanges
             return argument("async_op", args, kwargs)
@@ -161,7 +168,7 @@ class Distributed:
             known = group is not None and not isinstance(group, list)  # a list of ranks, which is deprecated
             return self._code(name, _process_group(group), default) if known else default
 
-        return self.adapter.timed(original, default, self.breaker, "waiting", _size, is_asynchronous, choose)
+        return self.adapter.timed(original, default, self.breaker, "waiting", _size, passes, choose)
 
     def _code(self, name: str, group: Any, default: int) -> int:
         """Return the code of a collective within a group; journal the ranks of a new group."""
