@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from statistics import median
 
 import pytest
 from tests.frameworks.trained import Trained, trained
@@ -75,7 +76,7 @@ def test_phases_are_those_of_the_log(plain: Trained, folder: Path, tmp_path: Pat
         live = plain.job.trial.table("spans", where=f"name = '{name}'").sorted("time")
         read = log.trial.table("spans", where=f"name = '{name}'").sorted("time")
         assert live.rows == read.rows > 0, name
-        assert live["duration"] / 1e6 == pytest.approx(read["duration"] / 1e6, abs=5), name
+        assert median(abs(live["duration"] - read["duration"])) < 1_000_000, name
         assert live["step"].tolist() == [step - 1 for step in read["step"].tolist()], name
     assert values(log, "global_valid_tokens") == {
         step + 1: value for step, value in values(plain.job, "global_valid_tokens").items()
