@@ -75,6 +75,23 @@ def test_arguments_of_clipping_may_have_names(watch):
         clipping.clip_grad_norm_(model.parameters())
 
 
+def test_gradients_are_true_before_they_are_clipped_with_a_known_norm(watch):
+    training = watch()
+    model = Net()
+    norms = []
+
+    def clip(step):
+        norms.append(nn.utils.get_total_norm([one.grad for one in model.parameters()]))
+        nn.utils.clip_grads_with_norm_(model.parameters(), 0.05, norms[-1])
+
+    train(model, 3, torch.optim.SGD(model.parameters(), lr=0.1), clip)
+    training.end()
+    told = training.scalars("grad_norm")
+    assert {0, 2} <= set(told)
+    assert all(near(value, float(norms[step]), 1e-5) for step, value in told.items())
+    assert set(training.scalars("grad_norm_clipped").values()) == {0.05}
+
+
 def test_the_diet_without_being_asked(watch):
     training = watch()
     model = Net()
