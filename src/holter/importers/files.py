@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from holter.importers import nsight, xplane
+from holter.importers import nsight, torchtitan, xplane
 from holter.importers.kineto import chrome_json
 from holter.importers.kineto.trace_events import LONGEST_HEADER, MOST_EXPANSION
 from holter.importers.sagemaker import profiler as sagemaker
@@ -56,7 +56,7 @@ class Importer(Protocol):
         """Read a file into a trace; raises `UnreadableError` or `OSError`."""
 
 
-IMPORTERS: tuple[Importer, ...] = (sagemaker, xplane, nsight, chrome_json)
+IMPORTERS: tuple[Importer, ...] = (sagemaker, xplane, nsight, torchtitan, chrome_json)
 """In the order in which they are asked: those that know a file by its name and place first."""
 
 

@@ -27,6 +27,7 @@ TRIGGERS = {
     "catboost": "catboost",
     "sklearn.base": "scikit_learn",
     "transformers.trainer": "transformers",
+    "torchtitan.trainer": "torchtitan",
     "lightning.pytorch": "lightning",
     "pytorch_lightning": "lightning",
     "lightning.fabric": "fabric",

@@ -120,6 +120,38 @@ def test_blocking_collectives(record, unused_port):
     assert [s.value for s in spans[5:]] == [16, 16]
 
 
+def test_collectives_of_fsdp2_and_dtensor(record, unused_port):
+    recording = record(
+        """
+        import os, sys
+        import torch.distributed as dist
+        os.environ.update(RANK="0", WORLD_SIZE="1", MASTER_ADDR="127.0.0.1", MASTER_PORT=sys.argv[1])
+        dist.init_process_group("gloo")
+        from torch.distributed import _functional_collectives as functional
+        from torch.distributed.device_mesh import init_device_mesh
+
+        t = torch.ones(4)
+        for one in (dist.all_gather_single, dist.reduce_scatter_single):  # FSDP2 calls these
+            one(torch.empty(4), t)
+        mesh, few = init_device_mesh("cpu", (1,)), dist.new_group([0])
+        for group in ((mesh, 0), mesh, few, few.group_name):  # DTensor passes the first
+            assert functional.all_reduce(t, "sum", group).add(1).sum() == 8  # the first use waits
+        functional.all_gather_tensor(t, 0, few).wait()
+        print(few.group_name)
+        """,
+        str(unused_port),
+    )
+    spans = recording.trainer.of(Phase.COMMUNICATION)
+    group = recording.stdout.split()[-1]
+    assert [s.name for s in spans] == [
+        *("all_gather_single", "reduce_scatter_single"),
+        *("all_reduce", "wait_tensor") * 2,
+        *(f"all_reduce in {group}", "wait_tensor") * 2,
+        *(f"all_gather_tensor in {group}", "wait_tensor"),
+    ]
+    assert [s.value for s in spans] == [16] * 12
+
+
 @pytest.fixture
 def unused_port():
     return free_port()

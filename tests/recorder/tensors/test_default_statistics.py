@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from tests.recorder.tensors.reading import near
 from torch import nn
@@ -52,6 +53,43 @@ def test_gradients_are_true_under_a_scaler_and_before_clipping(watch):
     assert training.scalars("nonfinite_gradients")[2] == 1.0
     (first,) = training.facts("nonfinite")
     assert (first["step"], first["name"], first["parameter"]) == (2, "loss", "weight")
+
+
+def test_arguments_of_clipping_may_have_names(watch):
+    training = watch()
+    model = Net()
+    norms, clipping = [], nn.utils
+
+    def clip(step):
+        clipping.clip_grad_value_(model.parameters(), clip_value=1e6)
+        norms.append(float(clipping.clip_grad_norm_(model.parameters(), max_norm=0.05)))
+        clipping.clip_grad_norm_(parameters=model.parameters(), max_norm=0.05, norm_type=2.0)
+
+    train(model, 3, torch.optim.SGD(model.parameters(), lr=0.1), clip)
+    training.end()
+    told = training.scalars("grad_norm")
+    assert {0, 2} <= set(told)
+    assert all(near(value, norms[step], 1e-5) for step, value in told.items())
+    assert set(training.scalars("grad_norm_clipped").values()) == {0.05}
+    with pytest.raises(TypeError):
+        clipping.clip_grad_norm_(model.parameters())
+
+
+def test_gradients_are_true_before_they_are_clipped_with_a_known_norm(watch):
+    training = watch()
+    model = Net()
+    norms = []
+
+    def clip(step):
+        norms.append(nn.utils.get_total_norm([one.grad for one in model.parameters()]))
+        nn.utils.clip_grads_with_norm_(model.parameters(), 0.05, norms[-1])
+
+    train(model, 3, torch.optim.SGD(model.parameters(), lr=0.1), clip)
+    training.end()
+    told = training.scalars("grad_norm")
+    assert {0, 2} <= set(told)
+    assert all(near(value, float(norms[step]), 1e-5) for step, value in told.items())
+    assert set(training.scalars("grad_norm_clipped").values()) == {0.05}
 
 
 def test_the_diet_without_being_asked(watch):

@@ -1,18 +1,24 @@
-"""Records COMMUNICATION spans: blocking collectives, and the wait of DDP at the end of a backward pass."""
+"""Records COMMUNICATION spans: collectives, waits for them, and the wait of DDP after a backward pass.
+
+FSDP2 calls the collectives of `torch.distributed`. DTensor, and so tensor parallelism, calls functional ones,
+which return a tensor at once; `wait_tensor` waits when the training first uses it.
+"""
 
 from __future__ import annotations
 
 import inspect
 import os
+import sys
 import weakref
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
+from holter.recorder import imports
 from holter.recorder.patches import followed
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
     from holter.recorder.patches import Patches
@@ -22,6 +28,7 @@ COLLECTIVES = (
     "all_gather_coalesced",
     "all_gather_into_tensor",
     "all_gather_object",
+    "all_gather_single",
     "all_reduce",
     "all_reduce_coalesced",
     "all_to_all",
@@ -35,14 +42,32 @@ COLLECTIVES = (
     "recv",
     "reduce",
     "reduce_scatter",
+    "reduce_scatter_single",
     "reduce_scatter_tensor",
     "scatter",
     "scatter_object_list",
     "send",
 )
+FUNCTIONAL = "torch.distributed._functional_collectives"
+_OF_FUNCTIONAL = (
+    "all_gather_into_tensor_coalesced",
+    "all_gather_single",
+    "all_gather_single_coalesced",
+    "all_gather_tensor",
+    "all_reduce",
+    "all_reduce_coalesced",
+    "all_to_all_single",
+    "broadcast",
+    "permute_tensor",
+    "reduce_scatter_single",
+    "reduce_scatter_single_coalesced",
+    "reduce_scatter_tensor",
+    "reduce_scatter_tensor_coalesced",
+)
 WATCHED_PARAMETERS = 4
 """Parameters of a DDP module whose gradients are timed: the first ones, whose gradients are ready last."""
-_REDUCTIONS = ("all_reduce", "all_reduce_coalesced", "reduce_scatter", "reduce_scatter_tensor")
+_REDUCTIONS = ("all_reduce", "all_reduce_coalesced", "reduce_scatter")
+"""Begins of the names of functions that reduce."""
 _WITHOUT_TENSORS = ("barrier", "object", "object_list")
 COMMUNICATION = int(Phase.COMMUNICATION)
 NAN = float("nan")
@@ -62,6 +87,8 @@ class Distributed:
         """Reductions that the script or a library has called; those of DDP are not among them."""
         self.exchanges = 0
         """The same for all collectives that pass on tensors."""
+        self._traces: Callable[[], bool] = lambda: False
+        """Whether a compiler traces this call."""
         self._codes: dict[tuple[str, str], int] = {}
         """Codes of spans of collectives within a process group, by collective and group."""
 
@@ -84,10 +111,26 @@ class Distributed:
                     patches.replace(owner, name, ours)
         if distributed.is_initialized():
             self._note_rank()
+        imports.when_imported(FUNCTIONAL, lambda _: self._attach_functional(patches))
         ddp = self.adapter.torch.nn.parallel.DistributedDataParallel
         patches.after(ddp, "__init__", self._watch_gradients, self.breaker)
         timed, code = self.adapter.timed, self.adapter.code(Phase.COMMUNICATION, "sync_buffers")
         patches.wrap(ddp, "_sync_buffers", lambda original: timed(original, code, self.breaker, "waiting"))
+
+    def _attach_functional(self, patches: Patches) -> None:
+        try:
+            module = sys.modules[FUNCTIONAL]
+            self._traces = getattr(module, "_are_we_tracing", self._traces)
+            for name in _OF_FUNCTIONAL:
+                patches.wrap(module, name, self._watch_collective)
+            timed, code = self.adapter.timed, self.adapter.code(Phase.COMMUNICATION, "wait_tensor")
+
+            def watch_wait(original: Any) -> Any:
+                return timed(original, code, self.breaker, "waiting", _size, lambda *_: self._traces())
+
+            patches.wrap(module, "wait_tensor", watch_wait)
+        except Exception as error:
+            self.breaker.fault(error)
 
     def _note_rank(self, *_: Any, **__: Any) -> None:
         distributed = self.adapter.torch.distributed
@@ -107,36 +150,37 @@ class Distributed:
         places = {name: place for place, name in enumerate(inspect.signature(original).parameters)}
         name = original.__name__
         default = self.adapter.code(Phase.COMMUNICATION, name)
-        reduces, exchanges = name in _REDUCTIONS, not name.endswith(_WITHOUT_TENSORS)
+        reduces, exchanges = name.startswith(_REDUCTIONS), not name.endswith(_WITHOUT_TENSORS)
 
         def argument(what: str, args: tuple[Any, ...], kwargs: Mapping[str, object]) -> Any:
             place = places.get(what, len(args))
             return args[place] if len(args) > place else kwargs.get(what)
 
-        def is_asynchronous(args: tuple[Any, ...], kwargs: Mapping[str, object]) -> Any:
+        def passes(args: tuple[Any, ...], kwargs: Mapping[str, object]) -> Any:
+            if self._traces():  # sizes may be symbols, and a comparison of them would become a guard
+                return True
             self.reductions += reduces
             self.exchanges += exchanges
             return argument("async_op", args, kwargs)
 
-        def size(args: tuple[Any, ...], kwargs: Mapping[str, object]) -> float:
-            return max(map(_bytes, (*args, *kwargs.values())), default=0) or NAN
-
         def choose(args: tuple[Any, ...], kwargs: Mapping[str, object]) -> int:
             group = argument("group", args, kwargs)
-            return default if group is None else self._code(name, group, default)
+            known = group is not None and not isinstance(group, list)  # a list of ranks, which is deprecated
+            return self._code(name, _process_group(group), default) if known else default
 
-        return self.adapter.timed(original, default, self.breaker, "waiting", size, is_asynchronous, choose)
+        return self.adapter.timed(original, default, self.breaker, "waiting", _size, passes, choose)
 
     def _code(self, name: str, group: Any, default: int) -> int:
         """Return the code of a collective within a group; journal the ranks of a new group."""
         c10d = self.adapter.torch.distributed.distributed_c10d
         if group is c10d.GroupMember.WORLD:
             return default
-        group_name = str(getattr(group, "group_name", id(group)))
+        group_name = group if isinstance(group, str) else str(getattr(group, "group_name", id(group)))
         code = self._codes.get((name, group_name))
         if code is None:
             if not any(known == group_name for _, known in self._codes):
-                ranks = c10d.get_process_group_ranks(group)
+                found = c10d._resolve_process_group(group) if isinstance(group, str) else group
+                ranks = c10d.get_process_group_ranks(found)
                 self.adapter.session.journal("process_group", {"name": group_name, "ranks": ranks})
             code = self.adapter.code(Phase.COMMUNICATION, f"{name} in {group_name}")
             self._codes[name, group_name] = code
@@ -173,6 +217,17 @@ class Distributed:
             return
         state = self.adapter.states.current
         state.add(COMMUNICATION, self._wait_name, last, perf_counter_ns() - last, self._gradient_bytes)
+
+
+def _process_group(group: Any) -> Any:
+    """Return the process group that a mesh, or a mesh and its dimension, stands for."""
+    mesh, *dimension = group if isinstance(group, tuple) else (group,)
+    return mesh.get_group(*dimension) if hasattr(mesh, "get_group") else mesh
+
+
+def _size(args: tuple[Any, ...], kwargs: Mapping[str, object]) -> float:
+    """Return the bytes of the largest argument; NaN without a tensor."""
+    return max(map(_bytes, (*args, *kwargs.values())), default=0) or NAN
 
 
 def _bytes(value: Any) -> int:

@@ -10,6 +10,7 @@ A step that is not due costs two comparisons: no hook is installed, and no funct
 from __future__ import annotations
 
 import atexit
+import inspect
 import os
 import types
 from functools import partial
@@ -94,6 +95,7 @@ class TensorRecorder:
         for owner in (utils, utils.clip_grad):
             patches.wrap(owner, "clip_grad_norm_", self._watch_clip)
             patches.wrap(owner, "clip_grad_value_", self._watch_clip)
+        patches.wrap(utils, "clip_grads_with_norm_", self._watch_clip)  # `clip_grad_norm_` calls another name
         atexit.register(self._finish)
         os.register_at_fork(after_in_child=self._forked)
         patches.later(self.detach)
@@ -269,12 +271,16 @@ class TensorRecorder:
             self.adapter.on_forward = None  # steps that are due set it again, to find new models
 
     def _watch_clip(self, original: Any) -> Any:
-        by_norm = original.__name__ == "clip_grad_norm_"
+        by_norm, name = original.__name__ != "clip_grad_value_", original.__name__
+        what, limited, third = list(inspect.signature(original).parameters)[:3]
 
-        def clip(parameters: Any, limit: Any, *args: Any, **kwargs: Any) -> Any:
+        def clip(*args: Any, **kwargs: Any) -> Any:
             if self.adapter.is_compiling():
-                return original(parameters, limit, *args, **kwargs)
-            if self._clipping:
+                return original(*args, **kwargs)
+            parameters = args[0] if args else kwargs.get(what)
+            limit = args[1] if len(args) > 1 else kwargs.get(limited)
+            extra = args[2] if len(args) > 2 else kwargs.get(third)
+            if self._clipping and parameters is not None and limit is not None:
                 if isinstance(parameters, self.adapter.torch.Tensor):
                     listed = [parameters]
                 else:
@@ -282,16 +288,20 @@ class TensorRecorder:
                     # A generator stays a generator: torch warns when it is empty.
                     was = isinstance(parameters, types.GeneratorType)
                     parameters = (one for one in listed) if was else listed
-                kind = float(args[0] if args else kwargs.get("norm_type", 2.0)) if by_norm else 0.0
-                self._reading(lambda step: self._read_clip(listed, limit, kind, step))
+                args, kwargs = (
+                    ((parameters, *args[1:]), kwargs) if args else (args, {**kwargs, what: parameters})
+                )
+                kind = (extra or 2.0) if name == "clip_grad_norm_" else 2.0 if by_norm else 0.0
+                self._reading(lambda step: self._read_clip(listed, limit, float(kind), step))
             try:
-                norm = original(parameters, limit, *args, **kwargs)
+                result = original(*args, **kwargs)
             except BaseException as error:
                 hide(error)
                 raise
             if by_norm and self._takes_facts:
+                norm = result if name == "clip_grad_norm_" else extra
                 self._reading(lambda _: self.sentinel.clipped(norm, limit))
-            return norm
+            return result
 
         return clip
 
