@@ -135,7 +135,8 @@ def arrays():
     evaluated = net.evaluate(x, y, verbose=0)
     predicted = float(net.predict(x, verbose=0).sum())
     return {"steps": 120, "epochs": 3, "history": past.history, "evaluated": evaluated,
-            "predicted": predicted, "model": weights(net)}  # fmt: skip
+            "predicted": predicted, "model": weights(net),
+            "watched": hasattr(torch.Tensor.to, "__wrapped__")}  # fmt: skip
 
 
 def clocked():
