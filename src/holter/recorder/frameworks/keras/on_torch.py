@@ -23,7 +23,7 @@ def attach_to_torch(session: Session, fitting: Fitting) -> None:
     adapter, clock, roots = session.torch_parts
     device = getattr(sys.modules.get("keras.src.backend.torch.core"), "DEFAULT_DEVICE", None)
     if device == "cpu" and "KERAS_TORCH_DEVICE" not in os.environ:
-        # Keras has looked for accelerators and found none. It calls `Tensor.to` about ten times for each layer.
+        # Keras has found no accelerator. It calls `Tensor.to` about ten times for each layer.
         adapter.without_devices()
     layer = sys.modules["keras.src.layers.layer"].Layer
     model = sys.modules["keras.src.models.model"].Model

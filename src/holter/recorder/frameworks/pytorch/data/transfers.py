@@ -36,7 +36,7 @@ class Transfers:
         is_compiling, breaker, write = self.adapter.is_compiling, self.breaker, self._write
 
         def move(self: Any, *args: Any, **kwargs: Any) -> Any:
-            # Some libraries convert each argument of each operation: nearly all calls return the tensor itself.
+            # Some libraries convert each argument of each operation: most calls return the tensor itself.
             begin = perf_counter_ns()
             try:
                 result = original(self, *args, **kwargs)
