@@ -54,7 +54,9 @@ def terminal_of(command: list[str], folder: str) -> str:
     ours, theirs = pty.openpty()
     path = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "PYTHONPATH": path, "COLUMNS": str(WIDTH), "TERM": "xterm-256color"}
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=folder):
+    with subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=folder
+    ) as process:
         os.close(theirs)
         printed = b""
         while True:
@@ -66,7 +68,10 @@ def terminal_of(command: list[str], folder: str) -> str:
                 break
             printed += piece
     os.close(ours)
-    return printed.decode().replace("\r\n", "\n")
+    text = printed.decode().replace("\r\n", "\n")
+    if process.returncode:
+        raise SystemExit(f"{text}\n{command} ended with {process.returncode}")
+    return text
 
 
 def printed_by(name: str) -> tuple[str, str]:
@@ -81,6 +86,8 @@ def printed_by(name: str) -> tuple[str, str]:
             words = ["run", "--store", store, "--", python, script, case]
         printed = terminal_of([sys.executable, "-m", "holter", *words], folder)
     printed = printed.replace(f" --store {store}", "").replace(f"{folder}/", "")
+    if name != "demo":  # what the training itself prints is not shown
+        printed = printed[printed.rfind("\n", 0, printed.index("── holter")) + 1 :]
     # The path of this machine's Python says nothing to a reader.
     return typed, re.sub(r"\S*/bin/python\S*", "python", printed)
 

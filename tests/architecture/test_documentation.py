@@ -53,7 +53,9 @@ def test_pictures_of_frameworks_are_made_by_a_script_and_stand_on_their_pages() 
     assert pictures.keys() == made
     for name, picture in pictures.items():
         assert f"../pictures/{name}.svg)" in (ROOT / f"docs/how-to/record-{name}.md").read_text()
-        assert "holter run" in picture.replace("&#160;", " ")
+        shown = picture.replace("&#160;", " ")
+        assert "holter run" in shown
+        assert "a step ──" in shown, "the card of a training"
         assert not re.findall(r"https?://(?!www\.w3\.org/)", picture), "a picture asks no other machine"
 
 
