@@ -164,19 +164,3 @@ def test_slow_batches_and_a_large_model_get_the_right_verdict(trained: Train) ->
     large = trained("compute_bound").told
     assert "ata loading takes" not in large["verdict"]["sentence"]
     assert large["breakdown"]["data_loading"] < 10
-
-
-@pytest.mark.capability("Keras on torch", "identical", tensors="weights, gradients", windows="operators")
-def test_saved_tensors_and_a_window_leave_the_model_alone(
-    trained: Train, framework_python: Path, tmp_path: Path
-) -> None:
-    options = ("--save", "gradients@40", "--save", "weights@40", "--profile-steps", "50:53")
-    command = (str(framework_python), SCRIPT, "arrays")
-    holter("run", "--store", "store", "--job", "it", *options, "--", *command, cwd=tmp_path)
-    truth = json.loads((tmp_path / "truth.json").read_text())
-    assert truth["model"] == trained("arrays").alone["model"]
-    trial = open_job(str(tmp_path / "store/it")).trial
-    tensors = trial.table("tensors")
-    saved = set(zip(tensors["role"].tolist(), tensors["step"].tolist(), strict=True))
-    assert {(role, step) for role in ("weight", "grad") for step in (0, 40, 80)} <= saved
-    assert set(trial.table("operators")["step"].tolist()) == {50, 51, 52}

@@ -19,8 +19,7 @@ def measured(framework: str, page: str, benchmark: str, training: str) -> object
     [
         measured("XGBoost", "record-boosted-trees", "boosting", "xgboost, short rounds"),
         measured("LightGBM", "record-boosted-trees", "boosting", "lightgbm, short rounds"),
-        measured("CatBoost", "record-boosted-trees", "boosting", "catboost, short rounds"),
-        measured("scikit-learn", "record-scikit-learn", "boosting", "scikit-learn, short rounds"),
+        measured("scikit-learn", "record-scikit-learn", "boosting", "short minibatches"),
         measured("Keras on torch", "record-keras", "keras_on_torch", "short batches"),
     ],
 )
@@ -29,6 +28,5 @@ def test_a_page_has_the_measured_ratio(page: str, benchmark: str, training: str)
     assert f"`python benchmarks/{benchmark}.py" in text
     assert (ROOT / f"benchmarks/{benchmark}.py").exists()
     (row,) = re.findall(rf"^\| {re.escape(training)} \|.*$", text, re.MULTILINE)
-    ratios = [float(found) for found in re.findall(r"\| (\d\.\d{3}) \(\d\.\d{3} to \d\.\d{3}\)", row)]
-    assert len(ratios) >= 2, row
+    assert re.search(r"\| \d+\.\d\d ms \| \d\.\d{3}\b", row), row
     assert re.search(r"load \d", text), "the load of the machine while it was measured"
