@@ -79,9 +79,7 @@ def main() -> None:
     given = parser.parse_args()
     # As where holter was installed: there, the recorder's modules are compiled already.
     compileall.compile_dir(HERE.parent / "src/holter/recorder", quiet=1)
-    print(
-        "| training | CPU time of a batch | ratio with holter | of the medians |\n|---|---:|---:|---:|"
-    )
+    print("| training | CPU time of a batch | ratio with holter | of the medians |\n|---|---:|---:|---:|")
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "train.py"
         for name, width in WIDTHS.items():

@@ -19,6 +19,7 @@ def measured(framework: str, page: str, benchmark: str, training: str) -> object
     [
         measured("XGBoost", "record-boosted-trees", "boosting", "xgboost, short rounds"),
         measured("LightGBM", "record-boosted-trees", "boosting", "lightgbm, short rounds"),
+        measured("CatBoost", "record-boosted-trees", "boosting", "catboost, short rounds"),
         measured("scikit-learn", "record-scikit-learn", "boosting", "short minibatches"),
         measured("Keras on torch", "record-keras", "keras_on_torch", "short batches"),
     ],
