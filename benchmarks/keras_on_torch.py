@@ -1,87 +1,100 @@
-"""What recording Keras on torch costs: CPU time of a batch and of the import, with and without.
+"""What recording Keras on torch costs: CPU time of a batch with and without holter, and of attaching.
 
-    python benchmarks/keras_on_torch.py [--rounds 7] [--json]
+    python benchmarks/keras_on_torch.py [--rounds 12]
 
-Trains in the environment that `scripts/frameworks keras` makes. Each turn is a process of its own, in turn
-without and with the recorder, so that a busy machine hits both alike.
+Trains in the environment that `scripts/frameworks keras` makes, in one process under `holter run`, in turn
+without the recorder's hooks and with them: processes differ by some percent, and a busy machine hits both
+alike. The lower quartile of the batches leaves out those that other programs disturb. The first batches after
+each change, in which the recorder learns the models, are left out, too.
 """
 
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
-import os
-import statistics
 import tempfile
 from pathlib import Path
 
-from machine import HERE, last_line
+from machine import HERE, described, last_line, python_of
 
-KERAS = Path(os.environ.get("HOLTER_FRAMEWORKS") or HERE.parent / ".frameworks") / "keras/bin/python"
 WIDTHS = {"short": 32, "long": 1024}
 TRAINING = """
-import json, os, sys, time
+import json, os, statistics, sys, time
 os.environ["KERAS_BACKEND"] = "torch"
-import torch
-began = time.thread_time()
-import keras
-imported = time.thread_time() - began
-import numpy
+import keras, numpy, torch
+from holter.recorder import session
 torch.set_num_threads(1)
+width, rounds = map(int, sys.argv[1:])
 random = numpy.random.default_rng(0)
-x, y = random.normal(size=(12800, 64)).astype("float32"), random.integers(0, 8, 12800)
-width = int(sys.argv[1])
+x, y = random.normal(size=(64 * 60, 64)).astype("float32"), random.integers(0, 8, 64 * 60)
 layers = keras.layers
 net = keras.Sequential([layers.Dense(width, activation="relu"), layers.Dense(width), layers.Dense(8)])
 net.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-net.fit(x, y, batch_size=64, verbose=0)
-began = time.thread_time()
-net.fit(x, y, batch_size=64, verbose=0)
-print(json.dumps([(time.thread_time() - began) * 5, imported * 1000]))
+begins = []
+listed = keras.src.callbacks.callback_list.CallbackList
+original = listed.on_train_batch_begin
+def begin(self, *args, **kwargs):
+    begins.append(time.thread_time_ns())
+    return original(self, *args, **kwargs)
+listed.on_train_batch_begin = begin
+recording = session.current
+def detach():
+    for one in reversed(list(recording._detachers.values())):
+        one()
+    recording._detachers.clear()
+def attach():
+    for name in ("pytorch", "keras"):
+        recording.attach(name)
+found = {"without": [], "with": []}
+for _ in range(rounds):
+    for kind, change in (("without", detach), ("with", attach)):
+        change()
+        net.fit(x[:640], y[:640], batch_size=64, verbose=0)
+        begins.clear()
+        net.fit(x, y, batch_size=64, verbose=0)
+        found[kind] += [(end - start) / 1e6 for start, end in zip(begins[1:], begins[2:])]
+print(json.dumps({kind: statistics.quantiles(times, n=4)[:2] for kind, times in found.items()}))
 """
+ATTACHING = """
+import os, time
+os.environ["KERAS_BACKEND"] = "torch"
+import torch
+from holter.recorder import imports
+attach = imports._attach
+def timed(module):
+    began = time.thread_time()
+    attach(module)
+    print((time.thread_time() - began) * 1000)
+imports._attach = timed
+import keras
+"""
+OPTIONS = ["--no-rules", "--look", "never"]
 
 
 def main() -> None:
-    """Print a table, or JSON."""
+    """Print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--rounds", type=int, default=12)
     given = parser.parse_args()
-    found = {}
+    # As where holter was installed: there, the recorder's modules are compiled already.
+    compileall.compile_dir(HERE.parent / "src/holter/recorder", quiet=1)
+    print("| training | CPU time of a batch | ratio with holter | of the medians |\n|---|---:|---:|---:|")
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "train.py"
-        script.write_text(TRAINING)
-        for length, width in WIDTHS.items():
-            turns = [
-                [_turn(script, width, options) for options in (None, ["--no-rules"])]
-                for _ in range(given.rounds)
-            ]
-            batch, imported = (
-                [statistics.median(turn[recorded][at] for turn in turns) for recorded in (0, 1)]
-                for at in (0, 1)
-            )
-            found[length] = {
-                "batch_ms": batch[0],
-                "ratio": batch[1] / batch[0],
-                "import_ms": imported[0],
-                "import_more_ms": imported[1] - imported[0],
-            }
-    if given.json:
-        print(json.dumps(found))
-        return
-    print("| training | CPU time of a batch | ratio with holter | import | more with holter |")
-    print("|---|---:|---:|---:|---:|")
-    for name, one in found.items():
-        print(
-            f"| {name} batches | {one['batch_ms']:.2f} ms | {one['ratio']:.3f} | {one['import_ms']:.0f} ms | "
-            f"{one['import_more_ms']:.0f} ms |"
-        )
+        for name, width in WIDTHS.items():
+            found = json.loads(_printed(script, TRAINING, str(width), str(given.rounds)))
+            (low, middle), (recorded_low, recorded_middle) = found["without"], found["with"]
+            ratios = f"{recorded_low / low:.3f} | {recorded_middle / middle:.3f}"
+            print(f"| {name} batches | {low:.2f} ms | {ratios} |", flush=True)
+        attaching = [float(_printed(script, ATTACHING)) for _ in range(5)]
+    print(f"\nattaching: {min(attaching):.1f} to {max(attaching):.1f} ms of CPU time\n\n{described()}")
 
 
-def _turn(script: Path, width: int, options: list[str] | None) -> list[float]:
-    """Return the CPU time of the training thread per batch and of the import, ms."""
-    found: list[float] = json.loads(last_line([str(KERAS), str(script), str(width)], options))
-    return found
+def _printed(script: Path, text: str, *arguments: str) -> str:
+    """Run a script under `holter run`; return the last line that it prints."""
+    script.write_text(text)
+    return last_line([python_of("keras"), str(script), *arguments], OPTIONS)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ import sys
 import time
 
 from holter.recorder import STARTED_NS
-from holter.recorder.frame_names import frame_text, is_library
+from holter.recorder.sampling.frames import frame_text, is_library
 from holter.schema.programs import samples_name
 
 TYPE_CHECKING = False

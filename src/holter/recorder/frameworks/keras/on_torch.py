@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,10 @@ def attach_to_torch(session: Session, fitting: Fitting) -> None:
     if session.torch_parts is None:
         return
     adapter, clock, roots = session.torch_parts
+    device = getattr(sys.modules.get("keras.src.backend.torch.core"), "DEFAULT_DEVICE", None)
+    if device == "cpu" and "KERAS_TORCH_DEVICE" not in os.environ:
+        # Keras has found no accelerator. It calls `Tensor.to` about ten times for each layer.
+        adapter.without_devices()
     layer = sys.modules["keras.src.layers.layer"].Layer
     model = sys.modules["keras.src.models.model"].Model
     optimizer = sys.modules["keras.src.optimizers.base_optimizer"].BaseOptimizer

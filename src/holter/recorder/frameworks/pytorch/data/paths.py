@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from holter.recorder.frame_names import frame_text, is_library
+from holter.recorder.sampling.frames import frame_text, is_library
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType

@@ -5,13 +5,12 @@ from __future__ import annotations
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.patches import hide
+from holter.recorder.patches import Patches, hide
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
     from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
     from holter.recorder.frameworks.pytorch.stepping.roots import Roots
-    from holter.recorder.patches import Patches
 
 H2D = int(Phase.H2D)
 
@@ -26,39 +25,40 @@ class Transfers:
 
     def attach(self, patches: Patches) -> None:
         """Wrap the methods that move a tensor or a module to a device."""
-        torch = self.adapter.torch
+        torch, tensors = self.adapter.torch, Patches()
         for name in ("to", "cuda"):
-            patches.wrap(torch.Tensor, name, self._watch_tensor)
+            tensors.wrap(torch.Tensor, name, self._watch_tensor)
             patches.wrap(torch.nn.Module, name, self._watch_module)
+        patches.later(tensors.undo)
+        self.adapter.without_devices = tensors.undo
 
     def _watch_tensor(self, original: Any) -> Any:
-        states, is_compiling, breaker = self.adapter.states, self.adapter.is_compiling, self.breaker
-        observed, write = self.adapter.torch.overrides.has_torch_function_unary, self._write
+        is_compiling, breaker, write = self.adapter.is_compiling, self.breaker, self._write
 
         def move(self: Any, *args: Any, **kwargs: Any) -> Any:
-            # A subclass, or a mode that watches functions, would see the read of `is_cpu`.
-            if is_compiling():
-                return original(self, *args, **kwargs)
-            watched = not (observed(self) or not self.is_cpu or states.current.moving)
-            begin = perf_counter_ns() if watched else 0
+            # Some libraries convert each argument of each operation: most calls return the tensor itself.
+            begin = perf_counter_ns()
             try:
                 result = original(self, *args, **kwargs)
             except BaseException as error:
                 hide(error)
                 raise
-            if watched and result is not self and breaker.on:
+            if result is not self and not is_compiling() and breaker.on:
                 try:
-                    write(begin, result)
+                    write(begin, self, result)
                 except Exception as error:
                     breaker.fault(error)
             return result
 
         return move
 
-    def _write(self, begin: int, result: Any) -> None:
-        if result.is_cpu:
-            return
+    def _write(self, begin: int, tensor: Any, result: Any) -> None:
         now = perf_counter_ns()
+        # A subclass, or a mode that watches functions, would see the read of `is_cpu`.
+        if self.adapter.torch.overrides.has_torch_function_unary(tensor) or not tensor.is_cpu:
+            return
+        if result.is_cpu or self.adapter.states.current.moving:
+            return
         size = result.numel() * result.element_size()
         name = self.adapter.session.name(result.device.type)
         self.adapter.states.current.add(H2D, name, begin, now - begin, float(size))

@@ -66,6 +66,8 @@ class AdapterState(FastStepHooks):
         """Called with each loss that a function computes during an evaluation."""
         self.on_batch: Callable[[Any, Any], None] | None = None
         """Called with an iterator of a loader and a batch of it; raises nothing."""
+        self.without_devices: Callable[[], None] = lambda: None
+        """Stops the watch of tensors that move to a device. Called where the machine has no accelerator."""
         self._device = ""
         self._rate: float | None = None
         self._pause_begin = 0

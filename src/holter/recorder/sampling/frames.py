@@ -1,4 +1,4 @@
-"""Names frames of the interpreter as `function (file:line)`, and tells libraries from the user's code."""
+"""Writes frames of stacks as text, and tells the user's code from that of libraries."""
 
 from __future__ import annotations
 
