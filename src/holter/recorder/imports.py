@@ -29,6 +29,7 @@ TRIGGERS = {
     "transformers.trainer": "transformers",
     "lightning.pytorch": "lightning",
     "pytorch_lightning": "lightning",
+    "deepspeed": "deepspeed",
     "lightning.fabric": "fabric",
     "lightning_fabric": "fabric",
 }

@@ -19,7 +19,7 @@ def attach_to_torch(session: Session, fitting: Fitting) -> None:
     """Time calls of models and updates by optimizers as the PyTorch adapter times its own."""
     if session.torch_parts is None:
         return
-    adapter, clock, roots = session.torch_parts
+    adapter, clock, roots, _ = session.torch_parts
     layer = sys.modules["keras.src.layers.layer"].Layer
     model = sys.modules["keras.src.models.model"].Model
     optimizer = sys.modules["keras.src.optimizers.base_optimizer"].BaseOptimizer

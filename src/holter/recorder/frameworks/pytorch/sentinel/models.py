@@ -41,7 +41,10 @@ class ModelFacts:
         judged: set[int] = set()
         before, self._trainable = self._trainable, {}
         for parameter, tensor in self._models.named():
-            key, size, trains = id(parameter), parameter.numel(), parameter.requires_grad
+            key, trains = id(parameter), parameter.requires_grad
+            size = getattr(
+                parameter, "ds_numel", parameter.numel()
+            )  # DeepSpeed may hold a part of it elsewhere
             total += size
             self._trainable[tensor.name] = trains
             if before.get(tensor.name, trains) is not trains:
