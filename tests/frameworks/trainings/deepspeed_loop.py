@@ -77,13 +77,6 @@ def configuration(case: str, accumulated: int) -> dict[str, Any]:
     }
     if case.endswith("bf16"):
         found["bf16"] = {"enabled": True}
-    if case.endswith("fp16"):
-        found["fp16"] = {
-            "enabled": True,
-            "initial_scale_power": 24,
-            "loss_scale_window": 1000,
-            "hysteresis": 1,
-        }
     return found
 
 
@@ -209,7 +202,40 @@ def pipeline(case: str) -> Any:
     return engine
 
 
-WAYS = {"resumed": resumed, "several": several, "pipeline": pipeline}
+def trainer(case: str) -> Any:
+    """Train with the Hugging Face Trainer, which uses DeepSpeed; return the engine."""
+    from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
+
+    words = torch.randint(0, 64, (96, 32), generator=torch.Generator().manual_seed(3))
+    rows = [{"input_ids": row, "labels": row} for row in words]
+    config = GPT2Config(
+        vocab_size=64, n_positions=32, n_layer=1, n_head=2, n_embd=32, bos_token_id=0, eos_token_id=0
+    )
+    arguments = TrainingArguments(
+        "out",
+        use_cpu=True,
+        num_train_epochs=2,
+        per_device_train_batch_size=BATCH,
+        gradient_accumulation_steps=2,
+        logging_steps=1,
+        save_strategy="no",
+        report_to=[],
+        disable_tqdm=True,
+        deepspeed={
+            "train_micro_batch_size_per_gpu": "auto",
+            "gradient_accumulation_steps": "auto",
+            "zero_optimization": {"stage": 2},
+            "zero_force_ds_cpu_optimizer": False,
+        },
+    )
+    made = Trainer(model=GPT2LMHeadModel(config), args=arguments, train_dataset=rows)
+    made.train()
+    truth["losses"] = [one["loss"] for one in made.state.log_history if "loss" in one]
+    truth["steps"] = made.state.global_step
+    return made.deepspeed or made.model_wrapped
+
+
+WAYS = {"resumed": resumed, "several": several, "pipeline": pipeline, "trainer": trainer}
 
 if __name__ == "__main__":
     case = next(one for one in sys.argv[1:] if not one.startswith("--"))

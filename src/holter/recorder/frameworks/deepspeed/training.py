@@ -61,6 +61,8 @@ class Training(Trainer):
     def _watch_steps(self, engine: Any) -> None:
         updates = EngineUpdates(self.session, self._adapter, self._clock)
         self.patches.wrap(engine, "_take_model_step", updates.timed)
+        self.patches.after(sys.modules[engine.__module__], "clip_grad_norm_", updates.clipped, self.breaker)
+        self.patches.later(updates.undo)
         self.patches.after(engine, "step", self._after_step, self.breaker)
         self.fit(engine, "step", lambda *_, **__: self.own_steps())
 

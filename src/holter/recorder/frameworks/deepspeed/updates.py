@@ -54,10 +54,14 @@ class EngineUpdates:
     def __init__(self, session: Session, adapter: Any, clock: Any) -> None:
         self._session, self._adapter, self._clock = session, adapter, clock
         self._views: weakref.WeakKeyDictionary[Any, ModelView] = weakref.WeakKeyDictionary()
+        self._norm: float | None = None
+        """Norm before clipping at this step, where the engine itself clips the gradients of the model."""
+        self._mine = False
+        """Whether gradient norms are those, in place of the norms that other hooks see."""
 
     def timed(self, original: Any) -> Callable[..., Any]:
         """Wrap an engine's step of the model in the span of one optimizer."""
-        adapter, breaker = self._adapter, self._clock.breaker
+        breaker = self._clock.breaker
         stepping = self._clock.stepping(
             original, _optimizer, lambda engine, *_, **__: engine.was_step_applied()
         )
@@ -123,13 +127,33 @@ class EngineUpdates:
             view = self._views[engine] = type(name, (ModelView,), {})(engine)
         return view
 
+    def clipped(self, norm: Any, *_: object, **__: object) -> None:
+        """Hear of the norm that a function of DeepSpeed has returned: later hooks see clipped gradients."""
+        self._norm = _on_host(norm)
+
     def _note_norm(self, engine: Any) -> None:
         """Record the norm of all gradients before clipping, which the engine has computed for all ranks."""
-        norm = getattr(engine, "_global_grad_norm", None)
-        if norm is None or not engine.was_step_applied() or "grad_norm" in self._session.logged_names:
-            return
-        if isinstance(norm, (int, float)) or getattr(norm, "is_cpu", False):
-            self._session.scalar("grad_norm", float(norm))
+        norm, self._norm = self._norm, None
+        logged = self._session.logged_names
+        if norm is not None and "grad_norm" not in logged:
+            logged.add("grad_norm")
+            self._mine = True
+        if norm is None:
+            norm = _on_host(getattr(engine, "_global_grad_norm", None))
+        if norm is not None and engine.was_step_applied() and (self._mine or "grad_norm" not in logged):
+            self._session.scalar("grad_norm", norm)
+
+    def undo(self) -> None:
+        """Leave gradient norms to the other hooks again."""
+        if self._mine:
+            self._session.logged_names.discard("grad_norm")
+
+
+def _on_host(number: Any) -> float | None:
+    """Return a number that is on the host; None for one that would have to be waited for."""
+    if isinstance(number, (int, float)) or getattr(number, "is_cpu", False):
+        return float(number)
+    return None
 
 
 def _optimizer(engine: Any, *_: object, **__: object) -> Any:
