@@ -141,6 +141,8 @@ def plain(case: str) -> Any:
     loader = loader or DataLoader(data, batch_size=BATCH)
     began = time.perf_counter()
     for epoch in range(EPOCHS):
+        if case == "left_in_eval":
+            engine.eval()
         passes(engine, iter(loader))
         with Timed("evaluate"):
             evaluate(engine, DataLoader(test, batch_size=8))
@@ -202,6 +204,29 @@ def pipeline(case: str) -> Any:
     return engine
 
 
+def closed(case: str) -> Any:
+    """Stop the recorder in the middle of a training; note which hooks are left."""
+    from holter.recorder import session
+    from holter.recorder.patches import PASSED_OVER
+
+    engine = plain("zero2")
+    assert session.current is not None
+    session.current.close()
+    owners = [
+        *type(engine).__mro__[:1],
+        deepspeed.PipelineEngine,
+        deepspeed.runtime.base_optimizer.ZeROOptimizer,
+        deepspeed.runtime.zero.partition_parameters.AllGatherHandle,
+        deepspeed.runtime.pipe.p2p,
+        deepspeed.runtime.engine,
+    ]
+    functions = [(name, one) for owner in owners for name, one in vars(owner).items() if callable(one)]
+    codes = [(name, getattr(one, "__code__", None)) for name, one in functions]
+    truth["left"] = [name for name, code in codes if code and code.co_filename.endswith(PASSED_OVER)]
+    passes(engine, iter(DataLoader(Points(160), batch_size=BATCH)))
+    return engine
+
+
 def trainer(case: str) -> Any:
     """Train with the Hugging Face Trainer, which uses DeepSpeed; return the engine."""
     from transformers import GPT2Config, GPT2LMHeadModel, Trainer, TrainingArguments
@@ -235,7 +260,7 @@ def trainer(case: str) -> Any:
     return made.deepspeed or made.model_wrapped
 
 
-WAYS = {"resumed": resumed, "several": several, "pipeline": pipeline, "trainer": trainer}
+WAYS = {"resumed": resumed, "several": several, "pipeline": pipeline, "trainer": trainer, "closed": closed}
 
 if __name__ == "__main__":
     case = next(one for one in sys.argv[1:] if not one.startswith("--"))
