@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -135,8 +136,11 @@ def test_batches_of_a_loader_that_deepspeed_makes(framework_python: Path, tmp_pa
 
 
 def test_a_training_goes_on_from_a_checkpoint(framework_python: Path, tmp_path: Path) -> None:
-    trained(framework_python, SCRIPT, "zero1", tmp_path, alone=False)
-    it = trained(framework_python, SCRIPT, "resumed_zero1", tmp_path, "--job", "again")
+    for one in ("begins", "goes_on"):
+        (tmp_path / one).mkdir()
+    trained(framework_python, SCRIPT, "zero1", tmp_path / "begins", alone=False)
+    shutil.copytree(tmp_path / "begins/saved", tmp_path / "goes_on/saved")
+    it = trained(framework_python, SCRIPT, "resumed_zero1", tmp_path / "goes_on")
     assert it.truth["model"] == it.alone["model"]
     assert it.told["cost"]["faults"] == []
     assert it.told["steps"]["count"] == it.truth["steps"] == 20
