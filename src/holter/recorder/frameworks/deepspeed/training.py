@@ -30,7 +30,8 @@ class Training(Trainer):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session, "deepspeed")
-        self._adapter, self._clock, self._roots, self._backward = session.torch_parts or (None,) * 4
+        parts: tuple[Any, ...] = session.torch_parts or (None,) * 4
+        self._adapter, self._clock, self._roots, self._backward = parts
         self._mine = False
         """Whether losses are taken from the pipeline, in place of those of its micro-batches."""
 

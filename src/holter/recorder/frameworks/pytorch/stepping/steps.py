@@ -182,7 +182,7 @@ class StepClock:
         Args:
             original: The function.
             optimizer_of: Returns the optimizer from its arguments, before the call.
-            stepped: Returns after the call whether it has stepped the optimizer; if absent, torch's hooks tell.
+            stepped: Returns after the call whether the optimizer has stepped; if absent, torch's hooks tell.
         """
         clock, adapter, states = self, self.adapter, self.adapter.states
 
