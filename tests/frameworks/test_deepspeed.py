@@ -191,6 +191,18 @@ def test_twins_get_their_verdicts(framework_python: Path, tmp_path: Path, case: 
         assert shares["forward"] + shares["backward"] + shares["optimizer"] > 50
 
 
+@pytest.mark.parametrize("case", ["zero1", "zero3"])
+def test_saved_weights_are_those_of_the_model(framework_python: Path, tmp_path: Path, case: str) -> None:
+    save = ("--save", "weights@10", "--save", "gradients@10")
+    it = trained(framework_python, SCRIPT, case, tmp_path, *save, alone=False)
+    assert it.told["cost"]["faults"] == []
+    rows = it.job.trial.table("tensors")
+    # ZeRO frees gradients, and ZeRO 3 weights, too: what is left of them is not the tensor.
+    saved = {one for one in rows["tensor"].tolist() if "." in one}
+    assert {"body.weight", "inner.weight", "head.weight"} <= saved if case == "zero1" else not saved
+    assert not any(one.startswith("gradient/") for one in saved)
+
+
 def test_nothing_is_left_when_the_recorder_stops(framework_python: Path, tmp_path: Path) -> None:
     it = trained(framework_python, SCRIPT, "closed", tmp_path, alone=False)
     assert it.truth["left"] == []

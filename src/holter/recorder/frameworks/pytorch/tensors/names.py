@@ -204,6 +204,11 @@ def part_of(tensor: Any) -> tuple[int, int]:
     return part, parts
 
 
+def full_size(parameter: Any) -> int:
+    """Return the number of elements of a parameter, also while DeepSpeed keeps parts of it on other ranks."""
+    return int(getattr(parameter, "ds_numel", parameter.numel()))
+
+
 def gradients_freed(optimizer: Any) -> bool:
     """Return whether the gradients of an optimizer's parameters are gone before it steps.
 
