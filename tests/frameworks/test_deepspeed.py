@@ -92,7 +92,7 @@ def test_zero_with_two_ranks(framework_python: Path, tmp_path: Path, case: str) 
     check(it)
     other = json.loads((tmp_path / "truth-1.json").read_text())
     assert losses(it, "train", 1) == pytest.approx(other["losses"], rel=1e-6)
-    assert sorted({(one["rank"], one["world_size"]) for one in it.told["ranks"]}) == [(0, 2), (1, 2)]
+    assert it.told["ranks"] == [0, 1]
     assert it.told["breakdown"]["communication"] > 0
     if case == "zero3":
         assert "gather parameters" in spans(it, "communication")["name"].tolist()
