@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,12 +51,20 @@ class Trained:
         return sum(one["pct"] for one in self.told["named_work"] if one["name"] == name)
 
 
-def trained(python: Path, script: str, case: str, folder: Path, *options: str, alone: bool = True) -> Trained:
-    """Train a case of a script with `python`; without holter first, if `alone`.
+def trained(
+    python: Path,
+    script: str,
+    case: str,
+    folder: Path,
+    *options: str,
+    alone: bool = True,
+    launcher: Sequence[str] = (),
+) -> Trained:
+    """Train a case of a script with `python`, or with a launcher; without holter first, if `alone`.
 
     The options are those of `holter run`. A relative path of a script begins in `trainings`.
     """
-    command = [str(python), str(TRAININGS / script), case]
+    command = [*(launcher or [str(python)]), str(TRAININGS / script), case]
     without: dict[str, Any] = {}
     if alone:
         surroundings = environment(PYTHONPATH="")

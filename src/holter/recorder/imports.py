@@ -30,6 +30,7 @@ TRIGGERS = {
     "torchtitan.trainer": "torchtitan",
     "lightning.pytorch": "lightning",
     "pytorch_lightning": "lightning",
+    "deepspeed": "deepspeed",
     "lightning.fabric": "fabric",
     "lightning_fabric": "fabric",
     "ray._private.worker": "ray.cluster",

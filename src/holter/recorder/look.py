@@ -154,7 +154,7 @@ class Look:
         wanted = min(max(FEWEST_STEPS, math.ceil(WINDOW_NS / max(self.step_ns, 1))), MOST_STEPS)
         steps = min(wanted, self._left // (SHAPES_COST * self._probe))
         self._on = False
-        if steps < 1:  # the first window may have cost more than the budget
+        if steps < 1:  # the first window has cost more than the budget
             self._over.set()
             return None
         return page.Request("operators", start_step=step, steps=int(steps), parameters={"shapes": True})

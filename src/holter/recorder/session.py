@@ -69,7 +69,7 @@ class Session(Steps):
         self.watch: Callable[..., None] | None = None  # what an adapter offers to save tensors with
         self.explicit: Any = None  # what it offers to scripts: `mode()`, and `save` of one tensor
         self.watch_phases: Callable[..., Any] | None = None  # and to profilers
-        self.torch_parts: Any = None  # its state, step clock and roots, for adapters of trainers
+        self.torch_parts: Any = None  # its state, step clock, roots and passes, for trainers
         self.mark_ns = self.range_ns = 0  # what a record costs: by a hook, by a range; see `cost.of_marks`
         self.sampler: Any = None  # what samples the loop of the framework that trains
         self.stacks: failure.Stacks | None = None

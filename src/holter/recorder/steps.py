@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 else:
     StepCounter = getattr(hotpath.compiled(), "StepCounter", hotpath.StepCounter)
 
-TRAINERS = ("keras", "lightning.Trainer", "torchtitan", "transformers.Trainer")
+TRAINERS = ("deepspeed", "keras", "lightning.Trainer", "torchtitan", "transformers.Trainer")
 """Owners of steps that run the loop of other frameworks."""
 _LOOP = {int(Phase.DATA_LOADING), int(Phase.FORWARD), int(Phase.BACKWARD), int(Phase.OPTIMIZER)}
 _STEP = int(Phase.STEP)

@@ -58,6 +58,8 @@ def step_unit(trial: Trial, steps: Table, events: Table) -> str | None:
     loaders, counts = np.unique(loads["value"], return_counts=True)
     if len(loaders):  # not the loader of an evaluation
         loads = loads.where(loads["value"] == loaders[counts.argmax()])
+        # An epoch may have a loader of its own, such as those that DeepSpeed makes.
+        low, high = int(loads["step"].min()), int(loads["step"].max())
     batches = int(np.median(_per_step(loads, low, high)))
     return f"{text}, from {batches} batches" if batches > 1 else text
 

@@ -20,7 +20,7 @@ def attach_to_torch(session: Session, fitting: Fitting) -> None:
     """Time calls of models and updates by optimizers as the PyTorch adapter times its own."""
     if session.torch_parts is None:
         return
-    adapter, clock, roots = session.torch_parts
+    adapter, clock, roots, _ = session.torch_parts
     device = getattr(sys.modules.get("keras.src.backend.torch.core"), "DEFAULT_DEVICE", None)
     if device == "cpu" and "KERAS_TORCH_DEVICE" not in os.environ:
         # Keras has found no accelerator. It calls `Tensor.to` about ten times for each layer.

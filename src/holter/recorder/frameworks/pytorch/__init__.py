@@ -115,7 +115,7 @@ def attach(session: Session) -> Callable[[], None]:
     adapter.boundary_calls.add(sample)
     adapter.note_device("cpu")
     session.watch_phases = adapter.watch_phases
-    session.torch_parts = adapter, clock, roots
+    session.torch_parts = adapter, clock, roots, backward
     session.before_end = adapter.before_end_of_step
 
     def detach() -> None:

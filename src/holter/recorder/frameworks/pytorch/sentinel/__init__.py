@@ -35,6 +35,7 @@ from holter.recorder.frameworks.pytorch.sentinel.ranks import exchange
 from holter.recorder.frameworks.pytorch.sentinel.resuming import Resuming
 from holter.recorder.frameworks.pytorch.sentinel.schedules import Schedules
 from holter.recorder.frameworks.pytorch.sentinel.untracked import TrainingModeWatch
+from holter.recorder.frameworks.pytorch.tensors.names import gradients_freed
 from holter.recorder.tensors.schedule import NEVER
 from holter.schema.record import ENV_SENTINEL
 
@@ -195,7 +196,10 @@ class Sentinel:
         step = self.adapter.session.step
         parameters = [one for group in optimizer.param_groups for one in group["params"]]
         self._models.learn(step, parameters)
-        got = [one for one in parameters if one.grad is not None]
+        # Freed gradients count as received: the rules must not miss them.
+        got = (
+            parameters if gradients_freed(optimizer) else [one for one in parameters if one.grad is not None]
+        )
         number, met, _ = self._optimizers.get(key, (0, None, None))
         if met is None or met() is not optimizer:  # it may have the address of an earlier one
             number = next(self._numbers)

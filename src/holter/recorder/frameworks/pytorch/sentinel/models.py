@@ -5,6 +5,8 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING, Any
 
+from holter.recorder.frameworks.pytorch.tensors.names import full_size
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -41,7 +43,7 @@ class ModelFacts:
         judged: set[int] = set()
         before, self._trainable = self._trainable, {}
         for parameter, tensor in self._models.named():
-            key, size, trains = id(parameter), parameter.numel(), parameter.requires_grad
+            key, size, trains = id(parameter), full_size(parameter), parameter.requires_grad
             total += size
             self._trainable[tensor.name] = trains
             if before.get(tensor.name, trains) is not trains:

@@ -72,7 +72,7 @@ class Backward:
         atexit.register(self.flush)
         patches.later(lambda: atexit.unregister(self.flush))
         for owner in self.adapter.scalers("scale"):
-            patches.after(owner, "scale", self._remember, self.losses)
+            patches.after(owner, "scale", self.remember, self.losses)
 
     def _watch_backward(self, original: Any) -> Any:
         adapter, states, breaker = self.adapter, self.adapter.states, self.breaker
@@ -143,7 +143,7 @@ class Backward:
 
     # -- the loss
 
-    def _remember(self, scaled: Any, scaler: Any, outputs: Any) -> None:
+    def remember(self, scaled: Any, scaler: Any, outputs: Any) -> None:
         """Remember a loss that a scaler has scaled."""
         if scaled is outputs or self.adapter.is_compiling():
             return

@@ -163,27 +163,47 @@ class StepClock:
 
     def _watch_scaler(self, original: Any) -> Callable[..., Any]:
         """Wrap a scaler's `step` in the span of the optimizer that it steps or skips."""
+
+        def optimizer_of(scaler: Any, optimizer: Any, *_: Any, **__: Any) -> Any:
+            if self.on_scaler is not None:
+                self.on_scaler(scaler)
+            return optimizer
+
+        return self.stepping(original, optimizer_of)
+
+    def stepping(
+        self,
+        original: Any,
+        optimizer_of: Callable[..., Any],
+        stepped: Callable[..., bool] | None = None,
+    ) -> Callable[..., Any]:
+        """Wrap a function that steps or skips an optimizer; steps inside of it are a part of its span.
+
+        Args:
+            original: The function.
+            optimizer_of: Returns the optimizer from its arguments, before the call.
+            stepped: Returns after the call whether the optimizer has stepped; if absent, torch's hooks tell.
+        """
         clock, adapter, states = self, self.adapter, self.adapter.states
 
-        def step(self: Any, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+        def step(*args: Any, **kwargs: Any) -> Any:
             if adapter.is_compiling() or (state := states.current).scaling or not clock.breaker.on:
                 try:
-                    return original(self, optimizer, *args, **kwargs)
+                    return original(*args, **kwargs)
                 except BaseException as error:
                     hide(error)
                     raise
             state.scaling = True
             inner = adapter.inner_steps
-            begun = done = False
+            optimizer, done = None, False
             try:
-                if clock.on_scaler is not None:
-                    clock.on_scaler(self)
-                clock.enter(optimizer, state)
-                begun = True
+                found = optimizer_of(*args, **kwargs)
+                clock.enter(found, state)
+                optimizer = found
             except Exception as error:
                 clock.breaker.fault(error)
             try:
-                result = original(self, optimizer, *args, **kwargs)
+                result = original(*args, **kwargs)
                 done = True
                 return result
             except BaseException as error:
@@ -192,9 +212,11 @@ class StepClock:
             finally:
                 state.scaling = False
                 try:
-                    if begun:
-                        if done and adapter.inner_steps == inner:
-                            state.add(_SKIPPED, clock.codes[type(optimizer)] >> 8, perf_counter_ns(), 0)
+                    if optimizer is not None:
+                        seen = adapter.inner_steps != inner
+                        if done and not (seen if stepped is None else stepped(*args, **kwargs)):
+                            name = clock.codes[type(optimizer)] >> 8
+                            state.add(_SKIPPED, name, perf_counter_ns(), 0)
                             if clock.on_skipped is not None:
                                 clock.on_skipped(optimizer)
                         clock.leave(optimizer, state, stepped=done)

@@ -14,7 +14,7 @@ from functools import partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
-from holter.recorder.frameworks.pytorch.tensors.names import local
+from holter.recorder.frameworks.pytorch.tensors.names import gradients_freed, local
 from holter.recorder.tensors.schedule import NEVER
 
 if TYPE_CHECKING:
@@ -112,8 +112,9 @@ class DefaultStatistics:
         began = perf_counter_ns()
         with self._torch.no_grad():
             scale = None if skipped else getattr(optimizer, "grad_scale", None)
-            for group in optimizer.param_groups:
-                self._read_norms(group["params"], scale)
+            if not gradients_freed(optimizer):
+                for group in optimizer.param_groups:
+                    self._read_norms(group["params"], scale)
             if skipped:
                 self._norms.skipped = True
             else:
@@ -173,7 +174,8 @@ class DefaultStatistics:
             self._optimizers.clear()
         found = []
         for position, group in enumerate(optimizer.param_groups):
-            trained = [local(one) for one in group["params"] if one.grad is not None]
+            freed = gradients_freed(optimizer)
+            trained = [local(one) for one in group["params"] if freed or one.grad is not None]
             trained = [
                 one
                 for one in trained[:: len(trained) // _PARAMETERS + 1]

@@ -204,6 +204,19 @@ def part_of(tensor: Any) -> tuple[int, int]:
     return part, parts
 
 
+def full_size(parameter: Any) -> int:
+    """Return the number of elements of a parameter, also while DeepSpeed keeps parts of it on other ranks."""
+    return int(getattr(parameter, "ds_numel", parameter.numel()))
+
+
+def gradients_freed(optimizer: Any) -> bool:
+    """Return whether the gradients of an optimizer's parameters are gone before it steps.
+
+    Then their absence means nothing, and those that are left may not be reduced yet.
+    """
+    return getattr(optimizer, "gradients_freed", False) is True
+
+
 @lru_cache(1 << 16)
 def gradient(parameter: TensorInfo) -> TensorInfo:
     """Return name and role of the gradient of a parameter."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import TRAIN
-from holter.recorder.frameworks.pytorch.tensors.names import Models, gradient
+from holter.recorder.frameworks.pytorch.tensors.names import Models, full_size, gradient, gradients_freed
 from holter.recorder.tensors.collections import TensorInfo
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ class Updates:
     def update(self, optimizer: Any, due: Sequence[Collection], step: int, *, skipped: bool = False) -> None:
         """Take the tensors of an optimizer before its step, or when its step is skipped."""
         sources = set().union(*(one.sources for one in due))
+        if gradients_freed(optimizer):
+            sources.discard("gradient")
         if not sources & {"parameter", "buffer", "gradient", "optimizer_state"}:
             return
         self._due, self._step = due, step
@@ -77,7 +79,7 @@ class Updates:
                     self._parameter(buffer, what, "")
 
     def _parameter(self, parameter: Any, what: TensorInfo, frozen: str = "frozen") -> None:
-        if id(parameter) not in self._parameters:
+        if id(parameter) not in self._parameters and parameter.numel() == full_size(parameter):
             self._parameters.add(id(parameter))
             self._take(parameter, what, "" if parameter.requires_grad else frozen)
 
