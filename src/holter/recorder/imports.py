@@ -26,6 +26,7 @@ TRIGGERS = {
     "lightgbm": "lightgbm",
     "catboost": "catboost",
     "sklearn.base": "scikit_learn",
+    "jax": "jax",
     "transformers.trainer": "transformers",
     "lightning.pytorch": "lightning",
     "pytorch_lightning": "lightning",
@@ -33,7 +34,7 @@ TRIGGERS = {
     "lightning_fabric": "fabric",
 }
 """Module of a framework → file of `frameworks/` that knows it."""
-_WAIT = frozenset(("xgboost", "lightgbm", "catboost", "sklearn.base"))
+_WAIT = frozenset(("xgboost", "lightgbm", "catboost", "sklearn.base", "jax"))
 """Modules whose adapters wait for the first use; see `first_use`."""
 
 
