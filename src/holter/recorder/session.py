@@ -71,6 +71,7 @@ class Session(Steps):
         self.watch_phases: Callable[..., Any] | None = None  # and to profilers
         self.torch_parts: Any = None  # its state, step clock and roots, for adapters of trainers
         self.mark_ns = self.range_ns = 0  # what a record costs: by a hook, by a range; see `cost.of_marks`
+        self.sampler: Any = None  # what samples the loop of the framework that trains
         self.stacks: failure.Stacks | None = None
         self.journal_file = Journal(self.spool.path(record.journal_name(self.process)), self._first)
         self.fault_counts: dict[str, int] = {}
