@@ -10,7 +10,7 @@ import time
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 if "devices" in sys.argv[1]:
-    os.environ["XLA_FLAGS"] += " --xla_force_host_platform_device_count=2"
+    os.environ["JAX_NUM_CPU_DEVICES"] = "2"
 
 import jax
 import jax.numpy as jnp
@@ -253,7 +253,7 @@ def pmap_devices():
 def shard_map_devices():
     """`shard_map` on two devices within a compiled step."""
     x, y = data(40)
-    mesh = jax.make_mesh((2,), ("devices",))
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("devices",))
     spec = jax.sharding.PartitionSpec
 
     def local(params, x, y):
@@ -376,6 +376,47 @@ def linen():
                 manager.save(at, args=ocp.args.StandardSave(state.params))
     manager.wait_until_finished()
     return {"steps": 60, "losses": losses, "accuracies": accuracies, "took": took, "model": weights(state.params)}
+
+
+def contract():
+    """What scripts do with compiled functions, as text that must not depend on the recording."""
+    import inspect
+    import pickle
+
+    @functools.partial(jax.jit, static_argnames="power", donate_argnums=0)
+    def step(x, y, *, power=2):
+        """Return a step."""
+        return x - 0.1 * jax.grad(lambda x: ((x * y) ** power).sum())(x)
+
+    class Trainer:
+        @functools.partial(jax.jit, static_argnums=0)
+        def step(self, x):
+            return x - 0.1 * jax.grad(lambda x: (x**2).sum())(x)
+
+    ones = jnp.ones(4)
+    said = [
+        str(inspect.signature(step)), step.__name__, step.__doc__, step.__module__, repr(step)[:20],
+        isinstance(step, jax.stages.Wrapped), isinstance(step, type(jax.jit(len))), callable(step),
+        inspect.isfunction(step.__wrapped__), str(inspect.signature(jax.jit))[:40], jax.jit.__name__,
+        type(pickle.loads(pickle.dumps(jax.jit(np.sin)))).__name__,
+        hash(step) == hash(step), step == step, len({step: 1}),
+        str(jax.make_jaxpr(eval_step)(model(), *data(1)).jaxpr.eqns[0].primitive),
+        jax.eval_shape(step, ones, 1.0).shape, step.eval_shape(ones, 1.0).shape,
+        float(Trainer().step(ones)[0]), float(Trainer.step(Trainer(), ones)[0]),
+        jax.vmap(step)(jnp.ones((2, 4)), jnp.ones(2)).shape,
+        float(jax.grad(lambda x: step(x, 1.0).sum())(ones)[0]),
+        float(jax.jit(step)(ones, 1.0)[0]),
+        float(step(jnp.ones(4), 1.0, power=3)[0]), step._cache_size(),
+        float(step.lower(ones, 1.0).compile()(jnp.ones(4), 1.0)[0]),
+        float(step.trace(ones, 1.0).lower().compile()(jnp.ones(4), 1.0)[0]),
+        float(jax.jit(static_argnums=1)(lambda x, n: x * n)(ones, 3)[0]),
+        float(jax.lax.fori_loop(0, 3, lambda i, x: x + i, 0.0)),
+    ]  # fmt: skip
+    try:
+        step("text", 1.0)
+    except TypeError as error:
+        said.append(str(error)[:60])
+    return {"steps": 0, "said": [str(one) for one in said], "model": ""}
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ _EVALUATES = re.compile(r"(^|_)(eval|evaluate|evaluation|validate|validation|tes
 """Names of compiled functions that evaluate."""
 _NEW_LEADER = 8
 """Calls in a row after which another function counts the steps."""
+Outputs = tuple[list[str], list[Any]]
 _COMPUTE, _EVAL = int(Phase.COMPUTE), int(Phase.EVAL)
 
 
@@ -56,6 +57,8 @@ class Calls:
         """Key, begin and end of calls of another program that trains, since the last call of the leader."""
         self._gradient = (0, 0)
         """Begin and end of the first gradient, as long as it is unknown whether an update follows."""
+        self._loss: Outputs = ([], [])
+        """The scalars of the last gradient that was taken outside of the function that leads."""
         self._evaluation = [0, 0, 0]
         """Name, begin and end of the evaluation that runs; no begin without one."""
         self._sampler: Any = None
@@ -140,7 +143,9 @@ class Calls:
             now = self.compilations.now()
             if self._leader not in (None, "update"):
                 return
-            self._lead("update", "apply_updates", by_update=True)
+            if self._leader is None:
+                self._lead("update", "apply_updates", by_update=True)
+            self._read(([], []), gradient[0] or now, now)
             self._end_step(gradient[0] or now, now)
         except Exception as error:
             self.breaker.fault(error)
@@ -170,19 +175,21 @@ class Calls:
                 # An update may follow, and is then the step.
                 if not self._gradient[0]:
                     self._gradient = began, ended
-                    self._read(program, began, ended, args, kwargs, result)
+                    self._loss = self._outputs(program, args, kwargs, result)
                     return
                 first, self._gradient = self._gradient, (0, 0)
                 self._lead(key, program.name)
+                self._read(([], []), *first)
                 self._end_step(*first)
             elif self._leader is None or (program.updates and not self._leads_by_update):
                 began, self._gradient = self._gradient[0] or began, (0, 0)
                 self._lead(key, program.name, by_update=bool(program.updates))
             elif not self._follows(key, program, began, ended):
+                self._loss = self._outputs(program, args, kwargs, result)
                 return
         elif self._others:
             self._others.clear()
-        self._read(program, began, ended, args, kwargs, result)
+        self._read(self._outputs(program, args, kwargs, result), began, ended, program.updates)
         self._end_step(began, ended, program.updates or 1)
 
     def _follows(self, key: Any, program: Program, began: int, ended: int) -> bool:
@@ -236,14 +243,19 @@ class Calls:
             session.step_by(steps)
         session.boundary(ended, manual=True, steps=steps)
 
-    def _read(self, program: Program, began: int, ended: int, args: Any, kwargs: Any, result: Any) -> None:
-        """Hand the scalar outputs of a step over to the thread that reads them."""
+    def _outputs(self, program: Program, args: Any, kwargs: Any, result: Any) -> Outputs:
+        """Return the names and the values of the scalars that a program has computed."""
         outputs = program.outputs
         if outputs is None:
             outputs = program.outputs = ScalarOutputs.of(self.jax, program, args, kwargs, result)
-        if outputs.paths:
-            step = self.session.step + max(program.updates, 1) - 1
-            self.device.add(step, began, ended, outputs.names, outputs.values(result))
+        return outputs.names, outputs.values(result) if outputs.names else []
+
+    def _read(self, outputs: Outputs, began: int, ended: int, updates: int = 1) -> None:
+        """Hand the scalars of a step over to the thread that reads them; else those of its gradient."""
+        names, values = outputs if outputs[0] else self._loss
+        self._loss = ([], [])
+        if names:
+            self.device.add(self.session.step + max(updates, 1) - 1, began, ended, names, values)
 
     # -- evaluations
 
