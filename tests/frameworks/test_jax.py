@@ -74,8 +74,8 @@ def test_the_first_loss_that_is_not_finite_is_found(train: Train) -> None:
     it = train("wild")
     first = next(at for at, loss in enumerate(it.truth["losses"]) if not math.isfinite(float(loss)))
     assert it.truth["losses"] == it.alone["losses"]
-    (issue,) = [one for one in it.job.issues if one["rule"] == "NonFiniteLoss"]
-    assert issue["evidence"]["first_step"] == first
+    (rule,) = [one for one in it.told["rules"] if one["rule"] == "NonFiniteLoss"]
+    assert rule["issues"][0]["evidence"]["first_step"] == first
 
 
 @pytest.mark.capability("jax", "parts", parts="data loading, compute (dispatch and waiting), evaluation")
@@ -139,6 +139,14 @@ def test_a_compilation_says_which_argument_changed(train: Train) -> None:
     ]
     assert why("scaled") == [("static value", "scale", "1.0", "2.0"), ("static value", "scale", "2.0", "3.0")]
     assert why("<lambda>") == [("function", "", "", "")] * 2
+    (rule,) = [one for one in it.told["rules"] if one["rule"] == "RepeatedRecompilation"]
+    if sum(one["seconds"] for one in compiled if one["function"] == "train_step") > 3:
+        (issue,) = rule["issues"]
+        assert issue["evidence"]["recompilations"] == 5
+        assert "train_step was compiled 5 more times after its first" in issue["summary"]
+        assert "the shape of x changed 5 times" in issue["summary"]
+    (healthy,) = [one for one in train("plain").told["rules"] if one["rule"] == "RepeatedRecompilation"]
+    assert healthy["issues"] == []
     spans = it.job.trial.table("spans", where="phase = 'compile'")
     assert {"compile jit(train_step)", "trace train_step"} <= set(spans["name"].tolist())
 
@@ -156,8 +164,8 @@ def test_checkpoints_and_their_background_are_recorded(train: Train) -> None:
     assert (background["value"] > 1000).all()
 
 
-def test_compiled_functions_stay_what_they_are(train: Train) -> None:
-    it = train("contract")
+def test_compiled_functions_stay_what_they_are(framework_python: Path, tmp_path: Path) -> None:
+    it = trained(framework_python, "jax_functions.py", "", tmp_path)
     assert it.truth["said"] == it.alone["said"]
     assert it.told["cost"]["faults"] == []
 

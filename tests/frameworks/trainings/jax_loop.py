@@ -9,7 +9,7 @@ import time
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
-if "devices" in sys.argv[1]:
+if "devices" in sys.argv[-1]:
     os.environ["JAX_NUM_CPU_DEVICES"] = "2"
 
 import jax
@@ -45,7 +45,7 @@ def model(width=256, layers=1):
     sizes = [FEATURES, *[width] * layers, CLASSES]
     return [
         {"w": jax.random.normal(key, (one, other)) / one**0.5, "b": jnp.zeros(other)}
-        for key, one, other in zip(keys, sizes, sizes[1:])
+        for key, one, other in zip(keys, sizes[:-1], sizes[1:], strict=True)
     ]
 
 
@@ -153,7 +153,7 @@ def gradient_only():
     params = model()
     taken = jax.jit(jax.value_and_grad(loss_of))
     for at in range(0, len(x), BATCH):
-        loss, gradients = taken(params, x[at : at + BATCH], y[at : at + BATCH])
+        _, gradients = taken(params, x[at : at + BATCH], y[at : at + BATCH])
         params = jax.tree_util.tree_map(lambda p, g: p - 0.1 * g, params, gradients)
     return {"steps": 40, "model": weights(params)}
 
@@ -174,7 +174,7 @@ def divided():
         return optax.apply_updates(params, updates), state
 
     for at in range(0, len(x), BATCH):
-        loss, gradients = apply_model(params, x[at : at + BATCH], y[at : at + BATCH])
+        _, gradients = apply_model(params, x[at : at + BATCH], y[at : at + BATCH])
         params, state = update_model(params, state, gradients)
         if at % (10 * BATCH) == 0:
             apply_model(params, x[:512], y[:512])
@@ -289,7 +289,7 @@ def recompiled():
     state = optimizer.init(params)
     for at in range(60):
         size = BATCH - at // 10
-        params, state, loss = train_step(params, state, x[:size], y[:size])
+        params, state, _ = train_step(params, state, x[:size], y[:size])
 
     @functools.partial(jax.jit, static_argnames="scale")
     def scaled(x, scale):
@@ -335,7 +335,9 @@ def nnx():
         return loss
 
     x, y = data(60)
-    losses = [float(step(net, adam, x[at : at + BATCH], y[at : at + BATCH])) for at in range(0, len(x), BATCH)]
+    losses = [
+        float(step(net, adam, x[at : at + BATCH], y[at : at + BATCH])) for at in range(0, len(x), BATCH)
+    ]
     return {"steps": 60, "losses": losses, "model": weights(modules.state(net, modules.Param))}
 
 
@@ -375,48 +377,13 @@ def linen():
             with Clock("checkpoint"):
                 manager.save(at, args=ocp.args.StandardSave(state.params))
     manager.wait_until_finished()
-    return {"steps": 60, "losses": losses, "accuracies": accuracies, "took": took, "model": weights(state.params)}
-
-
-def contract():
-    """What scripts do with compiled functions, as text that must not depend on the recording."""
-    import inspect
-    import pickle
-
-    @functools.partial(jax.jit, static_argnames="power", donate_argnums=0)
-    def step(x, y, *, power=2):
-        """Return a step."""
-        return x - 0.1 * jax.grad(lambda x: ((x * y) ** power).sum())(x)
-
-    class Trainer:
-        @functools.partial(jax.jit, static_argnums=0)
-        def step(self, x):
-            return x - 0.1 * jax.grad(lambda x: (x**2).sum())(x)
-
-    ones = jnp.ones(4)
-    said = [
-        str(inspect.signature(step)), step.__name__, step.__doc__, step.__module__, repr(step)[:20],
-        isinstance(step, jax.stages.Wrapped), isinstance(step, type(jax.jit(len))), callable(step),
-        inspect.isfunction(step.__wrapped__), str(inspect.signature(jax.jit))[:40], jax.jit.__name__,
-        type(pickle.loads(pickle.dumps(jax.jit(np.sin)))).__name__,
-        hash(step) == hash(step), step == step, len({step: 1}),
-        str(jax.make_jaxpr(eval_step)(model(), *data(1)).jaxpr.eqns[0].primitive),
-        jax.eval_shape(step, ones, 1.0).shape, step.eval_shape(ones, 1.0).shape,
-        float(Trainer().step(ones)[0]), float(Trainer.step(Trainer(), ones)[0]),
-        jax.vmap(step)(jnp.ones((2, 4)), jnp.ones(2)).shape,
-        float(jax.grad(lambda x: step(x, 1.0).sum())(ones)[0]),
-        float(jax.jit(step)(ones, 1.0)[0]),
-        float(step(jnp.ones(4), 1.0, power=3)[0]), step._cache_size(),
-        float(step.lower(ones, 1.0).compile()(jnp.ones(4), 1.0)[0]),
-        float(step.trace(ones, 1.0).lower().compile()(jnp.ones(4), 1.0)[0]),
-        float(jax.jit(static_argnums=1)(lambda x, n: x * n)(ones, 3)[0]),
-        float(jax.lax.fori_loop(0, 3, lambda i, x: x + i, 0.0)),
-    ]  # fmt: skip
-    try:
-        step("text", 1.0)
-    except TypeError as error:
-        said.append(str(error)[:60])
-    return {"steps": 0, "said": [str(one) for one in said], "model": ""}
+    return {
+        "steps": 60,
+        "losses": losses,
+        "accuracies": accuracies,
+        "took": took,
+        "model": weights(state.params),
+    }
 
 
 if __name__ == "__main__":

@@ -28,12 +28,12 @@ PARTS = ("data_loading", "compute", "eval", "checkpoint")
 _EVALUATES = re.compile(r"(^|_)(eval|evaluate|evaluation|validate|validation|test)(_|$)")
 """Names of compiled functions that evaluate."""
 _NEW_LEADER = 8
-"""Calls in a row after which another function counts the steps."""
+"""CompiledCalls in a row after which another function counts the steps."""
 Outputs = tuple[list[str], list[Any]]
 _COMPUTE, _EVAL = int(Phase.COMPUTE), int(Phase.EVAL)
 
 
-class Calls:
+class CompiledCalls:
     """Records outermost calls on the thread that trains.
 
     One function leads: its calls are the steps. It is the first that updates parameters, or the first that
@@ -165,9 +165,7 @@ class Calls:
 
     # -- steps
 
-    def _trained(
-        self, program: Program, began: int, ended: int, args: Any, kwargs: Any, result: Any
-    ) -> None:
+    def _trained(self, program: Program, began: int, ended: int, args: Any, kwargs: Any, result: Any) -> None:
         """End a step, if the calls of this program are the steps."""
         key = program.key
         if key is not self._leader:

@@ -13,7 +13,7 @@ from holter.schema.phases import Phase
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from holter.recorder.frameworks.jax.calls import Calls
+    from holter.recorder.frameworks.jax.calls import CompiledCalls
 
 _SAVES = (
     ("CheckpointManager", "save", "CheckpointManager.save"),
@@ -29,7 +29,7 @@ _BACKGROUND = "orbax.checkpoint._src.checkpointers.async_checkpointer"
 BACKGROUND = "checkpoint in the background"
 
 
-def watch_checkpoints(calls: Calls) -> None:
+def watch_checkpoints(calls: CompiledCalls) -> None:
     """Hook the libraries once they are loaded."""
     session, patches = calls.session, calls.patches
     breaker = session.breaker("jax.checkpoint")

@@ -7,7 +7,7 @@ import threading
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holter.recorder.frameworks.jax.signatures import Change, Signature
+from holter.recorder.frameworks.jax.signatures import ArgumentChange, Signature
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
@@ -107,18 +107,25 @@ class Compilations:
                 name = program.name if program is not None else one.function
                 self._note(name, name, one.ns / 1e9, perf_counter_ns(), None, jitted=program is not None)
 
-    def _why(self, program: Program, signature: Signature, known: list[Signature]) -> Change | None:
+    def _why(self, program: Program, signature: Signature, known: list[Signature]) -> ArgumentChange | None:
         if not known:
             return None
         changes = min((signature.changes(one) for one in reversed(known)), key=len)
         if changes:
             return changes[0]._replace(more=len(changes) - 1)
         if not program.known:
-            return Change("function", "", "", "", 0)
-        return Change("unknown", "", "", "", 0)
+            return ArgumentChange("function", "", "", "", 0)
+        return ArgumentChange("unknown", "", "", "", 0)
 
     def _note(
-        self, name: str, key: Any, seconds: float, now: int, change: Change | None, *, jitted: bool = True
+        self,
+        name: str,
+        key: Any,
+        seconds: float,
+        now: int,
+        change: ArgumentChange | None,
+        *,
+        jitted: bool = True,
     ) -> None:
         number = self._counts[key] = self._counts.get(key, 0) + 1
         self._facts += 1

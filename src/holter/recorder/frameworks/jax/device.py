@@ -149,7 +149,7 @@ class DeviceWatch:
 
     def _read(self, most: int) -> None:
         """Write the numbers of computed steps, of at most so many, and of all before the first wild one."""
-        ready = []
+        ready: list[_Step] = []
         while self._steps and (len(ready) < _KEPT) and _is_ready(self._steps[0]):
             ready.append(self._steps.popleft())
         every = -(-len(ready) // most) if ready else 1

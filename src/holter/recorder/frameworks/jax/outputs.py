@@ -62,9 +62,9 @@ def _scalars(
     """Yield the path of each scalar, as functions and as keys."""
     shape = getattr(value, "shape", None)
     if shape is not None and hasattr(value, "addressable_shards"):
-        if value.dtype.kind == "f" or str(value.dtype) == "bfloat16":
-            if shape == () or (len(shape) == 1 and shape[0] in (steps, len(value.sharding.device_set))):
-                yield path, keys
+        several = len(shape) == 1 and shape[0] in (steps, len(value.sharding.device_set))
+        if (shape == () or several) and (value.dtype.kind == "f" or str(value.dtype) == "bfloat16"):
+            yield path, keys
         return
     if value is None or len(path) >= _DEEPEST or is_state(value):
         return

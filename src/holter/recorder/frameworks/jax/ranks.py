@@ -6,10 +6,10 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from holter.recorder.frameworks.jax.calls import Calls
+    from holter.recorder.frameworks.jax.calls import CompiledCalls
 
 
-def watch_ranks(calls: Calls) -> None:
+def watch_ranks(calls: CompiledCalls) -> None:
     """Journal the rank now, if `jax.distributed` is initialized, or when it is."""
     state = sys.modules["jax._src.distributed"].global_state
 

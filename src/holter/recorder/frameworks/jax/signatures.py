@@ -8,7 +8,7 @@ _LONGEST = 80
 _MOST_LEAVES = 20_000
 
 
-class Change(NamedTuple):
+class ArgumentChange(NamedTuple):
     """Why a function was compiled again."""
 
     change: str
@@ -50,24 +50,26 @@ class Signature:
                 fixed[name] = f"structure {hash(structure)}"
         return cls(fixed, leaves)
 
-    def changes(self, before: Signature) -> list[Change]:
+    def changes(self, before: Signature) -> list[ArgumentChange]:
         """Return the differences from an earlier call."""
         found = [
-            Change("static value", name, before.statics.get(name, "absent"), text, 0)
+            ArgumentChange("static value", name, before.statics.get(name, "absent"), text, 0)
             for name, text in self.statics.items()
             if before.statics.get(name) != text and not text.startswith("structure ")
         ]
         for path, leaf in self.leaves.items():
             other = before.leaves.get(path)
             if other is None:
-                found.append(Change("structure", path, "absent", _whole(leaf), 0))
+                found.append(ArgumentChange("structure", path, "absent", _whole(leaf), 0))
             elif other != leaf:
                 found.append(_difference(path, other, leaf))
         gone = [path for path in before.leaves if path not in self.leaves]
-        found += [Change("structure", path, _whole(before.leaves[path]), "absent", 0) for path in gone]
+        found += [
+            ArgumentChange("structure", path, _whole(before.leaves[path]), "absent", 0) for path in gone
+        ]
         if not found:
             found = [
-                Change("structure", name, "another structure", "this structure", 0)
+                ArgumentChange("structure", name, "another structure", "this structure", 0)
                 for name, text in self.statics.items()
                 if text.startswith("structure ") and before.statics.get(name) != text
             ]
@@ -77,12 +79,12 @@ class Signature:
 _KINDS = ("dtype", "shape", "weak type", "sharding")
 
 
-def _difference(path: str, before: tuple[str, ...], after: tuple[str, ...]) -> Change:
+def _difference(path: str, before: tuple[str, ...], after: tuple[str, ...]) -> ArgumentChange:
     for kind, one, other in zip(_KINDS, before, after, strict=True):
         if one != other:
             if kind in ("dtype", "shape"):
-                return Change(kind, path, _whole(before), _whole(after), 0)
-            return Change(kind, path, one, other, 0)
+                return ArgumentChange(kind, path, _whole(before), _whole(after), 0)
+            return ArgumentChange(kind, path, one, other, 0)
     raise ValueError(f"{path} has not changed")
 
 

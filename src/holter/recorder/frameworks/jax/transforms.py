@@ -13,7 +13,7 @@ import sys
 import threading
 from time import perf_counter_ns
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from holter.recorder.patches import Patches, hide, passed_over
 
@@ -21,9 +21,24 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from holter.recorder.frameworks.jax.calls import Calls
 
-observer: Calls | None = None
+class Observer(Protocol):
+    """Records calls."""
+
+    def call(self, program: Program, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+        """Call the function of a program, outermost on its thread."""
+
+    def joined(self, program: Program, began: int, args: Any, kwargs: Any, result: Any) -> None:
+        """Record a call during which the recording has begun."""
+
+    def adopt(self, program: Program) -> None:
+        """Take over a program that was only lowered so far."""
+
+    def updated(self) -> None:
+        """Note an update of parameters outside of any program."""
+
+
+observer: Observer | None = None
 """Records the calls; None until the script takes a gradient."""
 _before_first: Callable[[], object] | None = None
 """Called before the first gradient; it may set `observer`."""

@@ -1,4 +1,4 @@
-"""Times waiting for the device: `block_until_ready`, `device_get`, and reading a value, as `float(loss)` does."""
+"""Times waiting for the device: `block_until_ready`, `device_get`, and reading values (`float(loss)`)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from holter.schema.phases import Phase
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holter.recorder.frameworks.jax.calls import Calls
+    from holter.recorder.frameworks.jax.calls import CompiledCalls
 
 NAME = "wait for the device"
 
 
-def watch_waits(calls: Calls) -> None:
+def watch_waits(calls: CompiledCalls) -> None:
     """Hook what waits for arrays."""
     patches, jax = calls.patches, calls.jax
     code = calls.session.name(NAME) << 8 | int(Phase.COMPUTE)
@@ -33,7 +33,7 @@ def watch_waits(calls: Calls) -> None:
         patches.later(lambda: setattr(array, "_value", value))
 
 
-def _timed(original: Callable[..., Any], calls: Calls, code: int) -> Callable[..., Any]:
+def _timed(original: Callable[..., Any], calls: CompiledCalls, code: int) -> Callable[..., Any]:
     local = calls.session.local
 
     def block_until_ready(*args: Any, **kwargs: Any) -> Any:
@@ -51,7 +51,7 @@ def _timed(original: Callable[..., Any], calls: Calls, code: int) -> Callable[..
     return passed_over(block_until_ready)
 
 
-def _reading(original: Callable[[Any], Any], calls: Calls, code: int) -> Callable[[Any], Any]:
+def _reading(original: Callable[[Any], Any], calls: CompiledCalls, code: int) -> Callable[[Any], Any]:
     """Wrap the getter of an array's value; a value that was read before is there at once."""
     timed = _timed(original, calls, code)
 
