@@ -73,8 +73,8 @@ def main() -> None:
         sys.stdout.write(as_json(found) + "\n")
         return
     print(
-        "| training | wall time of a step | CPU of the thread, ms | ratio | ratio of the process | import, ms |"
-        " more |\n|---|---:|---:|---:|---:|---:|---:|"
+        "| training | wall time of a step | CPU of the thread, ms | ratio | ratio of the process | import, "
+        "ms | more |\n|---|---:|---:|---:|---:|---:|---:|"
     )
     for name, one in found.items():
         more = one["import"].bare * (one["import"].ratio - 1)
