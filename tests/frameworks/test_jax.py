@@ -92,11 +92,10 @@ def test_the_breakdown_agrees_with_a_clock_in_the_script(train: Train) -> None:
         mine = 100 * float(steps[part].sum()) / 1e9 / it.truth["whole"]
         assert mine == pytest.approx(100 * seconds / it.truth["whole"], abs=3), part
     assert whole / 1e9 <= it.truth["whole"] * 1.03
-    # Data loading is sampled; the shares of the description are those of the steady steps.
+    # Data loading is sampled, so a longer training shows its share: see the twins below.
     told = it.told["breakdown"]
-    calls = told["compute"] + told["eval"]
-    assert told["data_loading"] + told["other"] == pytest.approx(100 - calls, abs=0.1)
-    assert told["other"] < 5
+    rest = 100 - told["compute"] - told["eval"]
+    assert told["data_loading"] + told["other"] == pytest.approx(rest, abs=0.1)
 
 
 @pytest.mark.capability("jax", "verdict")
@@ -167,6 +166,9 @@ def test_checkpoints_and_their_background_are_recorded(train: Train) -> None:
 def test_compiled_functions_stay_what_they_are(framework_python: Path, tmp_path: Path) -> None:
     it = trained(framework_python, "jax_functions.py", "", tmp_path)
     assert it.truth["said"] == it.alone["said"]
+    assert it.truth["restored"] == it.alone["restored"]
+    assert it.truth["restored"][:2] == [True, True]
+    assert it.told["steps"]["count"] > 0  # it was recorded
     assert it.told["cost"]["faults"] == []
 
 

@@ -121,14 +121,14 @@ def plain():
 
 
 def data_bound():
-    x, y = data(60)
+    x, y = data(120)
     params, told = fit(model(), stream(x, y, 0.05))
     return {**told, "model": weights(params)}
 
 
 def compute_bound():
-    x, y = data(60, 512)
-    params, told = fit(model(1024, 3), stream(x, y, 0.0, 512), wait=10)
+    x, y = data(40, 512)
+    params, told = fit(model(1024, 2), stream(x, y, 0.0, 512), wait=10)
     return {**told, "model": weights(params)}
 
 
