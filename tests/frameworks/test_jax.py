@@ -43,7 +43,7 @@ CASES = {
 """Training → the function whose calls are the steps."""
 
 
-@pytest.mark.capability("jax", "steps", "identical")
+@pytest.mark.capability("JAX", "steps", "identical")
 @pytest.mark.parametrize("case", CASES)
 def test_steps_are_exact_and_the_weights_are_the_same(train: Train, case: str) -> None:
     it = train(case)
@@ -56,7 +56,7 @@ def test_steps_are_exact_and_the_weights_are_the_same(train: Train, case: str) -
     assert sum(it.told["breakdown"].values()) == pytest.approx(100)
 
 
-@pytest.mark.capability("jax", "numbers")
+@pytest.mark.capability("JAX", "numbers")
 @pytest.mark.parametrize("case", ["plain", "scanned", "ahead", "pmap_devices", "nnx", "linen"])
 def test_losses_have_the_values_that_the_script_reads(train: Train, case: str) -> None:
     it = train(case)
@@ -78,8 +78,8 @@ def test_the_first_loss_that_is_not_finite_is_found(train: Train) -> None:
     assert rule["issues"][0]["evidence"]["first_step"] == first
 
 
-@pytest.mark.capability("jax", "parts", parts="data loading, compute (dispatch and waiting), evaluation")
-@pytest.mark.capability("jax", "evaluation")
+@pytest.mark.capability("JAX", "parts", parts="data loading, compute (dispatch and waiting), evaluation")
+@pytest.mark.capability("JAX", "evaluation")
 def test_the_breakdown_agrees_with_a_clock_in_the_script(train: Train) -> None:
     it = train("plain")
     steps = it.job.steps.table
@@ -98,7 +98,7 @@ def test_the_breakdown_agrees_with_a_clock_in_the_script(train: Train) -> None:
     assert told["data_loading"] + told["other"] == pytest.approx(rest, abs=0.1)
 
 
-@pytest.mark.capability("jax", "verdict")
+@pytest.mark.capability("JAX", "verdict")
 def test_slow_batches_and_a_large_model_get_the_right_verdict(train: Train) -> None:
     slow = train("data_bound")
     assert "data_pipeline" in (slow.told["verdict"]["suspect"], *slow.told["verdict"]["also"])
@@ -150,7 +150,7 @@ def test_a_compilation_says_which_argument_changed(train: Train) -> None:
     assert {"compile jit(train_step)", "trace train_step"} <= set(spans["name"].tolist())
 
 
-@pytest.mark.capability("jax", "checkpoints", checkpoints="orbax, also in the background")
+@pytest.mark.capability("JAX", "checkpoints", checkpoints="orbax, also in the background")
 def test_checkpoints_and_their_background_are_recorded(train: Train) -> None:
     it = train("linen")
     spans = it.job.trial.table("spans", where="phase = 'checkpoint'")
