@@ -50,7 +50,8 @@ def test_steps_are_exact_and_the_weights_are_the_same(train: Train, case: str) -
     assert it.truth["model"] == it.alone["model"]
     assert it.told["cost"]["faults"] == []
     assert it.told["steps"]["count"] == it.truth["steps"]
-    assert it.told["steps"]["unit"] == f"one call of {CASES[case]}"
+    what = "one update of the parameters in" if case == "scanned" else "one call of"
+    assert it.told["steps"]["unit"] == f"{what} {CASES[case]}"
     assert it.told["job"]["framework"]["name"] == "jax"
     assert it.told["job"]["framework"]["device"] == "cpu"
     assert sum(it.told["breakdown"].values()) == pytest.approx(100)

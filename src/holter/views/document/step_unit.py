@@ -46,6 +46,8 @@ def step_unit(trial: Trial, steps: Table, events: Table) -> str | None:
     )
     if not np.isin(spans["phase"], ("optimizer", "backward")).any():
         called = (framework(events) or {}).get("step")
+        if called and "at_once" in steps and (steps["at_once"] > 1).any():
+            return f"one update of the parameters in {called}"
         return f"one call of {called}" if called else f"one round of {owner}" if owner else None
     updates = _per_step(spans.where(spans["phase"] == "optimizer"), low, high)
     # Steps of several optimizers differ, such as those of a critic. The most have as many as these.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import re
 import sys
+import weakref
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,8 @@ class CompiledCalls:
         """Begin and end of the first gradient, as long as it is unknown whether an update follows."""
         self._loss: Outputs = ([], [])
         """The scalars of the last gradient that was taken outside of the function that leads."""
+        self._last: Any = None
+        """An output of the last step, or a weak reference to one."""
         self._evaluation = [0, 0, 0]
         """Name, begin and end of the evaluation that runs; no begin without one."""
         self._sampler: Any = None
@@ -101,6 +104,7 @@ class CompiledCalls:
         if pending.events:
             self.compilations.outside()
         code = program.code or self._code(program)
+        idle = program.evaluates and self._is_idle()
         began = local.begin(code)
         stack.append(program)
         done = False
@@ -118,6 +122,8 @@ class CompiledCalls:
                 pending.events.clear()
         try:
             self._called(program, began, ended, args, kwargs, result)
+            if program.evaluates and get_ident() == self.thread:
+                self._evaluates(program, began if idle else 0, ended)
         except Exception as error:
             self.breaker.fault(error)
         return result
@@ -151,6 +157,7 @@ class CompiledCalls:
             self.breaker.fault(error)
 
     def _code(self, program: Program) -> int:
+        program.evaluates = bool(_EVALUATES.search(program.name))
         program.code = self.session.name(f"dispatch {program.name}") << 8 | _COMPUTE
         return program.code
 
@@ -160,8 +167,6 @@ class CompiledCalls:
             program.outputs = None
         if program.updates or program.gradients:
             self._trained(program, began, ended, args, kwargs, result)
-        elif _EVALUATES.search(program.name) and get_ident() == self.thread:
-            self._evaluates(program, began, ended)
 
     # -- steps
 
@@ -187,7 +192,9 @@ class CompiledCalls:
                 return
         elif self._others:
             self._others.clear()
-        self._read(self._outputs(program, args, kwargs, result), began, ended, program.updates)
+        outputs = self._outputs(program, args, kwargs, result)
+        self._last = outputs[1][0] if outputs[0] else self._some_output(result)
+        self._read(outputs, began, ended, program.updates)
         self._end_step(began, ended, program.updates or 1)
 
     def _follows(self, key: Any, program: Program, began: int, ended: int) -> bool:
@@ -257,10 +264,26 @@ class CompiledCalls:
 
     # -- evaluations
 
+    def _some_output(self, result: Any) -> Any:
+        """Return a weak reference to an output, which is state: it must not live longer than without us."""
+        leaves = self.jax.tree_util.tree_leaves(result)
+        return weakref.ref(leaves[0]) if leaves else None
+
+    def _is_idle(self) -> bool:
+        """Whether the device has computed the last step. If that is unknown, it is not."""
+        last = self._last() if isinstance(self._last, weakref.ref) else self._last
+        try:
+            return last is not None and bool(last.is_ready())
+        except RuntimeError:  # donated
+            return False
+
     def _evaluates(self, program: Program, began: int, ended: int) -> None:
+        """Count a call to an evaluation, from when the device no longer computes steps of the training."""
         evaluation = self._evaluation
         if not evaluation[1]:
-            evaluation[0], evaluation[1] = self.session.name(program.name), began
+            if not began and not self._is_idle():
+                return
+            evaluation[0], evaluation[1] = self.session.name(program.name), began or ended
         evaluation[2] = ended
 
     def waited(self, ended: int) -> None:
@@ -272,5 +295,6 @@ class CompiledCalls:
         name, began, ended = self._evaluation
         if began:
             self._evaluation[1] = 0
+        if ended > began > 0:
             spool = self.session.thread_spool()
             spool.add(_EVAL, name, began, ended - began, NAN, None, int(Mode.EVAL))

@@ -50,7 +50,17 @@ _is_clean: Callable[[], bool] = bool
 class Program:
     """A function that JAX compiles, and what its traces have shown."""
 
-    __slots__ = ("code", "function", "gradients", "known", "name", "options", "outputs", "updates")
+    __slots__ = (
+        "code",
+        "evaluates",
+        "function",
+        "gradients",
+        "known",
+        "name",
+        "options",
+        "outputs",
+        "updates",
+    )
 
     def __init__(self, function: Any, options: dict[str, Any], name: str = "") -> None:
         self.function, self.options = function, options
@@ -58,6 +68,8 @@ class Program:
         self.name: str = name or getattr(inner, "__name__", None) or type(inner).__name__
         self.code = 0
         """Code of its spans; 0 before the first."""
+        self.evaluates = False
+        """Whether its name says that it evaluates."""
         self.gradients = self.updates = 0
         """How many gradients in a row, and updates of parameters, one call computes at least."""
         self.outputs: Any = None
