@@ -21,6 +21,7 @@ def measured(framework: str, page: str, benchmark: str, training: str) -> object
         measured("LightGBM", "record-boosted-trees", "boosting", "lightgbm, short rounds"),
         measured("CatBoost", "record-boosted-trees", "boosting", "catboost, short rounds"),
         measured("scikit-learn", "record-scikit-learn", "boosting", "short minibatches"),
+        measured("JAX", "record-jax", "jax_loop", "10 ms steps"),
         measured("Keras on torch", "record-keras", "keras_on_torch", "short batches"),
     ],
 )

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 
+_LEAST_TIMES = 5
+"""Fewer steps of which the device was timed say nothing."""
+
+
 class EventRow(TypedDict):
     """One row of table `events`."""
 
@@ -32,6 +36,19 @@ def details(events: Table | None, *kinds: str) -> Iterator[tuple[EventRow, Mappi
             continue
         if isinstance(detail, dict):
             yield cast("EventRow", row), detail
+
+
+def device_ms(events: Table | None) -> float | None:
+    """Return how long a device computes a step, by its completion times; None without enough of them.
+
+    Of several ranks the slowest counts, because the others wait for it.
+    """
+    newest = {
+        row["rank"]: float(detail["median_ns"]) / 1e6
+        for row, detail in details(events, "device_time")
+        if detail.get("steps", 0) >= _LEAST_TIMES and isinstance(detail.get("median_ns"), int)
+    }
+    return max(newest.values(), default=None)
 
 
 def framework(events: Table | None) -> Mapping[str, Any] | None:

@@ -68,6 +68,13 @@ def wait(
 
         cluster.watch(sys.modules[trigger], patches)
         return
+    if trigger == "jax":
+        from holter.recorder.frameworks.jax import transforms
+
+        transforms.watch(sys.modules[trigger], begin, patches)
+        for library in ("optax", "equinox"):
+            when_imported(library, transforms.watch_updates)
+        return
     for module, owner, method in _FIRST_USES[trigger]:
         found = getattr(sys.modules.get(module), owner, None)
         if isinstance(found, type) and method in vars(found):

@@ -26,6 +26,7 @@ TRIGGERS = {
     "lightgbm": "lightgbm",
     "catboost": "catboost",
     "sklearn.base": "scikit_learn",
+    "jax": "jax",
     "transformers.trainer": "transformers",
     "torchtitan.trainer": "torchtitan",
     "lightning.pytorch": "lightning",
@@ -43,7 +44,14 @@ TRIGGERS = {
 RANGES = ("torch.cuda.nvtx", "nvtx.nvtx")
 """Modules with functions that mark ranges; see `nvtx_ranges`."""
 _WAIT = frozenset(
-    ("xgboost", "lightgbm", "catboost", "sklearn.base", *(one for one in TRIGGERS if one.startswith("ray.")))
+    (
+        "xgboost",
+        "lightgbm",
+        "catboost",
+        "sklearn.base",
+        "jax",
+        *(one for one in TRIGGERS if one.startswith("ray.")),
+    )
 )
 """Modules whose adapters wait for the first use; see `first_use`."""
 

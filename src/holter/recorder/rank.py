@@ -11,6 +11,7 @@ _LAUNCHERS = (
     ("RANK", "LOCAL_RANK", "WORLD_SIZE"),  # torchrun, accelerate, and what torch.distributed reads
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE"),
     ("PMI_RANK", "MPI_LOCALRANKID", "PMI_SIZE"),
+    ("JAX_PROCESS_ID", "JAX_LOCAL_PROCESS_ID", "JAX_NUM_PROCESSES"),  # Kubeflow
     ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS"),
 )
 """Names of rank, local rank and world size, by launcher; the first one counts: torchrun runs under Slurm."""

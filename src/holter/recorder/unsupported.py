@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 
 NOT_RECORDED = {
-    "flax": "Flax",
-    "jax": "JAX",
     "keras": "Keras",
     "lightfm": "LightFM",
     "mxnet": "MXNet",

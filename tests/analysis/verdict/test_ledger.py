@@ -122,6 +122,9 @@ def test_what_outweighs_the_steps_leads_the_verdict():
     compiled = with_ledger(HEALTHY, job([40.0] + [0.1] * 60, compile=[39.0] + [0.0] * 60))
     assert compiled.suspect == "compilation"
     assert compiled.sentence.startswith("Compilation takes 39 s of ")
+    assert "TORCHINDUCTOR_CACHE_DIR" in compiled.advice[0].text
+    of_jax = with_ledger(HEALTHY, job([40.0] + [0.1] * 60, compile=[39.0] + [0.0] * 60), framework="jax")
+    assert "JAX_COMPILATION_CACHE_DIR" in of_jax.advice[0].text
     late = with_ledger(HEALTHY, job([0.1] * 60, evaluation_s=20))
     assert (late.suspect, late.advice[0].text[:8]) == ("evaluation", "Evaluate")
     slow = Verdict(suspect="data_pipeline", sentence="Data loading takes 90 %.", share_pct=90.0)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from holter.analysis.events import framework
+from holter.analysis.events import device_ms, framework
 from holter.analysis.jobs.stragglers import stragglers
 from holter.analysis.jobs.synchronous_steps import what_if_of_steps
 from holter.analysis.loading.dataloading import causes, loaders, stages
@@ -61,6 +61,7 @@ def gather(
     used = steps.where(mask)
     found: dict[str, Any] = {
         **_framework(events),
+        "device_ms": device_ms(events),
         "running": running,
         "not_counted": not_counted,
     }

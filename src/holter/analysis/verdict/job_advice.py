@@ -36,7 +36,10 @@ RECORD_STEPS = (
 """How to record steps, for a job without steps."""
 
 _LOADER = "a DataLoader with workers"
-_LOADERS: dict[str | None, str] = {"keras": "a PyDataset with workers"}
+_LOADERS: dict[str | None, str] = {
+    "jax": "a grain DataLoader with workers, or a thread that makes it",
+    "keras": "a PyDataset with workers",
+}
 """Framework → what loads data beside the training in its terms."""
 _RAY_TASKS = (
     "Make Ray Data's tasks faster: give them more cores, map with a larger `concurrency`, or prepare the "

@@ -69,6 +69,8 @@ class VerdictFacts:
     """How much of the time the training threads run, wait for a core, or are blocked."""
     device: str | None = None
     """cpu or cuda, as the framework reports."""
+    device_ms: float | None = None
+    """How long the device computes a step, by its completion times."""
     framework: str | None = None
     """The framework that trains; the advice uses its terms."""
     observed: tuple[str, ...] = ()
@@ -125,6 +127,13 @@ class VerdictFacts:
             return of
         took = f"step {worst.step} took {ms(worst.duration_ms)}"
         return f"{of} ({took}, {pct(worst.share_pct)} of the loop)"
+
+    @property
+    def device_pct(self) -> float | None:
+        """Percent of a step in which the device computes, by its completion times."""
+        if self.device_ms is None or not self.step_ms:
+            return None
+        return min(100.0 * self.device_ms / self.step_ms, 100.0)
 
     @property
     def held_pct(self) -> float:

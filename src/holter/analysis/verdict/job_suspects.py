@@ -57,6 +57,11 @@ def data_pipeline(facts: VerdictFacts) -> SuspectResult:
         return SuspectResult(
             because=f"the GPUs are busy {pct(gpu)} (median) while the training waits for batches"
         )
+    if facts.device_pct is not None and facts.device_pct >= GPU_BUSY:
+        # Calls return at once: the host loads batches while the device computes.
+        return SuspectResult(
+            because=f"the device computes {pct(facts.device_pct)} of each step while the host loads batches"
+        )
     if share < DATA_SHARE:
         return facts.smaller(f"data loading takes {pct(share)} {of}", share)
     wait, step = facts.mean_ms("data_loading"), facts.whole_step_ms

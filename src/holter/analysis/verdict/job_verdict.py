@@ -17,7 +17,7 @@ from holter.analysis.verdict import (
     operator_suspects,
 )
 from holter.analysis.verdict.device_facts import LEAST_KERNELS
-from holter.analysis.verdict.evidence import counted, pct, sentence
+from holter.analysis.verdict.evidence import counted, ms, pct, sentence
 from holter.analysis.verdict.job_suspects import DATA_INNOCENT, DATA_SHARE, TESTS
 from holter.analysis.verdict.machine_suspects import STOPPED
 from holter.analysis.verdict.result import (
@@ -234,6 +234,9 @@ def _innocent(
         facts.seen(f"compute takes {pct(compute)} {of_compute}", "compute", compute),
         facts.seen(f"data loading takes {pct(loading)} {of_loading}", "data_loading", loading, DATA_SHARE),
     ]
+    if facts.device_pct is not None and facts.device_ms is not None:
+        text = f"the device computes {ms(facts.device_ms)} of a step of {ms(facts.step_ms or 0.0)}"
+        evidence.append(facts.seen(text, "device", facts.device_pct))
     if gpu is not None:
         how = " (median)" if load is not None and load.gpu_p50 is not None else " of the profiled steps"
         text = f"the GPUs are busy {pct(gpu)}{how}"

@@ -44,10 +44,15 @@ _OUTSIDE = {name: NAMES[name] for name in ("startup", "compile", "warmup", "fina
 _OWN_ITEMS = ("eval", "checkpoint")
 """Parts of steps that the ledger lists on their own."""
 _ADVICE = {
-    "compile": "Keep the compiler's cache between jobs (TORCHINDUCTOR_CACHE_DIR), or train longer per start.",
+    "compile": "Keep the compiler's cache between jobs ({cache}), or train longer per start.",
     "eval": FEWER_EVALUATIONS,
     "startup": "Find slow imports with `python -X importtime`, and time the script's work before its loop.",
 }
+
+
+_CACHE = "TORCHINDUCTOR_CACHE_DIR"
+_CACHES: dict[str | None, str] = {"jax": "JAX_COMPILATION_CACHE_DIR"}
+"""Framework → the variable that names the folder of its compiler's cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +230,9 @@ def _shared(items: Sequence[LedgerItem], seconds: float, total: float) -> list[L
     ]
 
 
-def with_ledger(verdict: Verdict, items: Sequence[LedgerItem], after_s: float = 0.0) -> Verdict:
+def with_ledger(
+    verdict: Verdict, items: Sequence[LedgerItem], after_s: float = 0.0, framework: str | None = None
+) -> Verdict:
     """Return the verdict with what it leaves out of the job's time.
 
     Compilation, evaluation or start-up lead it where these outweigh the steps. Whatever else of the job it is
@@ -235,8 +242,9 @@ def with_ledger(verdict: Verdict, items: Sequence[LedgerItem], after_s: float = 
         verdict: The verdict on the steps.
         items: The ledger; without one the verdict stays.
         after_s: Evaluation after the last step, which is no part of the loop.
+        framework: The framework that trains; the advice uses its terms.
     """
-    led = _led(verdict, items)
+    led = _led(verdict, items, framework)
     covered = _covered(items, after_s, led)
     if not covered:
         return led
@@ -261,7 +269,7 @@ def _covered(items: Sequence[LedgerItem], after_s: float, led: Verdict) -> tuple
     return text, share < SMALLER
 
 
-def _led(verdict: Verdict, items: Sequence[LedgerItem]) -> Verdict:
+def _led(verdict: Verdict, items: Sequence[LedgerItem], framework: str | None) -> Verdict:
     """Return the verdict, led by compilation, evaluation or start-up where these outweigh the steps."""
     total = sum(one.seconds for one in items)
     found = [
@@ -279,6 +287,7 @@ def _led(verdict: Verdict, items: Sequence[LedgerItem]) -> Verdict:
     if accused and first.pct < (verdict.share_pct or 0.0) * _loop_share(items) / 100:
         return replace(verdict, also=[*verdict.also, suspect])
     text = f"{NAMES[first.item]} takes {took(first.seconds)} of {took(total)}"
+    advised = _ADVICE[first.item].format(cache=_CACHES.get(framework, _CACHE))
     evidence = Evidence(f"{text}, {pct(first.pct)} of the job", first.item, first.pct, UNEXPLAINED)
     return replace(
         verdict,
@@ -287,7 +296,7 @@ def _led(verdict: Verdict, items: Sequence[LedgerItem]) -> Verdict:
         sentence=f"{sentence(text)} {verdict.sentence}",
         share_pct=first.pct,
         evidence=[evidence, *verdict.evidence],
-        advice=[Advice(_ADVICE[first.item], None, evidence.text), *verdict.advice],
+        advice=[Advice(advised, None, evidence.text), *verdict.advice],
     )
 
 

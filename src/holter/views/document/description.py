@@ -268,7 +268,7 @@ def _verdict(
 ) -> JobVerdict:
     """Return the verdict. If damaged files lack the steps, the advice is to restore them, not to record."""
     after = (lengths["evaluation_s"] if lengths else None) or 0.0
-    told = cast("JobVerdict", with_ledger(verdict(facts), items, after).to_json())
+    told = cast("JobVerdict", with_ledger(verdict(facts), items, after, facts.framework).to_json())
     if trial.skipped and not steps.rows:
         text = "Some files of this job cannot be read, its steps may be in them: restore them from a copy."
         told["advice"] = [{"text": text, "expected_step_ms": None, "why": ""}]

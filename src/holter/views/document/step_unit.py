@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.analysis.events import details
+from holter.analysis.events import details, framework
 from holter.schema.phases import NEXT_BATCH, SCRIPT
 
 if TYPE_CHECKING:
@@ -45,7 +45,10 @@ def step_unit(trial: Trial, steps: Table, events: Table) -> str | None:
         f"AND (phase IN ('optimizer', 'backward') OR name = '{NEXT_BATCH}')",
     )
     if not np.isin(spans["phase"], ("optimizer", "backward")).any():
-        return f"one round of {owner}" if owner else None
+        called = (framework(events) or {}).get("step")
+        if called and "at_once" in steps and (steps["at_once"] > 1).any():
+            return f"one update of the parameters in {called}"
+        return f"one call of {called}" if called else f"one round of {owner}" if owner else None
     updates = _per_step(spans.where(spans["phase"] == "optimizer"), low, high)
     # Steps of several optimizers differ, such as those of a critic. The most have as many as these.
     least, most = (int(count) for count in np.percentile(updates, (10, 90), method="nearest"))
