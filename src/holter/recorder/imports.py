@@ -11,7 +11,7 @@ import os
 import sys
 
 from holter.recorder import PID, STARTED_NS
-from holter.recorder.unsupported import BACKENDS, not_recorded
+from holter.recorder.unsupported import has_backend, not_recorded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 TRIGGERS = {
     "torch": "pytorch",
+    "tensorflow": "tensorflow",
     "keras": "keras",
     "xgboost": "xgboost",
     "lightgbm": "lightgbm",
@@ -33,8 +34,10 @@ TRIGGERS = {
     "lightning_fabric": "fabric",
 }
 """Module of a framework → file of `frameworks/` that knows it."""
-_WAIT = frozenset(("xgboost", "lightgbm", "catboost", "sklearn.base"))
+_WAIT = frozenset(("xgboost", "lightgbm", "catboost", "sklearn.base", "tensorflow", "keras"))
 """Modules whose adapters wait for the first use; see `first_use`."""
+_WITH = {"keras": "keras.src.backend.torch.trainer"}
+"""Those that do not wait beside a module whose own adapter is attached already."""
 
 
 class ImportWatch:
@@ -121,10 +124,10 @@ def attach(module: str) -> None:
 
     A fault costs the recording, never the import.
     """
-    if BACKENDS.get(module, module) not in sys.modules:
+    if not has_backend(module):
         return  # nothing of it is recorded, so nothing is loaded for it
     try:
-        if module in _WAIT:
+        if module in _WAIT and _WITH.get(module) not in sys.modules:
             from holter.recorder import first_use
 
             first_use.wait(module, lambda: _attach(module), when_imported)
