@@ -62,6 +62,12 @@ def fetched(batches):
         yield batch
 
 
+def between(marks):
+    """Return the time from the last batch of the first epoch to the last batch of all, and its parts."""
+    (begin, before), (end, after) = marks[0], marks[-1]
+    return {"took": {part: after[part] - before[part] for part in PARTS}, "whole": end - begin}
+
+
 def step_of(net, optimizer):
     """Return a compiled step."""
 
@@ -95,23 +101,20 @@ def graph():
     test = pairs.batch(BATCH)
     checkpoint = tf.train.Checkpoint(model=net, optimizer=optimizer)
     manager = tf.train.CheckpointManager(checkpoint, "saved", max_to_keep=2)
-    losses, loop = [], 0.0
-    for epoch in range(4):
-        if epoch == 1:
-            loop, before = time.perf_counter(), dict(took)
+    losses, marks = [], []
+    for _ in range(4):
         for inputs, labels in fetched(train):
             with Clock("compute"):
                 loss = train_step(inputs, labels)
             losses.append(float(loss))
+        marks.append((time.perf_counter(), dict(took)))
         with Clock("eval"):
             for inputs, labels in test:
                 test_step(inputs, labels)
         with Clock("checkpoint"):
             manager.save()
-    whole = time.perf_counter() - loop
-    spent = {part: took[part] - before[part] for part in PARTS}
-    return {"steps": 160, "losses": losses, "accuracy": float(accuracy.result()), "took": spent,
-            "whole": whole, "model": weights(net)}  # fmt: skip
+    return {"steps": 160, "losses": losses, "accuracy": float(accuracy.result()), **between(marks),
+            "model": weights(net)}  # fmt: skip
 
 
 def eager():
@@ -119,10 +122,8 @@ def eager():
     x, y = data(40)
     net, optimizer = model(256, layers=2), keras.optimizers.Adam(0.003)
     batches = tf.data.Dataset.from_tensor_slices((x, y)).batch(BATCH).prefetch(2)
-    losses, loop = [], 0.0
-    for epoch in range(3):
-        if epoch == 1:
-            loop, before = time.perf_counter(), dict(took)
+    losses, marks = [], []
+    for _ in range(3):
         for inputs, labels in fetched(batches):
             with Clock("compute"), tf.GradientTape() as tape:
                 loss = compute_loss(labels, net(inputs, training=True))
@@ -131,9 +132,8 @@ def eager():
             with Clock("optimizer"):
                 optimizer.apply_gradients(zip(gradients, net.trainable_variables, strict=True))
             losses.append(float(loss))
-    whole = time.perf_counter() - loop
-    spent = {part: took[part] - before[part] for part in PARTS}
-    return {"steps": 120, "losses": losses, "took": spent, "whole": whole, "model": weights(net)}
+        marks.append((time.perf_counter(), dict(took)))
+    return {"steps": 120, "losses": losses, **between(marks), "model": weights(net)}
 
 
 def by_hand():

@@ -5,23 +5,18 @@ Keras is recorded by an adapter of its own, which uses `pipelines` and `traces` 
 
 from __future__ import annotations
 
-import glob
-import os
 import sys
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from holter.recorder import imports
-from holter.recorder.frameworks.spans import timed
+from holter.recorder.frameworks.tensorflow.checkpoints import Checkpoints
 from holter.recorder.frameworks.tensorflow.loops import Loops
 from holter.recorder.frameworks.tensorflow.pipelines import Pipelines
 from holter.recorder.frameworks.tensorflow.traces import Traces
-from holter.recorder.frameworks.written import size_written
 from holter.recorder.patches import Patches
-from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from holter.recorder.session import Session
 
@@ -38,13 +33,6 @@ def attach(session: Session) -> Callable[[], None]:
         iterator = sys.modules["tensorflow.python.data.ops.iterator_ops"].OwnedIterator
         patches.after(iterator, "__init__", pipelines.made, breaker)
 
-    def watch_checkpoints() -> None:
-        checkpoint = sys.modules["tensorflow.python.checkpoint.checkpoint"].Checkpoint
-        wrap = partial(timed, session, breaker, phase=Phase.CHECKPOINT)
-        patches.wrap(checkpoint, "_write", partial(wrap, name="tf.train.Checkpoint", value=_size_of_prefix))
-        saved = sys.modules["tensorflow"].saved_model
-        patches.wrap(saved, "save", partial(wrap, name="tf.saved_model.save", value=size_written))
-
     def watch_optimizers(module: str) -> None:
         try:
             loops.attach_keras(sys.modules[module].BaseOptimizer)
@@ -55,7 +43,7 @@ def attach(session: Session) -> Callable[[], None]:
         "iterators": watch_iterators,
         "loops": loops.attach,
         "traces": Traces(session, patches, breaker).attach,
-        "checkpoints": watch_checkpoints,
+        "checkpoints": Checkpoints(session, patches, breaker).attach,
         "optimizers": lambda: imports.when_imported(_OPTIMIZERS, watch_optimizers),
     }
     for name, part in parts.items():
@@ -71,10 +59,3 @@ def attach(session: Session) -> Callable[[], None]:
 
     return detach
 
-
-def _size_of_prefix(args: tuple[Any, ...], kwargs: Mapping[str, object]) -> float:
-    """Return the size of the files of a checkpoint, whose names begin with the prefix that is given."""
-    prefix = kwargs.get("file_prefix", args[1] if len(args) > 1 else None)
-    if not isinstance(prefix, (str, os.PathLike)):
-        return float("nan")
-    return float(sum(map(os.path.getsize, glob.glob(f"{glob.escape(os.fspath(prefix))}.*"))))

@@ -114,7 +114,7 @@ class Loops:
             finally:
                 if code:
                     try:
-                        session.local.end_of(code, self.pipelines.number(iterator))
+                        session.local.end_of(code, self.pipelines.taken(iterator))
                     except Exception as error:
                         self.breaker.fault(error)
 

@@ -36,10 +36,15 @@ class Pipelines:
             number = self._numbers.setdefault(dataset, len(self._numbers))
             self._iterators[iterator] = _Source(number, weakref.ref(dataset))
 
-    def number(self, iterator: Any) -> float:
-        """Return the number of an iterator's dataset, as the value of its spans; NaN if it is unknown."""
+    def taken(self, iterator: Any) -> float:
+        """Count an element that a loop of the script took; return the number of its dataset, NaN if unknown."""
         source = self._iterators.get(iterator)
-        return float("nan") if source is None else source.number
+        if source is None:
+            return float("nan")
+        source.taken += 1
+        if source.taken >= source.due:
+            self.read(iterator)
+        return source.number
 
     def read(self, iterator: Any) -> Any:
         """Return the model proto of an iterator, None without one, and journal its stages now and then."""
@@ -59,7 +64,7 @@ class Pipelines:
         elements = 0 if output is None else _elements(model, output)
         if elements < source.due or self._facts >= MOST_FACTS:
             return
-        source.due = 2 * elements
+        source.due = 2 * max(elements, source.taken)
         self._facts += 1
         fact = {
             "dataset": source.number,
@@ -77,6 +82,8 @@ class _Source:
     def __init__(self, number: int, dataset: weakref.ref[Any]) -> None:
         self.number, self.dataset = number, dataset
         self.due = FIRST
+        """Elements after which its stages are journaled next."""
+        self.taken = 0
 
 
 def _elements(model: Any, output: Any) -> int:
