@@ -1,10 +1,9 @@
-"""Keras on TensorFlow and JAX: steps are exact, waits inside compiled steps are found, models are the same."""
+"""Keras on TensorFlow and JAX: steps are exact, waits inside of them are found, models are the same."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -42,7 +41,7 @@ def rows(job: Any, name: str) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("case", (*BOTH, *ON_TENSORFLOW))
+@pytest.mark.parametrize("case", [*BOTH, *ON_TENSORFLOW])
 def test_steps_are_exact_and_the_model_is_the_same(train: Train, case: str) -> None:
     it = train(case)
     assert it.truth["model"] == it.alone["model"]

@@ -10,6 +10,7 @@ from holter.analysis.slow_group import ranks_text
 from holter.analysis.verdict.evidence import Evidence, capitalized, counted, ms, part_name, pct
 from holter.analysis.verdict.loop_suspects import NAMED, checkpointing, evaluation, own_code, sampled
 from holter.analysis.verdict.machine_suspects import contention, hardware, memory_pressure
+from holter.analysis.verdict.pipeline_advice import slow_stage
 from holter.analysis.verdict.result import (
     BOTTLENECK,
     COMMUNICATION_SHARE,
@@ -73,6 +74,9 @@ def data_pipeline(facts: VerdictFacts) -> SuspectResult:
             anew = loading.epoch_start_ms > facts.mean_ms("data_loading") / 2
             blamed = f"mostly {'restarting workers' if anew else _STAGES.get(largest, largest)}"
         said += f": {blamed}" if blamed else ""
+    if facts.pipeline is not None and (slow := slow_stage(facts, facts.pipeline)) is not None:
+        said += f": {slow[0]}"
+        evidence.append(slow[1])
     iterators = [one for one in facts.own_code if one.iterates and one.pct >= NAMED]
     evidence += [sampled(facts, one) for one in iterators]
     if iterators and (loading is None or loading.share_pct < share / 2):

@@ -14,7 +14,7 @@ class Turns:
     """The last one that trains in an iteration ends it. All are named by keys, such as ids.
 
     At first, the first one that trains is the last. When others train before it trains again, the last of
-    those takes its place. What exists but has not trained is waited for, so that the first iteration is whole.
+    those takes its place. What exists but has not trained is waited for: the first iteration is then whole.
     """
 
     def __init__(self) -> None:

@@ -2,9 +2,9 @@
 
 `fitting` counts the steps and times evaluations, checkpoints and callbacks, `numbers` records what the
 training reports; both work with every backend. `on_torch` shows the PyTorch adapter what its hooks cannot
-see. `fused` times steps on JAX and TensorFlow, which are one compiled function, and `on_jax` and
-`on_tensorflow` find the wait for data inside of it. Classes are hooked. A callback in the user's list would change the training: Keras then waits for the
-device at each batch.
+see. `fused` times steps on JAX and TensorFlow, which are one compiled function; `on_jax` and
+`on_tensorflow` find the wait for data inside of it. Classes are hooked. A callback in the user's list would
+change the training: Keras then waits for the device at each batch.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Records steps that Keras runs in one piece, on JAX and TensorFlow: the compute, and what trains by batch."""
+"""Records steps that Keras runs in one piece, on JAX and TensorFlow, and those of `train_on_batch`."""
 
 from __future__ import annotations
 
 import sys
 from functools import partial
-from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks._turns import Turns
@@ -58,12 +57,12 @@ class FusedSteps:
     def _begin(self, result: object, callbacks: Any, *_: object, **__: object) -> None:
         if self.fitting.counts and callbacks is self.fitting.callbacks:
             self._turns.forget(id(callbacks.model))
-            self.began = self.session.local.begin(self._compute) or perf_counter_ns()
+            self.began = self.session.local.begin(self._compute)
 
     def _end(self, callbacks: Any, *_: object, **__: object) -> None:
         if self.began and self.fitting.counts and callbacks is self.fitting.callbacks:
             began, self.began = self.began, 0
-            now = self.session.local.end_of(self._compute) or perf_counter_ns()
+            now = self.session.local.end_of(self._compute)
             self.before_step(began, now)
             self._tell()
 
@@ -124,4 +123,3 @@ class FusedSteps:
                 self.session.boundary(now, manual=True)
         except Exception as error:
             self.fitting.breaker.fault(error)
-

@@ -29,10 +29,6 @@ def attach(session: Session) -> Callable[[], None]:
     breaker = session.breaker("tensorflow")
     loops = Loops(session, pipelines, patches, sys.modules["tensorflow"].__version__)
 
-    def watch_iterators() -> None:
-        iterator = sys.modules["tensorflow.python.data.ops.iterator_ops"].OwnedIterator
-        patches.after(iterator, "__init__", pipelines.made, breaker)
-
     def watch_optimizers(module: str) -> None:
         try:
             loops.attach_keras(sys.modules[module].BaseOptimizer)
@@ -40,7 +36,6 @@ def attach(session: Session) -> Callable[[], None]:
             session.fault("tensorflow.optimizers", error)
 
     parts: dict[str, Callable[[], None]] = {
-        "iterators": watch_iterators,
         "loops": loops.attach,
         "traces": Traces(session, patches, breaker).attach,
         "checkpoints": Checkpoints(session, patches, breaker).attach,
@@ -58,4 +53,3 @@ def attach(session: Session) -> Callable[[], None]:
         patches.undo()
 
     return detach
-

@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 import weakref
 from threading import get_ident
-from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks._turns import Turns
@@ -60,8 +59,8 @@ class Loops:
         self._functions: dict[int, _Function] = {}
         self._outer: _Function | None = None
         """The function of the script that runs."""
-        self._thread = self._fetched = 0
-        """The thread that trains, and when it last began to fetch a batch."""
+        self._thread = self._fetched = self._began = 0
+        """The thread that trains, when it last began to fetch a batch, and when to call a function."""
         self._fresh = False
         """Whether a batch was fetched since the last call of a function with variables."""
         self._next = session.name(NEXT_BATCH) << 8 | int(Phase.DATA_LOADING)
@@ -76,6 +75,7 @@ class Loops:
         functions = sys.modules["tensorflow.python.eager.polymorphic_function.polymorphic_function"].Function
         tape = sys.modules["tensorflow.python.eager.backprop"].GradientTape
         iterator = sys.modules["tensorflow.python.data.ops.iterator_ops"].OwnedIterator
+        self.patches.wrap(iterator, "__init__", self._making)
         self.patches.wrap(iterator, "_next_internal", self._fetching)
         self.patches.wrap(functions, "__call__", self._calling)
         self.patches.wrap(tape, "gradient", self._differentiating)
@@ -91,6 +91,32 @@ class Loops:
 
     # -- data
 
+    def _making(self, original: Any) -> Callable[..., Any]:
+        """Wrap the making of an iterator; graphs make iterators without a dataset."""
+        session = self.session
+
+        def __init__(iterator: Any, dataset: Any = None, *args: Any, **kwargs: Any) -> None:  # noqa: N807
+            begun = False
+            try:
+                if dataset is not None and self.breaker.on and self._outer is None and self._eager():
+                    self._fetched = session.local.begin(self._start)
+                    begun = True
+            except Exception as error:
+                self.breaker.fault(error)
+            try:
+                original(iterator, dataset, *args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
+            finally:
+                if begun:
+                    try:
+                        session.local.end_of(self._start, self.pipelines.made(iterator, dataset))
+                    except Exception as error:
+                        self.breaker.fault(error)
+
+        return passed_over(__init__)
+
     def _fetching(self, original: Any) -> Callable[..., Any]:
         """Wrap the request for an element; in a graph it is traced here, and no element comes."""
         session = self.session
@@ -102,7 +128,7 @@ class Loops:
                     code = self._next
                     if not getattr(iterator, "_holter_began", False):
                         iterator._holter_began, code = True, self._start
-                    self._fetched = session.local.begin(code) or perf_counter_ns()
+                    self._fetched = session.local.begin(code)
                     self._fresh = True
             except Exception as error:
                 self.breaker.fault(error)
@@ -131,9 +157,7 @@ class Loops:
                 if self.open:
                     called = self._functions.get(id(function)) or self._learn(function)
                     self._outer = called
-                    if called.trains:
-                        self._begin_step()
-                    session.local.begin(called.code)
+                    self._began = session.local.begin(called.code)
             except Exception as error:
                 self.breaker.fault(error)
             try:
@@ -170,6 +194,7 @@ class Loops:
             if called.trains or called.evaluates:
                 self._fresh = False
             if called.trains and done:
+                self._begin_step(self._began)
                 self._trained(id(function), GRAPH_PARTS, now)
         except Exception as error:
             self.breaker.fault(error)
@@ -216,8 +241,7 @@ class Loops:
                     self.tape += 1
                     tape._holter_open = True
                     if self.tape == 1:
-                        self._begin_step()
-                        self.session.local.begin(self._forward)
+                        self._begin_step(self.session.local.begin(self._forward))
             except Exception as error:
                 self.breaker.fault(error)
             return original(tape)
@@ -254,8 +278,8 @@ class Loops:
             code, done = 0, False
             try:
                 if not self._update and self.open:
-                    self._update = code = (
-                        session.name(type(optimizer).__qualname__) << 8 | int(Phase.OPTIMIZER)
+                    self._update = code = session.name(type(optimizer).__qualname__) << 8 | int(
+                        Phase.OPTIMIZER
                     )
                     session.local.begin(code)
             except Exception as error:
@@ -284,10 +308,10 @@ class Loops:
 
     # -- steps
 
-    def _begin_step(self) -> None:
-        """Begin the first step with the fetch of its batch, or now."""
+    def _begin_step(self, began: int) -> None:
+        """Begin the first step with the fetch of its batch, or with its first work."""
         if not self.session.since:
-            self.session.since = self._fetched or perf_counter_ns()
+            self.session.since = self._fetched or began
 
     def _trained(self, key: int, parts: tuple[str, ...], now: int) -> None:
         """End a step, if an iteration ends with this training."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import weakref
 from time import perf_counter_ns
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 FIRST = 16
 """Elements of a pipeline after which its stages are journaled first; then at each doubling."""
 MOST_FACTS = 500
+_LIBRARIES = (os.path.join("tensorflow", "python"), os.path.join("keras", "src"))
+"""Parts of the paths of functions that are not the script's."""
 _MAPS = ("Map", "Filter", "Interleave", "Scan", "TakeWhile", "Reduce", "GroupBy")
 """Parts of the names of stages that call a function of the script."""
 
@@ -30,14 +33,14 @@ class Pipelines:
         self._facts = 0
         self._get: Any = None
 
-    def made(self, result: None, iterator: Any, dataset: Any = None, *_: object, **__: object) -> None:
-        """Remember the dataset of a new iterator."""
-        if dataset is not None:
-            number = self._numbers.setdefault(dataset, len(self._numbers))
-            self._iterators[iterator] = _Source(number, weakref.ref(dataset))
+    def made(self, iterator: Any, dataset: Any) -> float:
+        """Remember the dataset of a new iterator; return its number."""
+        number = self._numbers.setdefault(dataset, len(self._numbers))
+        self._iterators[iterator] = _Source(number, weakref.ref(dataset))
+        return number
 
     def taken(self, iterator: Any) -> float:
-        """Count an element that a loop of the script took; return the number of its dataset, NaN if unknown."""
+        """Count an element that a loop of the script took; return its dataset's number, NaN if unknown."""
         source = self._iterators.get(iterator)
         if source is None:
             return float("nan")
@@ -145,6 +148,6 @@ def functions(dataset: Any) -> Iterator[str]:
             getattr(dataset, "_predicate", None), "_func", None
         )
         code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
-        if code is not None:
+        if code is not None and not any(part in code.co_filename for part in _LIBRARIES):
             yield f"{code.co_name} ({code.co_filename.rpartition('/')[2]}:{code.co_firstlineno})"
         dataset = getattr(dataset, "_input_dataset", None)

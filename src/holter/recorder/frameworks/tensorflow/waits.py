@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import statistics
 import weakref
+from itertools import pairwise
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -109,7 +110,7 @@ def waited(calls: Sequence[Call], gaps: Sequence[int]) -> list[int]:
     needed = sum(call.requests for call in calls[:-1])
     inside = calls[-1].requests - 1 if calls else 0
     recent = gaps[: len(gaps) - inside] if inside > 0 else gaps
-    periods = [after.begin - call.begin for call, after in zip(calls, calls[1:], strict=False)]
+    periods = [after.begin - call.begin for call, after in pairwise(calls)]
     if needed > len(recent) or any(period >= LONG_NS for period in periods):
         return []
     at, found = len(recent) - needed, []

@@ -1,0 +1,87 @@
+"""Loops of TensorFlow: steps are exact, parts agree with a clock, models are the same."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.frameworks.trained import Trained, trained
+
+pytestmark = pytest.mark.framework("tensorflow")
+CASES = ("graph", "eager", "by_hand", "in_turn", "retraced", "data_bound", "compute_bound")
+Train = Callable[[str], Trained]
+
+
+@pytest.fixture(scope="module")
+def train(framework_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Train:
+    """Returns what trains a case with and without holter, once."""
+    kept: dict[str, Trained] = {}
+
+    def one(case: str) -> Trained:
+        if case not in kept:
+            kept[case] = trained(framework_python, "tensorflow_loop.py", case, tmp_path_factory.mktemp(case))
+        return kept[case]
+
+    return one
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_steps_are_exact_and_the_model_is_the_same(train: Train, case: str) -> None:
+    it = train(case)
+    assert it.truth["model"] == it.alone["model"]
+    assert it.truth.get("losses") == it.alone.get("losses")
+    assert it.told["cost"]["faults"] == []
+    assert it.told["steps"]["count"] == it.truth["steps"]
+    assert set(it.job.steps.table["mode"].tolist()) == {"train"}
+    assert it.told["job"]["framework"]["name"] == "tensorflow"
+    assert it.told["not_seen"] == []
+    assert sum(it.told["breakdown"].values()) == pytest.approx(100)
+
+
+@pytest.mark.parametrize("case", ["graph", "eager"])
+def test_the_breakdown_agrees_with_a_clock_in_the_script(train: Train, case: str) -> None:
+    it = train(case)
+    steps, took = it.job.steps.table, it.truth["took"]
+    steps = steps.where(steps["step"] >= 40)
+    whole = float(steps["duration"].sum())
+    assert whole == pytest.approx(1e9 * it.truth["whole"], rel=0.05)
+    for part, seconds in took.items():
+        share = 100 * float(steps[part].sum()) / whole
+        assert share == pytest.approx(100 * seconds / it.truth["whole"], abs=3), part
+
+
+def test_checkpoints_have_their_size(train: Train) -> None:
+    it = train("graph")
+    rows = [row for row in it.job.spans.table.to_rows() if row["phase"] == "checkpoint"]
+    assert {row["name"] for row in rows} == {"tf.train.CheckpointManager"}
+    assert len(rows) == 4
+    assert all(row["value"] > 10e6 for row in rows)  # the model, and two moments of the optimizer
+
+
+def test_a_trace_that_is_repeated_has_its_reason(train: Train) -> None:
+    rows = [row for row in train("retraced").job.events.table.to_rows() if row["kind"] == "recompile"]
+    told = [json.loads(row["detail"]) for row in sorted(rows, key=lambda row: row["time"])]
+    assert [one["step"] for one in told] == [10, 20, 25]
+    assert all(one["function"].startswith("train_step (tensorflow_loop.py:") for one in told)
+    assert told[0]["reason"].startswith("argument x: (shape=(31, 48), float32), before (shape=(32, 48)")
+    assert told[2]["reason"] == "argument scale: Literal[0.5], before Literal[1.0]"
+    steps = train("retraced").job.steps.table.sorted("step")
+    assert set(steps["step"][steps["compile"] > 0].tolist()) == {0, 10, 20, 25}
+
+
+def test_slow_batches_and_a_large_model_get_the_right_verdict(train: Train) -> None:
+    slow = train("data_bound").told
+    assert "ata loading takes" in slow["verdict"]["sentence"]
+    assert slow["breakdown"]["data_loading"] > 50
+    large = train("compute_bound").told
+    assert "ata loading takes" not in large["verdict"]["sentence"]
+    assert large["breakdown"]["data_loading"] < 10
+
+
+def test_the_slow_stage_of_a_pipeline_is_named(train: Train) -> None:
+    told = train("data_bound").told
+    assert "decode (tensorflow_loop.py:" in told["verdict"]["sentence"]
+    advice = told["verdict"]["advice"][0]
+    assert "num_parallel_calls=tf.data.AUTOTUNE" in advice["text"]
