@@ -56,7 +56,7 @@ class Stage:
     @property
     def reads(self) -> bool:
         """Whether it reads files, several of which may be read at once."""
-        return self.name.startswith(_READS)
+        return any(part in self.name for part in _READS)
 
     @property
     def calls(self) -> bool:
