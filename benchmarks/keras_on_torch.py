@@ -9,15 +9,11 @@ without and with the recorder, so that a busy machine hits both alike.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import statistics
 import tempfile
 from pathlib import Path
 
-from machine import HERE, last_line
+from machine import as_json, compared, described, python_of
 
-KERAS = Path(os.environ.get("HOLTER_FRAMEWORKS") or HERE.parent / ".frameworks") / "keras/bin/python"
 WIDTHS = {"short": 32, "long": 1024}
 TRAINING = """
 import json, os, sys, time
@@ -35,9 +31,11 @@ layers = keras.layers
 net = keras.Sequential([layers.Dense(width, activation="relu"), layers.Dense(width), layers.Dense(8)])
 net.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
 net.fit(x, y, batch_size=64, verbose=0)
-began = time.thread_time()
+began = time.thread_time(), time.process_time()
 net.fit(x, y, batch_size=64, verbose=0)
-print(json.dumps([(time.thread_time() - began) * 5, imported * 1000]))
+ended = time.thread_time(), time.process_time()
+thread, process = (5 * (end - begin) for begin, end in zip(began, ended))
+print(json.dumps({"thread": thread, "process": process, "import": imported * 1000}))
 """
 
 
@@ -47,41 +45,23 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()
-    found = {}
     with tempfile.TemporaryDirectory() as folder:
         script = Path(folder) / "train.py"
         script.write_text(TRAINING)
-        for length, width in WIDTHS.items():
-            turns = [
-                [_turn(script, width, options) for options in (None, ["--no-rules"])]
-                for _ in range(given.rounds)
-            ]
-            batch, imported = (
-                [statistics.median(turn[recorded][at] for turn in turns) for recorded in (0, 1)]
-                for at in (0, 1)
-            )
-            found[length] = {
-                "batch_ms": batch[0],
-                "ratio": batch[1] / batch[0],
-                "import_ms": imported[0],
-                "import_more_ms": imported[1] - imported[0],
-            }
+        found = {
+            length: compared([python_of("keras"), str(script), str(width)], given.rounds)
+            for length, width in WIDTHS.items()
+        }
     if given.json:
-        print(json.dumps(found))
+        print(as_json(found))
         return
-    print("| training | CPU time of a batch | ratio with holter | import | more with holter |")
-    print("|---|---:|---:|---:|---:|")
+    print("| training | CPU time of a batch | ratio with holter | of the process | import | ratio |")
+    print("|---|---:|---:|---:|---:|---:|")
     for name, one in found.items():
-        print(
-            f"| {name} batches | {one['batch_ms']:.2f} ms | {one['ratio']:.3f} | {one['import_ms']:.0f} ms | "
-            f"{one['import_more_ms']:.0f} ms |"
-        )
-
-
-def _turn(script: Path, width: int, options: list[str] | None) -> list[float]:
-    """Return the CPU time of the training thread per batch and of the import, ms."""
-    found: list[float] = json.loads(last_line([str(KERAS), str(script), str(width)], options))
-    return found
+        batch, imported = one["thread"], one["import"]
+        cells = (f"{batch.bare:.2f} ms", batch, one["process"], f"{imported.bare:.0f} ms", imported)
+        print(f"| {name} batches | {' | '.join(map(str, cells))} |")
+    print(f"\n{described()}")
 
 
 if __name__ == "__main__":

@@ -2,16 +2,45 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A number of a command without holter, and how it changes with it."""
+
+    bare: float
+    """Its median without holter."""
+    ratio: float
+    """The median of the ratios of the turns; `low` and `high` bound the middle half of them."""
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, turns: list[tuple[float, float]]) -> Ratio:
+        """Compare the numbers of turns: without, with."""
+        ratios = [recorded / bare for bare, recorded in turns]
+        low, middle, high = statistics.quantiles(ratios, n=4, method="inclusive")
+        return cls(statistics.median(bare for bare, _ in turns), middle, low, high)
+
+    def __str__(self) -> str:
+        return f"{self.ratio:.3f} ({self.low:.3f} to {self.high:.3f})"
 
 
 def described() -> str:
@@ -49,12 +78,44 @@ def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
 
 
+def python_of(framework: str) -> str:
+    """Return the Python of the environment that `scripts/frameworks` makes."""
+    environments = Path(os.environ.get("HOLTER_FRAMEWORKS") or HERE.parent / ".frameworks")
+    return str(environments / framework / "bin/python")
+
+
+def compared(command: list[str], rounds: int, options: Sequence[str] = ("--no-rules",)) -> dict[str, Ratio]:
+    """Run a command in turn bare and under `holter run`; compare the numbers of each turn.
+
+    The last line that the command prints is a JSON object of numbers. Which one is first changes with each
+    turn, so that a machine that becomes slower or busier hits both alike.
+    """
+    turns: list[dict[str, dict[str, float]]] = []
+    for turn in range(rounds):
+        both = {"bare": None, "recorded": list(options)}
+        order = list(both) if turn % 2 else list(both)[::-1]
+        turns.append({kind: json.loads(last_line(command, both[kind])) for kind in order})
+    return {
+        name: Ratio.of([(turn["bare"][name], turn["recorded"][name]) for turn in turns])
+        for name in turns[0]["bare"]
+    }
+
+
+def as_json(found: dict[str, dict[str, Ratio]]) -> str:
+    """Return the comparisons of several commands as JSON."""
+    return json.dumps(
+        {name: {part: asdict(one) for part, one in parts.items()} for name, parts in found.items()}
+    )
+
+
 def last_line(command: list[str], options: list[str] | None) -> str:
     """Run a command, bare or under `holter run` with these options; return the last line that it prints."""
     with tempfile.TemporaryDirectory() as store:
         if options is not None:
             command = [sys.executable, "-m", "holter", "run", "--store", store, *options, "--", *command]
-        done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment())
+        done = subprocess.run(
+            command, check=True, capture_output=True, text=True, env=environment(), cwd=store
+        )
     return done.stdout.strip().splitlines()[-1]
 
 

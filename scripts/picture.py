@@ -1,4 +1,9 @@
-"""Make docs/card.svg, the terminal of a real `holter demo` as a picture: python scripts/picture.py."""
+"""Make pictures of the terminal after real trainings: python scripts/picture.py [NAME…].
+
+`demo` is docs/card.svg, made by `holter demo`. The others are docs/pictures/NAME.svg for the page
+docs/how-to/record-NAME.md, made by trainings of the tests; those of frameworks in environments of their own
+need what `scripts/frameworks` makes.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -17,11 +23,38 @@ ROOT = Path(__file__).parents[1]
 WIDTH = 100
 
 
-def terminal_of(command: list[str]) -> str:
+@dataclass(frozen=True)
+class Training:
+    """A script of the tests, its argument, and the environment of its framework; empty: the project's own."""
+
+    script: str
+    case: str
+    environment: str = ""
+
+    def command(self) -> list[str]:
+        """Return the command that trains."""
+        sys.path[:0] = [str(ROOT), str(ROOT / "src")]
+        from tests.frameworks.environments import python_of
+
+        python = python_of(self.environment) if self.environment else sys.executable
+        return [str(python), str(ROOT / "tests" / self.script), self.case]
+
+
+TRAININGS = {
+    "boosted-trees": Training("jobs/trainings/boosting.py", "slow_callback"),
+    "keras": Training("frameworks/trainings/keras_on_torch.py", "data_bound", "keras"),
+    "lightning": Training("frameworks/trainings/lightning_loop.py", "callback", "lightning"),
+    "scikit-learn": Training("jobs/trainings/estimators.py", "slow_stream"),
+    "transformers": Training("frameworks/trainings/transformers_loop.py", "callback", "transformers"),
+}
+
+
+def terminal_of(command: list[str], folder: str) -> str:
     """Run a command in a terminal of its own; return everything it printed, colors included."""
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "COLUMNS": str(WIDTH), "TERM": "xterm-256color"}
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=ROOT):
+    path = os.pathsep.join(filter(None, [str(ROOT / "src"), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": path, "COLUMNS": str(WIDTH), "TERM": "xterm-256color"}
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, cwd=folder):
         os.close(theirs)
         printed = b""
         while True:
@@ -36,19 +69,42 @@ def terminal_of(command: list[str]) -> str:
     return printed.decode().replace("\r\n", "\n")
 
 
-def main() -> None:
-    """Run the demo, draw the picture."""
-    with tempfile.TemporaryDirectory() as store:
-        demo = [sys.executable, "-m", "holter", "demo", *sys.argv[1:], "--store", store]
-        printed = terminal_of(demo).replace(f" --store {store}", "").replace(store, "holter-jobs")
+def printed_by(name: str) -> tuple[str, str]:
+    """Run what a picture shows; return the command as a reader would type it, and what it printed."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = f"{folder}/holter-jobs"
+        if name == "demo":
+            typed, words = "holter demo", ["demo", "--store", store]
+        else:
+            python, script, case = TRAININGS[name].command()
+            typed = f"holter run -- python {Path(script).name} {case}"
+            words = ["run", "--store", store, "--", python, script, case]
+        printed = terminal_of([sys.executable, "-m", "holter", *words], folder)
+    printed = printed.replace(f" --store {store}", "").replace(f"{folder}/", "")
     # The path of this machine's Python says nothing to a reader.
-    printed = re.sub(r"\S*/bin/python\S*", "python", printed)
-    console = Console(record=True, width=WIDTH + 2, file=open(os.devnull, "w"))  # noqa: SIM115
-    console.print(Text.from_ansi(f"$ holter demo\n{printed.strip()}"))
-    picture = console.export_svg(title="holter demo")
+    return typed, re.sub(r"\S*/bin/python\S*", "python", printed)
+
+
+def drawn(typed: str, printed: str) -> str:
+    """Return a terminal as SVG."""
+    with open(os.devnull, "w") as nowhere:
+        console = Console(record=True, width=WIDTH + 2, file=nowhere)
+        console.print(Text.from_ansi(f"$ {typed}\n{printed.strip()}"))
+    picture = console.export_svg(title=typed)
     # Rich names fonts on other hosts; a picture of ours asks nobody.
-    picture = re.sub(r"@font-face \{.*?\}|<!--.*?-->", "", picture, flags=re.DOTALL)
-    (ROOT / "docs" / "card.svg").write_text(picture)
+    return re.sub(r"@font-face \{.*?\}|<!--.*?-->", "", picture, flags=re.DOTALL)
+
+
+def main() -> None:
+    """Draw the pictures that the arguments name, or all."""
+    for name in sys.argv[1:] or ["demo", *TRAININGS]:
+        if name != "demo" and name not in TRAININGS:
+            raise SystemExit(f"no picture {name}; known are demo, {', '.join(TRAININGS)}")
+        picture = drawn(*printed_by(name))
+        (ROOT / "docs/pictures").mkdir(exist_ok=True)
+        path = "docs/card.svg" if name == "demo" else f"docs/pictures/{name}.svg"
+        (ROOT / path).write_text(picture)
+        print(path)
 
 
 if __name__ == "__main__":

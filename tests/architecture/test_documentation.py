@@ -6,6 +6,8 @@ import contextlib
 import io
 import re
 import runpy
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -33,6 +35,26 @@ def test_a_reference_page_is_what_the_code_says(room: str) -> None:
     page = import_module(f"holter.{room}.__main__").page
     told = (ROOT / f"docs/reference/{room}.md").read_text()
     assert told == page(), f"run: python -m holter.{room} > docs/reference/{room}.md"
+
+
+def test_the_matrix_of_frameworks_is_what_the_tests_claim() -> None:
+    # In a process of its own, because it collects tests.
+    done = subprocess.run(
+        [sys.executable, "scripts/matrix.py"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = (ROOT / "docs/reference/frameworks.md").read_text()
+    assert told == done.stdout, "run: python scripts/matrix.py > docs/reference/frameworks.md"
+
+
+def test_pictures_of_frameworks_are_made_by_a_script_and_stand_on_their_pages() -> None:
+    made = set(runpy.run_path(str(ROOT / "scripts/picture.py"))["TRAININGS"])
+    pictures = {path.stem: path.read_text() for path in (ROOT / "docs/pictures").glob("*.svg")}
+    assert pictures.keys() == made
+    for name, picture in pictures.items():
+        assert f"../pictures/{name}.svg)" in (ROOT / f"docs/how-to/record-{name}.md").read_text()
+        assert "holter run" in picture.replace("&#160;", " ")
+        assert not re.findall(r"https?://(?!www\.w3\.org/)", picture), "a picture asks no other machine"
 
 
 @pytest.mark.parametrize("path", PAGES, ids=_id)

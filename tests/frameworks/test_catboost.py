@@ -12,6 +12,7 @@ pytestmark = pytest.mark.framework("catboost")
 CASES = ["classifier", "regressor", "function", "stopped", "failing", "silent", "folds"]
 
 
+@pytest.mark.capability("CatBoost", "steps", "numbers", "identical", parts="data loading, compute")
 @pytest.mark.parametrize("case", CASES)
 def test_rounds_are_steps_and_the_model_is_the_same(
     tmp_path: Path, framework_python: Path, case: str

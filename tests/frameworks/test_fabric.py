@@ -10,6 +10,7 @@ from tests.frameworks.trained import trained
 pytestmark = [pytest.mark.framework("lightning"), pytest.mark.slow]
 
 
+@pytest.mark.capability("Fabric", "steps", "identical", "numbers", "callbacks", "checkpoints")
 @pytest.mark.parametrize(("case", "batches"), [("plain", 1), ("accumulated", 4)])
 def test_a_loop_with_fabric(framework_python: Path, tmp_path: Path, case: str, batches: int) -> None:
     it = trained(framework_python, "fabric_loop.py", case, tmp_path)

@@ -57,6 +57,7 @@ def trained(framework_python: Path, tmp_path_factory: pytest.TempPathFactory) ->
 CASES = ("arrays", "clocked", "data_bound", "compute_bound", "loader", "on_batch", "own_loop", "several")
 
 
+@pytest.mark.capability("Keras on torch", "steps", "identical")
 @pytest.mark.parametrize("case", CASES)
 def test_steps_are_exact_and_the_model_is_the_same(trained: Train, case: str) -> None:
     job = trained(case)
@@ -73,6 +74,7 @@ def test_steps_are_exact_and_the_model_is_the_same(trained: Train, case: str) ->
     assert names == {"Adam"}
 
 
+@pytest.mark.capability("Keras on torch", "numbers")
 def test_losses_are_what_the_training_reports(trained: Train) -> None:
     job = trained("arrays")
     assert {**job.truth, "model": ""} == {**job.alone, "model": ""}
@@ -101,6 +103,7 @@ def test_losses_of_a_callback_that_needs_them_are_the_same(trained: Train) -> No
     assert losses == [(at, pytest.approx(loss)) for at, loss in enumerate(job.truth["losses"])]
 
 
+@pytest.mark.capability("Keras on torch", "evaluation", "checkpoints", "callbacks", "epochs")
 def test_evaluations_checkpoints_callbacks_and_epochs_are_recorded(trained: Train) -> None:
     job = trained("arrays")
     spans = job.rows("spans")
@@ -123,6 +126,22 @@ def test_evaluations_checkpoints_callbacks_and_epochs_are_recorded(trained: Trai
     assert sum(row["duration"] for row in slow) >= 2 * 0.3e9
 
 
+@pytest.mark.capability("Keras on torch", callbacks="slow ones, by function and line")
+def test_a_slow_callback_is_named_by_function_and_line(trained: Train) -> None:
+    told = trained("slow_callback").told
+    assert told["cost"]["faults"] == []
+    assert told["verdict"]["suspect"] == "own_code"
+    lines = Path(SCRIPT).read_text().splitlines()
+    line = next(at for at, text in enumerate(lines, 1) if "time.sleep(0.05)" in text)
+    assert (
+        f"time.sleep, called by Slow.on_train_batch_end (keras_on_torch.py:{line})"
+        in told["verdict"]["sentence"]
+    )
+
+
+@pytest.mark.capability(
+    "Keras on torch", parts="data loading, forward, loss, backward, optimizer, evaluation, checkpoint"
+)
 def test_the_breakdown_agrees_with_a_clock_in_the_script(trained: Train) -> None:
     job = trained("clocked")
     steps, took = job.table("steps"), job.truth["took"]
@@ -134,6 +153,7 @@ def test_the_breakdown_agrees_with_a_clock_in_the_script(trained: Train) -> None
         assert share == pytest.approx(100e9 * seconds / whole, abs=3), part
 
 
+@pytest.mark.capability("Keras on torch", "verdict")
 def test_slow_batches_and_a_large_model_get_the_right_verdict(trained: Train) -> None:
     # The suspect of so short a job may be its start-up; the sentence then goes on with the loop.
     slow = trained("data_bound").told

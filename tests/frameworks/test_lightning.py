@@ -15,6 +15,7 @@ def plain(framework_python: Path, tmp_path_factory: pytest.TempPathFactory) -> T
     return trained(framework_python, "lightning_loop.py", "plain", tmp_path_factory.mktemp("plain"))
 
 
+@pytest.mark.capability("Lightning", "steps", "identical", "numbers", "epochs")
 def test_a_training_stays_the_same_and_its_numbers_are_those_that_it_reports(plain: Trained) -> None:
     assert plain.truth["model"] == plain.alone["model"]
     assert plain.told["cost"]["faults"] == []
@@ -30,6 +31,7 @@ def test_a_training_stays_the_same_and_its_numbers_are_those_that_it_reports(pla
     assert '"steps": 72' in planned["detail"]
 
 
+@pytest.mark.capability("Lightning", evaluation="apart from the sanity check")
 def test_the_sanity_check_does_not_count_as_an_evaluation(plain: Trained) -> None:
     spans = plain.job.trial.table("spans", where="worker = -1")
     steps = plain.job.steps.table
@@ -41,6 +43,7 @@ def test_the_sanity_check_does_not_count_as_an_evaluation(plain: Trained) -> Non
     assert plain.scalars("loss", "eval") == []  # its own losses are `val_loss`
 
 
+@pytest.mark.capability("Lightning", "checkpoints")
 def test_checkpoints_of_callbacks_lie_outside_of_evaluations(plain: Trained) -> None:
     spans = plain.job.trial.table("spans", where="phase = 'checkpoint'")
     assert spans.rows == 3
@@ -50,6 +53,7 @@ def test_checkpoints_of_callbacks_lie_outside_of_evaluations(plain: Trained) -> 
         assert not ((spans["time"] >= begin) & (spans["time"] < end)).any()
 
 
+@pytest.mark.capability("Lightning", steps="accumulation of gradients")
 def test_a_step_is_an_optimizer_step(framework_python: Path, tmp_path: Path) -> None:
     it = trained(framework_python, "lightning_loop.py", "accumulated", tmp_path)
     assert it.truth["model"] == it.alone["model"]
@@ -59,6 +63,7 @@ def test_a_step_is_an_optimizer_step(framework_python: Path, tmp_path: Path) -> 
     assert it.scalars("loss", "train") == pytest.approx(it.truth["losses"])
 
 
+@pytest.mark.capability("Lightning", steps="several optimizers")
 def test_several_optimizers_share_a_step(framework_python: Path, tmp_path: Path) -> None:
     it = trained(framework_python, "lightning_loop.py", "gan", tmp_path)
     assert it.truth["model"] == it.alone["model"]
@@ -67,6 +72,7 @@ def test_several_optimizers_share_a_step(framework_python: Path, tmp_path: Path)
     assert "1 to 2 optimizer steps" in " ".join(it.card.split())
 
 
+@pytest.mark.capability("Lightning", "callbacks")
 def test_a_slow_callback_is_named(framework_python: Path, tmp_path: Path) -> None:
     it = trained(framework_python, "lightning_loop.py", "callback", tmp_path, alone=False)
     assert it.seconds("callback Slow.on_train_batch_end") == pytest.approx(
@@ -78,6 +84,7 @@ def test_a_slow_callback_is_named(framework_python: Path, tmp_path: Path) -> Non
     assert "Slow.on_train_batch_end" in it.card
 
 
+@pytest.mark.capability("Lightning", "verdict", parts="data loading")
 @pytest.mark.parametrize(("case", "suspect"), [("data", "data_pipeline"), ("compute", "healthy")])
 def test_twins_get_their_verdicts(framework_python: Path, tmp_path: Path, case: str, suspect: str) -> None:
     it = trained(framework_python, "lightning_loop.py", case, tmp_path, alone=False)

@@ -15,6 +15,7 @@ def plain(framework_python: Path, tmp_path_factory: pytest.TempPathFactory) -> T
     return trained(framework_python, "transformers_loop.py", "plain", tmp_path_factory.mktemp("plain"))
 
 
+@pytest.mark.capability("Hugging Face Trainer", "steps", "identical", "numbers")
 def test_a_training_stays_the_same_and_its_numbers_are_those_that_it_reports(plain: Trained) -> None:
     assert plain.truth["model"] == plain.alone["model"]
     assert plain.told["cost"]["faults"] == []
@@ -29,6 +30,7 @@ def test_a_training_stays_the_same_and_its_numbers_are_those_that_it_reports(pla
     assert rates["step"].tolist() == list(range(40))
 
 
+@pytest.mark.capability("Hugging Face Trainer", "evaluation", "checkpoints")
 def test_evaluations_and_checkpoints_are_parts_of_their_own(plain: Trained) -> None:
     spans = plain.job.trial.table("spans", where="worker = -1")
     assert (spans["phase"] == "eval").sum() == 4
@@ -36,6 +38,7 @@ def test_evaluations_and_checkpoints_are_parts_of_their_own(plain: Trained) -> N
     assert plain.told["breakdown"]["checkpoint"] > 0
 
 
+@pytest.mark.capability("Hugging Face Trainer", steps="accumulation of gradients")
 def test_the_loss_of_an_accumulation_is_the_reported_one(framework_python: Path, tmp_path: Path) -> None:
     it = trained(framework_python, "transformers_loop.py", "accumulated", tmp_path)
     assert it.truth["model"] == it.alone["model"]
@@ -44,6 +47,7 @@ def test_the_loss_of_an_accumulation_is_the_reported_one(framework_python: Path,
     assert it.scalars("loss", "train") == pytest.approx(it.truth["losses"], abs=1e-4)
 
 
+@pytest.mark.capability("Hugging Face Trainer", "callbacks")
 def test_a_slow_callback_is_named(framework_python: Path, tmp_path: Path) -> None:
     it = trained(framework_python, "transformers_loop.py", "callback", tmp_path, alone=False)
     assert it.seconds("callback Slow.on_step_end") == pytest.approx(it.truth["took"]["callback"], rel=0.05)
@@ -52,6 +56,7 @@ def test_a_slow_callback_is_named(framework_python: Path, tmp_path: Path) -> Non
     assert "Slow.on_step_end" in it.told["verdict"]["sentence"]
 
 
+@pytest.mark.capability("Hugging Face Trainer", "verdict", parts="data loading")
 @pytest.mark.parametrize(("case", "suspect"), [("data", "data_pipeline"), ("compute", "healthy")])
 def test_twins_get_their_verdicts(framework_python: Path, tmp_path: Path, case: str, suspect: str) -> None:
     it = trained(framework_python, "transformers_loop.py", case, tmp_path, alone=False)

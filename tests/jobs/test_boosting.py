@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.frameworks.trained import trained
@@ -28,7 +29,21 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES)
+def of_library(cases: list[str], *claims: str, **details: str) -> list[Any]:
+    """Return parameters that claim capabilities of the library that a case trains with."""
+    libraries = ["LightGBM" if case.startswith("lightgbm") else "XGBoost" for case in cases]
+    return [
+        pytest.param(case, marks=pytest.mark.capability(library, *claims, **details))
+        for case, library in zip(cases, libraries, strict=True)
+    ]
+
+
+@pytest.mark.parametrize(
+    "case",
+    of_library(
+        CASES, "steps", "numbers", "identical", "evaluation", parts="data loading, compute, evaluation"
+    ),
+)
 def test_rounds_are_steps_and_the_model_is_the_same(tmp_path: Path, case: str) -> None:
     it = trained(Path(sys.executable), SCRIPT, case, tmp_path)
     truth, told = it.truth, it.told
@@ -53,6 +68,28 @@ def test_rounds_are_steps_and_the_model_is_the_same(tmp_path: Path, case: str) -
         assert any(name.startswith(("validation-", "valid_1-")) for name in names), names
 
 
+SLOW = {"slow_callback": "Slow.after_iteration", "lightgbm_slow_callback": "dawdle"}
+"""Case → the function of its callback."""
+
+
+@pytest.mark.parametrize("case", of_library(list(SLOW), callbacks="slow ones, by function and line"))
+def test_a_slow_callback_is_named_by_function_and_line(tmp_path: Path, case: str) -> None:
+    it = trained(Path(sys.executable), SCRIPT, case, tmp_path, alone=False)
+    assert it.told["cost"]["faults"] == []
+    assert it.told["steps"]["count"] == it.truth["steps"]
+    assert it.told["verdict"]["suspect"] == "own_code"
+    sentence = it.told["verdict"]["sentence"]
+    assert f"time.sleep, called by {case}.{SLOW[case]} (boosting.py:{_sleeps_at(case)})" in sentence
+
+
+def _sleeps_at(case: str) -> int:
+    """Return the line on which a case of the script sleeps."""
+    lines = Path(SCRIPT).read_text().splitlines()
+    begin = lines.index(f"def {case}() -> bytes:")
+    return next(at for at, line in enumerate(lines[begin:], begin + 1) if "time.sleep" in line)
+
+
+@pytest.mark.capability("XGBoost", tensors="importances")
 def test_a_regular_expression_chooses_importances(tmp_path: Path) -> None:
     options = ("--save", "/^feature_importance.gain.f[01]$/@10")
     holter(
@@ -74,6 +111,7 @@ def test_a_regular_expression_chooses_importances(tmp_path: Path) -> None:
     assert saved == [(name, step) for name in names for step in (0, 10, 20, 30)]
 
 
+@pytest.mark.capability("XGBoost", tensors="importances")
 def test_importances_have_five_kinds(tmp_path: Path) -> None:
     options = ("--save", "feature_importance@39")
     command = (sys.executable, SCRIPT, "plain")
@@ -88,7 +126,10 @@ def test_importances_have_five_kinds(tmp_path: Path) -> None:
         assert mine == pytest.approx({f: scores.get(f, 0.0) for f in mine}), kind
 
 
-@pytest.mark.parametrize("case", ["plain", "estimator", "shap_of_classes", "lightgbm_shap"])
+SHAP_CASES = ["plain", "estimator", "shap_of_classes", "lightgbm_shap"]
+
+
+@pytest.mark.parametrize("case", of_library(SHAP_CASES, tensors="SHAP values"))
 def test_shap_values_are_saved_once_and_leave_the_model_alone(tmp_path: Path, case: str) -> None:
     options = ("--save", "average_shap", "--save", "full_shap")
     it = trained(Path(sys.executable), SCRIPT, case, tmp_path, *options)

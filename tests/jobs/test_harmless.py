@@ -15,6 +15,7 @@ from tests.jobs.starting import TRAININGS, Jobs, environment
 PLAIN = str(TRAININGS / "plain.py")
 
 
+@pytest.mark.capability("PyTorch", "identical")
 @pytest.mark.parametrize("workers", ["0", "2"])
 def test_results_are_bit_identical(jobs: Jobs, workers: str) -> None:
     words = [PLAIN, "--steps", "50", "--workers", workers]

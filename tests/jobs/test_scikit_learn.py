@@ -30,6 +30,9 @@ RANGES = {
 EVALUATES = {"stopped_perceptron", "histograms", "partial", "search", "folds", "forest", "in_turn"}
 
 
+@pytest.mark.capability(
+    "scikit-learn", "steps", "numbers", "evaluation", "identical", parts="data loading, compute, evaluation"
+)
 @pytest.mark.parametrize("case", RANGES)
 def test_steps_are_what_is_repeated_and_the_model_is_the_same(tmp_path: Path, case: str) -> None:
     it = trained(Path(sys.executable), SCRIPT, case, tmp_path)
@@ -55,6 +58,17 @@ def test_steps_are_what_is_repeated_and_the_model_is_the_same(tmp_path: Path, ca
         assert 100 * compute / (compute + evaluation) == pytest.approx(measured, abs=3)
     if case not in ("partial", "in_turn", "failing"):
         assert shares["compute"] + shares["eval"] > 90
+
+
+@pytest.mark.capability("scikit-learn", verdict="a loop of `partial_fit`")
+def test_the_slow_generator_of_a_loop_is_named(tmp_path: Path) -> None:
+    it = trained(Path(sys.executable), SCRIPT, "slow_stream", tmp_path)
+    assert it.truth["model"] == it.alone["model"]
+    assert it.told["cost"]["faults"] == []
+    assert it.told["steps"]["count"] == it.truth["steps"]
+    assert it.told["verdict"]["suspect"] == "data_pipeline"
+    assert "generator slow_stream.stream (estimators.py:" in it.told["verdict"]["sentence"]
+    assert it.told["breakdown"]["data_loading"] > 80
 
 
 def test_the_steps_of_a_process_with_pytorch_are_those_of_pytorch(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ def rows(done: Finished, table: str = "tensors") -> list[dict]:
     return [dict(zip(found.columns, row, strict=True)) for row in found.fetchall()]
 
 
+@pytest.mark.capability("PyTorch", "identical", tensors="weights, gradients, activations")
 def test_results_are_bit_identical_with_everything_saved(jobs: Jobs) -> None:
     words = [PLAIN, "--steps", "30"]
     alone = subprocess.run(
@@ -92,6 +93,7 @@ def test_gradients_of_ranks_in_parallel_are_reduced(jobs: Jobs) -> None:
             assert row["mean"] == of[1][key]["mean"]
 
 
+@pytest.mark.capability("PyTorch", ranks="FSDP2", tensors="shards")
 @pytest.mark.slow
 def test_shards_of_a_model_join_to_the_whole(jobs: Jobs) -> None:
     options = ("--no-rules", "--save", "gradients@1", "--save", "weights@1", "--save", "outputs@1")

@@ -21,6 +21,7 @@ def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.capability("PyTorch", "verdict")
 @pytest.mark.slow
 def test_slow_image_input_is_found_and_the_advice_keeps_its_promise(jobs: Jobs, photos: Path) -> None:
     promised, measured = _slow_then_prepared(jobs, photos)
@@ -51,6 +52,7 @@ def _slow_then_prepared(jobs: Jobs, photos: Path) -> tuple[float, float]:
     return promised, told["steps"]["mean_ms"]
 
 
+@pytest.mark.capability("PyTorch", ranks="the slow rank")
 @pytest.mark.slow
 def test_the_slow_rank_is_named_not_its_victim(jobs: Jobs) -> None:
     done = jobs.run(*LAUNCH, str(TRAININGS / "ddp.py"), "--steps", "80", "--slow-rank", "1")
@@ -61,6 +63,7 @@ def test_the_slow_rank_is_named_not_its_victim(jobs: Jobs) -> None:
     assert "rank 0" not in verdict["sentence"]
 
 
+@pytest.mark.capability("PyTorch", "verdict")
 @pytest.mark.slow
 def test_a_healthy_training_is_called_healthy_without_a_warning(jobs: Jobs) -> None:
     # Most of a step is a wait, as for a device: what else this machine does makes no step an outlier.

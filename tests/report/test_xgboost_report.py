@@ -24,6 +24,7 @@ SECTIONS = {
 }
 
 
+@pytest.mark.capability("XGBoost", tensors="labels, predictions")
 @pytest.mark.parametrize("kind", SECTIONS)
 def test_the_report_has_the_sections_of_its_kind(tmp_path: Path, kind: str) -> None:
     script = str(TRAININGS / "boosting.py")

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 
 from holter.recorder import session as sessions
-from holter.recorder.frameworks.pytorch.stepping.loop_samples import SWITCH_S
+from holter.recorder.sampling.loop_samples import SWITCH_S
 from holter.schema.windows import ProfilingOrder, Request
 
 KINDS: tuple[tuple[str, dict[str, Any]], ...] = (

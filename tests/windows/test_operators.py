@@ -50,6 +50,7 @@ def texts(column) -> list[str]:
     return list(column)
 
 
+@pytest.mark.capability("PyTorch", windows="operators")
 def test_operators_of_the_windows_steps_and_no_others(train):
     told, found = trained(train, lambda step: torch.full((step + 1,), 0.5).cos())
     table = found["operators"]

@@ -48,6 +48,7 @@ def _severe(case: Case, found: dict[str, Any]) -> list[str]:
     return [issue["summary"] for issue in found["issues"] if SEVERITIES.index(issue["severity"]) >= least]
 
 
+@pytest.mark.capability("PyTorch", "learning")
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.name}-{case.sick}")
 def test_the_sick_one_is_found_and_its_twin_is_not(judged: Any, case: Case) -> None:

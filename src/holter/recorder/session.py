@@ -72,6 +72,7 @@ class Session(Steps):
         self.torch_parts: Any = None  # its state, step clock and roots, for adapters of trainers
         self.pipelines: Any = None  # what TensorFlow's adapter knows of tf.data, for them
         self.mark_ns = self.range_ns = 0  # what a record costs: by a hook, by a range; see `cost.of_marks`
+        self.sampler: Any = None  # what samples the loop of the framework that trains
         self.stacks: failure.Stacks | None = None
         self.journal_file = Journal(self.spool.path(record.journal_name(self.process)), self._first)
         self.fault_counts: dict[str, int] = {}

@@ -93,6 +93,13 @@ class Dawdling(keras.callbacks.Callback):
         time.sleep(0.3)
 
 
+class Slow(keras.callbacks.Callback):
+    """A callback that waits after each batch."""
+
+    def on_train_batch_end(self, batch, logs=None):
+        time.sleep(0.05)
+
+
 def model(width=64, kind=keras.Sequential, layers=1):
     dense = [keras.layers.Dense(width, activation="relu") for _ in range(layers)]
     made = kind([*dense, keras.layers.Dropout(0.1), keras.layers.Dense(CLASSES)])
@@ -165,6 +172,13 @@ def loader():
     batches = torch.utils.data.DataLoader(dataset, batch_size=BATCH, num_workers=1)
     net.fit(batches, epochs=2, callbacks=[slow], verbose=0)
     return {"steps": 80, "epochs": 2, "losses": slow.losses, "model": weights(net)}
+
+
+def slow_callback():
+    x, y = data(40)
+    net = model()
+    net.fit(x, y, batch_size=BATCH, epochs=1, callbacks=[Slow()], verbose=0)
+    return {"steps": 40, "epochs": 1, "model": weights(net)}
 
 
 def on_batch():

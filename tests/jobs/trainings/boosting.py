@@ -263,6 +263,30 @@ def marked() -> bytes:
     return xgboost.train(PARAMETERS, matrices()[0], ROUNDS, callbacks=[Mark()]).save_raw("ubj")
 
 
+def slow_callback() -> bytes:
+    """A callback that waits after each round."""
+    import xgboost
+
+    class Slow(xgboost.callback.TrainingCallback):
+        def after_iteration(self, model: Any, epoch: int, evals_log: Any) -> bool:
+            time.sleep(0.03)
+            return False
+
+    return xgboost.train(PARAMETERS, matrices()[0], ROUNDS, callbacks=[Slow()]).save_raw("ubj")
+
+
+def lightgbm_slow_callback() -> bytes:
+    """A callback that waits after each round."""
+    import lightgbm as library
+
+    def dawdle(_: Any) -> None:
+        time.sleep(0.03)
+
+    data = library.Dataset(TABLE[:5000], LABELS[:5000])
+    asked = {"objective": "binary", "num_threads": 1, "verbose": -1}
+    return library.train(asked, data, ROUNDS, callbacks=[dawdle]).model_to_string().encode()
+
+
 def lightgbm() -> bytes:
     """`lightgbm.train`, and a second training in the same process."""
     import lightgbm as library

@@ -99,6 +99,22 @@ def partial() -> int:
     return 40
 
 
+def slow_stream() -> int:
+    """A loop of `partial_fit` that takes its batches from a slow generator."""
+    from sklearn.linear_model import SGDClassifier
+
+    def stream() -> Any:
+        for at in range(40):
+            time.sleep(0.03)
+            yield slice(50 * at, 50 * at + 500)
+
+    model = SGDClassifier(random_state=0)
+    for rows in stream():
+        model.partial_fit(TABLE[rows], LABELS[rows], classes=[0, 1])
+    made.append(model.coef_)
+    return 40
+
+
 def search() -> int:
     """Each fit of a grid search is a step: three candidates, three folds, and the best on all data."""
     from sklearn.linear_model import Ridge

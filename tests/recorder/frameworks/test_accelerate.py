@@ -9,6 +9,7 @@ from holter.schema.phases import Phase
 pytest.importorskip("accelerate", reason="accelerate is not installed")
 
 
+@pytest.mark.capability("Accelerate", "steps", "numbers", "checkpoints")
 def test_accelerate_launch_with_accumulation(record):
     recording = record(
         """

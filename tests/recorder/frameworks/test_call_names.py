@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from holter.recorder.frameworks.pytorch.stepping.loop_samples import _called
+from holter.recorder.sampling.loop_samples import _called
 
 pytestmark = pytest.mark.skipif(
     sys.version_info < (3, 11), reason="Python 3.10 does not know the columns of an instruction"

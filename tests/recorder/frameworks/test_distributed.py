@@ -73,6 +73,7 @@ def check(recording):
     assert waits[1] < waits[0] / 2, waits
 
 
+@pytest.mark.capability("PyTorch", ranks="DDP")
 def test_ddp_under_torchrun(record):
     check(
         record(
@@ -82,6 +83,7 @@ def test_ddp_under_torchrun(record):
     )
 
 
+@pytest.mark.capability("PyTorch", ranks="DDP")
 def test_ddp_by_multiprocessing_spawn(record, unused_port):
     check(record(DDP + SPAWN, str(unused_port)))
 

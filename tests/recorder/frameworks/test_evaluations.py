@@ -66,6 +66,7 @@ def evaluated(trainer, name="loss"):
     return [(one.step, one.value) for one in trainer.of(Phase.SCALAR, name) if one.mode is Mode.EVAL]
 
 
+@pytest.mark.capability("PyTorch", "evaluation")
 def test_losses_of_an_evaluation_are_told_whoever_computes_them(record):
     recording = record(LOOP)
     trainer = recording.trainer

@@ -13,11 +13,11 @@ from collections import Counter
 
 import pytest
 
-from holter.recorder.frameworks.pytorch.stepping import loop_samples
-from holter.recorder.frameworks.pytorch.stepping.holders import Holders
-from holter.recorder.frameworks.pytorch.stepping.loop_samples import LoopCode
-from holter.recorder.frameworks.pytorch.stepping.producers import Seen as Frame
-from holter.recorder.frameworks.pytorch.stepping.producers import producer, waits
+from holter.recorder.sampling import loop_samples
+from holter.recorder.sampling.holders import Holders
+from holter.recorder.sampling.loop_samples import LoopCode
+from holter.recorder.sampling.producers import Seen as Frame
+from holter.recorder.sampling.producers import producer, waits
 from holter.schema.phases import HOLDS, Phase
 
 HERE = os.path.basename(__file__)

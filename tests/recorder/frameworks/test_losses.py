@@ -7,6 +7,7 @@ import pytest
 from holter.schema.phases import Phase
 
 
+@pytest.mark.capability("PyTorch", "numbers")
 def test_the_loss_of_accumulated_targets_is_their_mean(record):
     recording = record("""
         model = Net()

@@ -7,6 +7,7 @@ import pytest
 from holter.schema.phases import Phase
 
 
+@pytest.mark.capability("PyTorch", "checkpoints")
 def test_checkpoints(record):
     recording = record("""
         import io, os, pathlib

@@ -7,6 +7,7 @@ import pytest
 from holter.schema.phases import Mode, Phase
 
 
+@pytest.mark.capability("PyTorch", "steps", parts="data loading, forward, loss, backward, optimizer")
 def test_plain_loop(record):
     trainer = record("""
         torch.manual_seed(0)
@@ -44,6 +45,7 @@ def test_plain_loop(record):
     assert trainer.facts["framework"][0]["name"] == "pytorch"
 
 
+@pytest.mark.capability("PyTorch", steps="accumulation of gradients")
 def test_gradient_accumulation_is_one_step(record):
     recording = record("""
         model = Net()
@@ -85,6 +87,7 @@ def test_numbers_that_the_user_logs_take_the_place_of_those_that_are_read(record
         assert len(trainer.scalars(name)) <= 13
 
 
+@pytest.mark.capability("PyTorch", steps="several optimizers")
 @pytest.mark.parametrize("critic", [1, 3])
 def test_two_optimizers_are_one_step(record, critic):
     trainer = record(

@@ -32,7 +32,7 @@ _METRICS, _TIMES = "catboost_training.json", "time_left.tsv"
 def attach(session: Session) -> Callable[[], None]:
     """Record CatBoost for `session`; return a function that removes every hook."""
     core = sys.modules["catboost.core"]
-    rounds = Rounds(session, "catboost", sys.modules["catboost"].__version__, _PARTS)
+    rounds = Rounds(session, "catboost", sys.modules["catboost"], _PARTS)
     rounds.time(core.Pool, "__init__", "build Pool", Phase.DATA_LOADING)
     grow = session.name("grow trees") << 8 | _COMPUTE
 

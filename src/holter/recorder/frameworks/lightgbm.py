@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def attach(session: Session) -> Callable[[], None]:
     """Record LightGBM for `session`; return a function that removes every hook."""
     basic = sys.modules["lightgbm.basic"]
-    rounds = Rounds(session, "lightgbm", sys.modules["lightgbm"].__version__)
+    rounds = Rounds(session, "lightgbm", sys.modules["lightgbm"])
     rounds.grow(basic.Booster, "update")
     rounds.time(basic.Dataset, "construct", "build Dataset", Phase.DATA_LOADING)
 

@@ -27,7 +27,7 @@ _MATRICES = ("DMatrix", "QuantileDMatrix", "ExtMemQuantileDMatrix")
 def attach(session: Session) -> Callable[[], None]:
     """Record XGBoost for `session`; return a function that removes every hook."""
     core, callback = sys.modules["xgboost.core"], sys.modules["xgboost.callback"]
-    rounds = Rounds(session, "xgboost", sys.modules["xgboost"].__version__)
+    rounds = Rounds(session, "xgboost", sys.modules["xgboost"])
     rounds.grow(core.Booster, "update", "boost")
     rounds.time(core.Booster, "eval_set", "evaluate", Phase.EVAL)
     for name in _MATRICES:

@@ -8,7 +8,6 @@ Read the modules in this order: `step_hooks` and `adapter_state` (shared state; 
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -21,12 +20,12 @@ from holter.recorder.frameworks.pytorch.saving import watch_checkpoints
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
 from holter.recorder.frameworks.pytorch.stepping.backward import Backward
 from holter.recorder.frameworks.pytorch.stepping.evaluations import Evaluations
-from holter.recorder.frameworks.pytorch.stepping.loop_samples import LoopSampler
 from holter.recorder.frameworks.pytorch.stepping.roots import Roots
 from holter.recorder.frameworks.pytorch.stepping.steps import StepClock
 from holter.recorder.frameworks.pytorch.tensors import TensorRecorder
 from holter.recorder.look import Look, mode_from_environment
 from holter.recorder.patches import Patches
+from holter.recorder.sampling.loop_samples import LoopSampler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -90,7 +89,7 @@ def attach(session: Session) -> Callable[[], None]:
         loading.later(adapter.watch_pauses())
     except Exception as error:
         session.fault("pytorch.data_loading", error)
-    sampler = LoopSampler(session, lambda: clock.thread, os.path.join(*torch.__path__, ""))
+    sampler = LoopSampler(session, lambda: clock.thread, *torch.__path__)
     look = Look(session, mode_from_environment(), lambda: adapter.compiles, sampler.sample_any)
     sampler.on_wake = look.woke
     session.windows.automatic = look

@@ -40,8 +40,7 @@ class Fits:
     """
 
     def __init__(self, session: Session) -> None:
-        version = sys.modules["sklearn"].__version__
-        self.rounds = Rounds(session, "scikit-learn", version, PARTS)
+        self.rounds = Rounds(session, "scikit-learn", sys.modules["sklearn"], PARTS)
         self._session = session
         self._codes: dict[tuple[type, str], int] = {}
         self._depth = _Depth()
@@ -128,6 +127,7 @@ class Fits:
         self._before = self._session.step, self._session.step_owner
         self._began = self._piece = perf_counter_ns()
         self._owner = get_ident()
+        self.rounds.unseen = True
         if whole:
             self._next(self._began)
         return True
@@ -154,6 +154,7 @@ class Fits:
             if not opened:
                 return
             self._owner = 0
+            self.rounds.unseen = False
             if failed:
                 self.rounds.finish()
             elif self._counted or self._claim():

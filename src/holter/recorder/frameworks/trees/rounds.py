@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from holter.recorder.frameworks.trees.contributions import Contributions
+    from holter.recorder.sampling.loop_samples import LoopSampler
     from holter.recorder.session import Session
 
 PARTS = ("data_loading", "compute", "eval")
@@ -32,14 +33,19 @@ class Rounds:
     Of several threads that train at once, only the thread that began last counts.
     """
 
-    def __init__(self, session: Session, framework: str, version: str, parts: Sequence[str] = PARTS) -> None:
+    def __init__(self, session: Session, framework: str, library: Any, parts: Sequence[str] = PARTS) -> None:
         self.session = session
         self.breaker = session.breaker(framework)
         self.patches = Patches()
         self.reported = False
         """Whether the library reports the ends of rounds now."""
+        self.unseen = False
+        """Whether work runs whose span is written when it has ended."""
+        version = library.__version__
         self._about = {"name": framework, "version": version, "device": "cpu", "parts": list(parts)}
         self._framework = framework
+        self._folder = library.__path__[0]
+        self._sampler: LoopSampler | None = None
         self._thread = 0
         """The thread whose rounds count."""
         self._inside: set[int] = set()
@@ -105,6 +111,7 @@ class Rounds:
         # Steps that torch counted go on: this work is part of one.
         if session.step == session.framework_steps and session.claim_steps(self._framework):
             session.since = since or perf_counter_ns()
+        self._show_loop()
         return session.step_owner == self._framework
 
     def end_round(self, now: int | None = None) -> None:
@@ -132,6 +139,19 @@ class Rounds:
             self.end_unreported()
             self.reported = False
             self.session.release_steps(self._framework)
+
+    def _show_loop(self) -> None:
+        """Show the caller of the library to the sampler of the loop."""
+        if self._sampler is None:
+            from holter.recorder.sampling.loop_samples import LoopSampler
+
+            self._sampler = LoopSampler(self.session, self._sampled, self._folder)
+            self.patches.later(self._sampler.stop)
+        self._sampler.learn()
+
+    def _sampled(self) -> int:
+        """Return the thread whose code outside of the hooks is sampled; 0 while others train, or nothing."""
+        return 0 if self.unseen or self.session.step_owner != self._framework else self._thread
 
     def _timed(self, original: Any, name: str, phase: Phase) -> Callable[..., Any]:
         return timed(self.session, self.breaker, original, phase, name, ended=self._note_end)

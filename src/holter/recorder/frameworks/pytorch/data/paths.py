@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from holter.recorder.sampling.frames import frame_text, is_library
 
 if TYPE_CHECKING:
     from types import CodeType, FrameType
@@ -88,24 +89,3 @@ _WRAPPING = (
 )
 _PLUMBING = os.path.join("torch", "nn", "modules", "module.py")
 _OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-
-
-def is_library(code: CodeType) -> bool:
-    """Return whether code belongs to an installed package or to Python."""
-    name = code.co_filename
-    return "site-packages" in name or name.startswith((sys.prefix, sys.base_prefix, "<frozen"))
-
-
-def frame_text(code: CodeType, line: int) -> str:
-    """Return a frame as `name (file:line)`, without the separator of frames."""
-    name: Any = getattr(code, "co_qualname", code.co_name)  # Python 3.10 has only the bare name
-    return f"{name} ({_short(code.co_filename)}:{line})".replace(";", ",").replace("<locals>.", "")
-
-
-def _short(path: str) -> str:
-    """Return the path below the entry of `sys.path` that holds it."""
-    best = ""
-    for entry in sys.path:
-        if entry and len(entry) > len(best) and path.startswith(entry + os.sep):
-            best = entry
-    return path[len(best) + 1 :] if best else path

@@ -11,8 +11,8 @@ import threading
 from contextlib import suppress
 from time import perf_counter_ns
 
-from holter.recorder.frameworks.pytorch.data.paths import frame_text
-from holter.recorder.frameworks.pytorch.stepping.producers import of_user
+from holter.recorder.sampling.frames import frame_text
+from holter.recorder.sampling.producers import of_user
 
 LATE = 0.8
 """A holder gives up the lock after Python's switch interval; this part of it is late."""

@@ -21,10 +21,10 @@ from opcode import opmap
 from time import perf_counter_ns, thread_time_ns
 from typing import TYPE_CHECKING, NamedTuple
 
-from holter.recorder.frameworks.pytorch.data.paths import frame_text, is_library
-from holter.recorder.frameworks.pytorch.stepping.holders import Holders
-from holter.recorder.frameworks.pytorch.stepping.producers import Seen, is_queue, producer, waits
 from holter.recorder.patches import PASSED_OVER
+from holter.recorder.sampling.frames import frame_text, is_library
+from holter.recorder.sampling.holders import Holders
+from holter.recorder.sampling.producers import Seen, is_queue, producer, waits
 from holter.recorder.spool.thread_spool import NAN
 from holter.recorder.switch_interval import SwitchInterval
 from holter.schema.phases import HOLDS, Phase
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import CodeType, FrameType
 
-    from holter.recorder.frameworks.pytorch.stepping.producers import Producer
+    from holter.recorder.sampling.producers import Producer
     from holter.recorder.session import Session
 
 INTERVAL_S = 0.02
@@ -53,16 +53,23 @@ _FOR_ITER = opmap["FOR_ITER"]
 _DELEGATES = {opmap[name] for name in ("SEND", "YIELD_FROM") if name in opmap}
 _CALL = re.compile(r"[A-Za-z_][\w.]*")
 _LOOP_STACK, _ANNOTATION = int(Phase.LOOP_STACK), int(Phase.ANNOTATION)
-_OURS = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))) + os.sep
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 class LoopSampler:
     """Writes LOOP_STACK records about one thread of this process."""
 
-    def __init__(self, session: Session, thread: Callable[[], int], torch_folder: str) -> None:
+    def __init__(self, session: Session, thread: Callable[[], int], framework: str) -> None:
+        """Prepare the sampling.
+
+        Args:
+            session: Records this process.
+            thread: Returns the thread to sample, as `threading.get_ident` does; 0 while there is no loop.
+            framework: Folder of the framework that runs a step; its callers are the loop.
+        """
         self._session = session
         self._thread = thread
-        self._torch = torch_folder
+        self._framework = os.path.join(framework, "")
         self._stop = threading.Event()
         self._pid = 0
         """The process whose sampler thread runs."""
@@ -78,16 +85,19 @@ class LoopSampler:
     def learn(self) -> None:
         """Remember the loop: the code that ends a step, with its callers. The first call starts the sampler.
 
+        Of several samplers in a process, the one that was called last samples.
+
         Called by the training thread at the end of a step, from within a hook.
         """
         frame: FrameType | None = sys._getframe(1)
-        while frame is not None and frame.f_code.co_filename.startswith((self._torch, _OURS)):
+        while frame is not None and frame.f_code.co_filename.startswith((self._framework, _OURS)):
             frame = frame.f_back
         while frame is not None:
             known = self._loop.get(id(frame.f_code))
             calls = frozenset() if known is None else known.calls
             self._loop[id(frame.f_code)] = LoopCode(frame.f_code, calls | {frame.f_lasti})
             frame = frame.f_back
+        self._session.sampler = self
         if self._pid != os.getpid():  # a forked child has no thread of its parent
             self._pid = os.getpid()
             linecache.getline(__file__, 1)  # imports its modules here, not while another thread forks
@@ -98,7 +108,7 @@ class LoopSampler:
         self._stop.set()
 
     def _run(self) -> None:
-        breaker = self._session.breaker("pytorch.loop_samples")
+        breaker = self._session.breaker("loop_samples")
         # Not the global generator: its state belongs to the script.
         moments = random.Random(os.getpid())  # noqa: S311
         switch = SwitchInterval(SWITCH_S)
@@ -112,9 +122,11 @@ class LoopSampler:
                 break
             try:
                 began, now, known = thread_time_ns(), perf_counter_ns(), len(self._known)
-                thread = self._thread()
+                thread = self._thread() if self._session.sampler is self else 0
                 part = self._part(thread)
                 if part is None:
+                    interval, before = max(MAX_INTERVAL_S, least), now
+                    switch.restore()
                     continue
                 held = holders.holder(now - due, thread)
                 if held:

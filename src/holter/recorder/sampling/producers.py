@@ -7,7 +7,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holter.recorder.frameworks.pytorch.data.paths import is_library
+from holter.recorder.sampling.frames import is_library
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
