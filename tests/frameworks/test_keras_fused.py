@@ -16,6 +16,17 @@ ON_TENSORFLOW = ("adversarial", "eagerly")
 Train = Callable[[str], Trained]
 
 
+def claims(*names: str, **details: str) -> Callable[[Any], Any]:
+    """Claim capabilities of Keras on both backends."""
+
+    def marked(test: Any) -> Any:
+        for framework in ("Keras on JAX", "Keras on TensorFlow"):
+            test = pytest.mark.capability(framework, *names, **details)(test)
+        return test
+
+    return marked
+
+
 @pytest.fixture(scope="module", params=["tensorflow", "keras-jax"])
 def train(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Train:
     """Returns what trains a case with and without holter, once."""
@@ -41,6 +52,7 @@ def rows(job: Any, name: str) -> list[dict[str, Any]]:
     return found
 
 
+@claims("steps", "identical")
 @pytest.mark.parametrize("case", [*BOTH, *ON_TENSORFLOW])
 def test_steps_are_exact_and_the_model_is_the_same(train: Train, case: str) -> None:
     it = train(case)
@@ -57,6 +69,7 @@ def test_steps_are_exact_and_the_model_is_the_same(train: Train, case: str) -> N
     assert "one batch of keras" in it.card
 
 
+@claims("numbers")
 def test_losses_are_what_the_training_reports(train: Train) -> None:
     it = train("arrays")
     assert {**it.truth, "model": ""} == {**it.alone, "model": ""}
@@ -75,6 +88,7 @@ def test_losses_are_what_the_training_reports(train: Train) -> None:
     assert heard.scalars("loss", "train") == pytest.approx(heard.truth["losses"])
 
 
+@claims("evaluation", "checkpoints", "callbacks", "epochs")
 def test_evaluations_checkpoints_callbacks_and_epochs_are_recorded(train: Train) -> None:
     it = train("arrays")
     spans = sorted(rows(it.job, "spans"), key=lambda row: row["time"])
@@ -94,6 +108,7 @@ def test_evaluations_checkpoints_callbacks_and_epochs_are_recorded(train: Train)
     assert restored > 0
 
 
+@claims(parts="data loading, compute, evaluation, checkpoint")
 def test_the_breakdown_agrees_with_a_clock_in_the_script(train: Train) -> None:
     it = train("clocked")
     steps, took = it.job.steps.table, it.truth["took"]
@@ -105,6 +120,7 @@ def test_the_breakdown_agrees_with_a_clock_in_the_script(train: Train) -> None:
         assert share == pytest.approx(100 * seconds / it.truth["whole"], abs=3), part
 
 
+@claims(steps="several steps of one call")
 def test_steps_of_one_call_share_its_time(train: Train) -> None:
     it = train("at_once")
     assert it.told["steps"]["at_once"] == 7
@@ -113,6 +129,7 @@ def test_steps_of_one_call_share_its_time(train: Train) -> None:
     assert at_once == 2 * [*35 * [7], *5 * [5]]
 
 
+@claims("verdict")
 def test_slow_batches_and_a_large_model_get_the_right_verdict(train: Train) -> None:
     slow = train("data_bound").told
     assert "ata loading takes" in slow["verdict"]["sentence"]

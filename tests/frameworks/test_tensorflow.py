@@ -27,6 +27,7 @@ def train(framework_python: Path, tmp_path_factory: pytest.TempPathFactory) -> T
     return one
 
 
+@pytest.mark.capability("TensorFlow", "steps", "identical")
 @pytest.mark.parametrize("case", CASES)
 def test_steps_are_exact_and_the_model_is_the_same(train: Train, case: str) -> None:
     it = train(case)
@@ -40,6 +41,7 @@ def test_steps_are_exact_and_the_model_is_the_same(train: Train, case: str) -> N
     assert sum(it.told["breakdown"].values()) == pytest.approx(100)
 
 
+@pytest.mark.capability("TensorFlow", "evaluation", parts="data loading, compute, backward, optimizer")
 @pytest.mark.parametrize("case", ["graph", "eager"])
 def test_the_breakdown_agrees_with_a_clock_in_the_script(train: Train, case: str) -> None:
     it = train(case)
@@ -52,6 +54,7 @@ def test_the_breakdown_agrees_with_a_clock_in_the_script(train: Train, case: str
         assert share == pytest.approx(100 * seconds / it.truth["whole"], abs=3), part
 
 
+@pytest.mark.capability("TensorFlow", "checkpoints")
 def test_checkpoints_have_their_size(train: Train) -> None:
     it = train("graph")
     rows = [row for row in it.job.spans.table.to_rows() if row["phase"] == "checkpoint"]
@@ -61,16 +64,19 @@ def test_checkpoints_have_their_size(train: Train) -> None:
 
 
 def test_a_trace_that_is_repeated_has_its_reason(train: Train) -> None:
-    rows = [row for row in train("retraced").job.events.table.to_rows() if row["kind"] == "recompile"]
+    rows = [row for row in train("retraced").job.events.table.to_rows() if row["kind"] == "compiled"]
     told = [json.loads(row["detail"]) for row in sorted(rows, key=lambda row: row["time"])]
-    assert [one["step"] for one in told] == [10, 20, 25]
-    assert all(one["function"].startswith("train_step (tensorflow_loop.py:") for one in told)
-    assert told[0]["reason"].startswith("argument x: (shape=(31, 48), float32), before (shape=(32, 48)")
-    assert told[2]["reason"] == "argument scale: Literal[0.5], before Literal[1.0]"
+    mine = [one for one in told if one["function"].startswith("train_step (tensorflow_loop.py:")]
+    assert [(one["number"], one["step"]) for one in mine] == [(1, 0), (2, 10), (3, 20), (4, 25)]
+    assert all(one["seconds"] > 0 for one in mine)
+    keys = ("change", "argument", "before", "after", "more")
+    assert [mine[1][key] for key in keys] == ["shape", "x", "(32, 48)", "(31, 48)", 1]
+    assert [mine[3][key] for key in keys] == ["value", "scale", "1.0", "0.5", 0]
     steps = train("retraced").job.steps.table.sorted("step")
     assert set(steps["step"][steps["compile"] > 0].tolist()) == {0, 10, 20, 25}
 
 
+@pytest.mark.capability("TensorFlow", "verdict")
 def test_slow_batches_and_a_large_model_get_the_right_verdict(train: Train) -> None:
     slow = train("data_bound").told
     assert "ata loading takes" in slow["verdict"]["sentence"]
@@ -80,6 +86,7 @@ def test_slow_batches_and_a_large_model_get_the_right_verdict(train: Train) -> N
     assert large["breakdown"]["data_loading"] < 10
 
 
+@pytest.mark.capability("TensorFlow", verdict="the slowest stage of a tf.data pipeline")
 def test_the_slow_stage_of_a_pipeline_is_named(train: Train) -> None:
     told = train("data_bound").told
     assert "decode (tensorflow_loop.py:" in told["verdict"]["sentence"]

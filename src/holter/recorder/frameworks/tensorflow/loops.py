@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks._turns import Turns
 from holter.recorder.patches import hide, passed_over
+from holter.recorder.sampling.loop_samples import LoopSampler
 from holter.recorder.spool.thread_spool import NAN
 from holter.recorder.steps import TRAINERS
 from holter.schema.phases import ITERATOR_START, NEXT_BATCH, Mode, Phase
@@ -29,6 +30,8 @@ GRAPH_PARTS = ("data_loading", "compute", "checkpoint", "eval")
 EAGER_PARTS = ("data_loading", "compute", "backward", "optimizer", "checkpoint", "eval")
 """The parts that are seen of a step with a tape: what it records is forward and loss in one."""
 _EVAL = int(Mode.EVAL)
+_LEARNS = 1024
+"""Steps between two looks at the code that ends a step."""
 
 
 class _Function:
@@ -68,6 +71,7 @@ class Loops:
         self._forward = session.name("forward and loss") << 8 | int(Phase.COMPUTE)
         self._backward = session.name("GradientTape.gradient") << 8 | int(Phase.BACKWARD)
         self._update = 0
+        self._sampler = LoopSampler(session, self._sampled, sys.modules["tensorflow"].__path__[0])
         self._eager: Callable[[], bool] = sys.modules["tensorflow"].executing_eagerly
 
     def attach(self) -> None:
@@ -81,6 +85,7 @@ class Loops:
         self.patches.wrap(tape, "gradient", self._differentiating)
         self.patches.wrap(tape, "__enter__", self._entering)
         self.patches.wrap(tape, "__exit__", self._leaving)
+        self.patches.later(self._sampler.stop)
 
     @property
     def open(self) -> bool:
@@ -88,6 +93,10 @@ class Loops:
         if self._outer is not None or self.session.step_owner in TRAINERS or not self.breaker.on:
             return False
         return self._thread in (0, get_ident()) and self._eager()
+
+    def _sampled(self) -> int:
+        """Return the thread whose code outside of the hooks is sampled; 0 while others train."""
+        return 0 if self.session.step_owner else self._thread
 
     # -- data
 
@@ -323,6 +332,8 @@ class Loops:
             self.session.journal("framework", fact)
         if self.turns.ends(key):
             self.session.boundary(now)
+            if self.session.step % _LEARNS == 1:
+                self._sampler.learn()
 
 
 def _reads_model(function: Any) -> bool:

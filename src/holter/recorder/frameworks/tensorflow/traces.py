@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.patches import hide
@@ -16,22 +15,21 @@ if TYPE_CHECKING:
     from holter.recorder.patches import Patches
     from holter.recorder.session import Session
 
-MOST_REASONS = 200
-"""Repeated traces that are journaled."""
+MOST_FACTS = 1000
+"""Traces that are journaled."""
 MOST_NAMES = 1000
 _TEXT = 160
-_NEW_FUNCTION = "another tf.function object: tf.function is called again for the same code"
 
 
 class Traces:
-    """Times the outermost traces, and journals those of code that was traced before."""
+    """Times the outermost traces, and journals them with what changed since the trace before."""
 
     def __init__(self, session: Session, patches: Patches, breaker: CircuitBreaker) -> None:
         self._session, self._patches, self._breaker = session, patches, breaker
         self._depth = 0
-        self._traced: dict[str, int] = {}
-        """Function with file and line → how often another object of it was traced before."""
-        self._reasons = 0
+        self._counts: dict[str, int] = {}
+        """Function with file and line → how often it was traced, apart from equal traces."""
+        self._facts = 0
 
     def attach(self) -> None:
         """Hook what builds the graph of a function for the types of its arguments."""
@@ -41,13 +39,12 @@ class Traces:
 
     def _tracing(self, original: Any) -> Callable[..., Any]:
         def wrapper(function_type: Any, type_context: Any, func_graph: Any, tracing_options: Any) -> Any:
-            code = 0
+            code, began = 0, 0
             self._depth += 1
             try:
                 if self._breaker.on and self._depth == 1:
-                    self._explain(function_type, tracing_options)
                     code = self._session.name(f"trace {tracing_options.name}") << 8 | int(Phase.COMPILE)
-                    self._session.local.begin(code)
+                    began = self._session.local.begin(code)
             except Exception as error:
                 code = 0
                 self._breaker.fault(error)
@@ -59,44 +56,72 @@ class Traces:
             finally:
                 self._depth -= 1
                 if code:
-                    self._session.local.end_of(code)
+                    self._ended(code, began, function_type, tracing_options)
 
         return wrapper
 
-    def _explain(self, function_type: Any, options: Any) -> None:
-        """Journal why a function is traced again, unless this is its first trace."""
+    def _ended(self, code: int, began: int, function_type: Any, options: Any) -> None:
+        try:
+            now = self._session.local.end_of(code)
+            self._note(now, (now - began) / 1e9, function_type, options)
+        except Exception as error:
+            self._breaker.fault(error)
+
+    def _note(self, now: int, seconds: float, function_type: Any, options: Any) -> None:
+        """Journal a trace, and what made it necessary if the function was traced before."""
         name = _place(options)
+        # This trace joins the others after it has ended.
         before = list(options.function_cache.values()) if options.function_cache is not None else []
-        if before:
-            reason = changed(_types(before[-1].function_type), _types(function_type))
-        else:
-            if len(self._traced) < MOST_NAMES:
-                self._traced[name] = self._traced.get(name, 0) + 1
-            # A class may make one function for each of its objects; a loop makes many.
-            reason = _NEW_FUNCTION if self._traced.get(name, 0) > 2 else ""
-        if reason and self._reasons < MOST_REASONS:
-            self._reasons += 1
-            fact = {"function": name, "reason": reason, "step": self._session.step}
-            self._session.journal("recompile", {**fact, "time": perf_counter_ns()})
+        changes = changed(_types(before[-1].function_type), _types(function_type)) if before else []
+        if before and not changes:
+            return  # the second trace of a function that made variables in its first
+        if name not in self._counts and len(self._counts) >= MOST_NAMES:
+            return
+        number = self._counts[name] = self._counts.get(name, 0) + 1
+        self._facts += 1
+        if self._facts > MOST_FACTS:
+            return
+        fact: dict[str, Any] = {
+            "time": now,
+            "step": self._session.step,
+            "function": name,
+            "number": number,
+            "seconds": round(seconds, 6),
+            "jitted": True,
+        }
+        if number > 1:
+            # tf.function is called again for the same code, so TensorFlow does not know its traces.
+            fact |= changes[0] if changes else dict.fromkeys(("argument", "before", "after"), "")
+            fact |= {"change": fact.get("change", "function"), "more": max(len(changes) - 1, 0)}
+        self._session.journal("compiled", fact)
 
 
 def _types(function_type: Any) -> dict[str, Any]:
     return {one.name: one.type_constraint for one in function_type.parameters.values()}
 
 
-def changed(before: dict[str, Any], after: dict[str, Any]) -> str:
-    """Return which arguments have another type than in the trace before; empty if none has."""
-    texts = [
-        f"argument {name}: {_text(one)}, before {_text(before.get(name))}"
-        for name, one in after.items()
-        if one != before.get(name)
-    ]
-    return "; ".join(texts)
+def changed(before: dict[str, Any], after: dict[str, Any]) -> list[dict[str, str]]:
+    """Return which arguments have another type than in the trace before, and what of it changed."""
+    found = []
+    for name, one in after.items():
+        old = before.get(name)
+        if one != old:
+            change, texts = "type", (str(old), str(one))
+            for kind in ("shape", "dtype"):
+                values = getattr(old, kind, None), getattr(one, kind, None)
+                if None not in values and values[0] != values[1]:
+                    change, texts = kind, (str(values[0]), str(values[1]))
+                    break
+            else:
+                if all(text.startswith("Literal[") for text in texts):
+                    change, texts = "value", (texts[0][8:-1], texts[1][8:-1])
+            found.append(
+                {"change": change, "argument": name, "before": _cut(texts[0]), "after": _cut(texts[1])}
+            )
+    return found
 
 
-def _text(constraint: Any) -> str:
-    """Return a type as TensorFlow writes it, without what all of them share."""
-    text = str(constraint).replace("TensorSpec", "").replace(", name=None", "").replace("dtype=tf.", "")
+def _cut(text: str) -> str:
     return text if len(text) <= _TEXT else f"{text[:_TEXT]}…"
 
 
