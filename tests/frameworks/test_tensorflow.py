@@ -48,7 +48,7 @@ def test_the_breakdown_agrees_with_a_clock_in_the_script(train: Train, case: str
     steps, took = it.job.steps.table, it.truth["took"]
     steps = steps.where(steps["step"] >= 40)
     whole = float(steps["duration"].sum())
-    assert whole == pytest.approx(1e9 * it.truth["whole"], rel=0.05)
+    assert whole == pytest.approx(1e9 * it.truth["whole"], rel=0.1)
     for part, seconds in took.items():
         share = 100 * float(steps[part].sum()) / whole
         assert share == pytest.approx(100 * seconds / it.truth["whole"], abs=3), part
@@ -66,7 +66,7 @@ def test_checkpoints_have_their_size(train: Train) -> None:
 def test_a_trace_that_is_repeated_has_its_reason(train: Train) -> None:
     rows = [row for row in train("retraced").job.events.table.to_rows() if row["kind"] == "compiled"]
     told = [json.loads(row["detail"]) for row in sorted(rows, key=lambda row: row["time"])]
-    mine = [one for one in told if one["function"].startswith("train_step (tensorflow_loop.py:")]
+    mine = [one for one in told if "train_step (tensorflow_loop.py:" in one["function"]]
     assert [(one["number"], one["step"]) for one in mine] == [(1, 0), (2, 10), (3, 20), (4, 25)]
     assert all(one["seconds"] > 0 for one in mine)
     keys = ("change", "argument", "before", "after", "more")

@@ -196,7 +196,7 @@ def clocked():
 def data_bound():
     x, y = data(80)
     net = model()
-    net.fit(Batches(x, y, 0.05), epochs=2, verbose=0)
+    net.fit(Batches(x, y, 0.1), epochs=2, verbose=0)
     return {"steps": 160, "epochs": 2, "model": weights(net)}
 
 

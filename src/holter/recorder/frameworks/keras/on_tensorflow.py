@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.keras.fused import PARTS, FusedSteps
+from holter.recorder.frameworks.tensorflow.pipelines import place
 from holter.recorder.frameworks.tensorflow.waits import Call, Waits
 
 if TYPE_CHECKING:
@@ -38,10 +39,19 @@ class _OnTensorFlow:
         fused.parts, fused.device = self._parts, _device
         fused.attach()
         listed = sys.modules["keras.src.callbacks.callback_list"].CallbackList
-        patches.after(sys.modules[TRAINER].TFEpochIterator, "__next__", self._comes, breaker)
+        epochs = sys.modules[TRAINER].TFEpochIterator
+        patches.after(epochs, "__init__", self._made, breaker)
+        patches.after(epochs, "__next__", self._comes, breaker)
         # What the last calls waited must be known before the steps that follow an evaluation end.
         for name in ("on_test_begin", "on_epoch_end", "on_train_end"):
             patches.before(listed, name, self._flush, breaker)
+
+    def _made(self, result: None, epochs: Any, *_: object, **__: object) -> None:
+        """Name what makes the batches, if that is a dataset of Keras."""
+        batches = getattr(epochs.data_adapter, "py_dataset", None)
+        code = getattr(getattr(type(batches), "__getitem__", None), "__code__", None)
+        if code is not None:
+            self._session.pipelines.generator = place(code)
 
     def _comes(self, result: Any, *_: object, **__: object) -> None:
         if self._fitting.counts:

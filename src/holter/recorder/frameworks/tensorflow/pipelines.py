@@ -18,6 +18,7 @@ FIRST = 16
 MOST_FACTS = 500
 _LIBRARIES = (os.path.join("tensorflow", "python"), os.path.join("keras", "src"))
 """Parts of the paths of functions that are not the script's."""
+_GENERATOR = "Generator"
 _MAPS = ("Map", "Filter", "Interleave", "Scan", "TakeWhile", "Reduce", "GroupBy")
 """Parts of the names of stages that call a function of the script."""
 
@@ -31,6 +32,8 @@ class Pipelines:
         """Dataset → its number among the datasets of this process."""
         self._iterators: weakref.WeakKeyDictionary[Any, _Source] = weakref.WeakKeyDictionary()
         self._facts = 0
+        self.generator = ""
+        """The function that makes the elements of a generator, where the adapter of Keras knows it."""
         self._get: Any = None
 
     def made(self, iterator: Any, dataset: Any) -> float:
@@ -73,7 +76,7 @@ class Pipelines:
             "dataset": source.number,
             "step": self._session.step,
             "elements": elements,
-            "stages": stages(model, source.dataset()),
+            "stages": stages(model, source.dataset(), self.generator),
             "time": perf_counter_ns(),
         }
         self._session.journal("pipeline", fact)
@@ -97,7 +100,7 @@ def _elements(model: Any, output: Any) -> int:
     return int(node.num_elements)
 
 
-def stages(model: Any, dataset: Any) -> list[dict[str, Any]]:
+def stages(model: Any, dataset: Any, generator: str = "") -> list[dict[str, Any]]:
     """Return the stages of a pipeline from its source to its output.
 
     Each has its `name`, the number of `elements` it gave, `ms` of work for all of them, `parallelism` and
@@ -110,6 +113,9 @@ def stages(model: Any, dataset: Any) -> list[dict[str, Any]]:
     if len(calling) == len(called):  # else tf.data has fused or added some
         for stage, function in zip(reversed(calling), called, strict=True):
             stage["function"] = function
+    for stage in found:
+        if stage["name"] == _GENERATOR and generator:
+            stage["function"] = generator
     return found
 
 
@@ -141,6 +147,12 @@ def _stage(node: Any) -> dict[str, Any]:
     return stage
 
 
+def place(code: Any) -> str:
+    """Return code as `name (file:line)`."""
+    name = getattr(code, "co_qualname", code.co_name).replace("<locals>.", "")  # not in Python 3.10
+    return f"{name} ({os.path.basename(code.co_filename)}:{code.co_firstlineno})"
+
+
 def functions(dataset: Any) -> Iterator[str]:
     """Yield the functions of the script that a dataset calls, from its output to its source."""
     while dataset is not None:
@@ -149,5 +161,5 @@ def functions(dataset: Any) -> Iterator[str]:
         )
         code = getattr(getattr(function, "__wrapped__", function), "__code__", None)
         if code is not None and not any(part in code.co_filename for part in _LIBRARIES):
-            yield f"{code.co_name} ({code.co_filename.rpartition('/')[2]}:{code.co_firstlineno})"
+            yield place(code)
         dataset = getattr(dataset, "_input_dataset", None)

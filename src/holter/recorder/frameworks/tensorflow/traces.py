@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from holter.recorder.frameworks.tensorflow.pipelines import place
 from holter.recorder.patches import hide
 from holter.schema.phases import Phase
 
@@ -136,4 +137,4 @@ def _place(options: Any) -> str:
     code = getattr(function, "__code__", None)
     if code is None:
         return str(options.name)
-    return f"{code.co_name} ({code.co_filename.rpartition('/')[2]}:{code.co_firstlineno})"
+    return place(code)
