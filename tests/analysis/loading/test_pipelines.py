@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holter.analysis.loading.pipelines import Pipeline, pipeline
+from holter.analysis.loading.pipelines import DataPipeline, pipeline
 from holter.analysis.machine.load import Load
 from holter.analysis.verdict.job_advice import data_pipeline
 from holter.analysis.verdict.job_facts import VerdictFacts
@@ -25,7 +25,7 @@ def told(*stages: dict[str, Any], elements: int = 100, dataset: int = 0, time: i
     return {"dataset": dataset, "elements": elements, "stages": list(stages), "process": "1", "time": time}
 
 
-def read(*facts: dict[str, Any]) -> Pipeline | None:
+def read(*facts: dict[str, Any]) -> DataPipeline | None:
     rows = [
         {"time": at, "rank": 0, "node": "", "kind": "pipeline", "name": "", "detail": json.dumps(fact)}
         for at, fact in enumerate(facts)
@@ -33,7 +33,9 @@ def read(*facts: dict[str, Any]) -> Pipeline | None:
     return pipeline(Table.of("events", rows))
 
 
-def facts(found: Pipeline | None, *, cpus: int = 4, rest: float = 40.0, device: str = "cuda") -> VerdictFacts:
+def facts(
+    found: DataPipeline | None, *, cpus: int = 4, rest: float = 40.0, device: str = "cuda"
+) -> VerdictFacts:
     return VerdictFacts(
         breakdown={"data_loading": 60.0, "compute": 40.0},
         mean_step_ms=100.0,

@@ -21,7 +21,7 @@ PYTHON = "Generator"
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class PipelineStage:
     """One stage of a pipeline."""
 
     name: str
@@ -70,13 +70,13 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Pipeline:
+class DataPipeline:
     """A pipeline of tf.data, from its source to its output."""
 
-    stages: list[Stage]
+    stages: list[PipelineStage]
 
     @property
-    def slowest(self) -> Stage | None:
+    def slowest(self) -> PipelineStage | None:
         """The stage that limits the pipeline."""
         active = [one for one in self.stages if one.name not in _PASSIVE and one.batch_ms > 0]
         return max(active, key=lambda one: one.at_once_ms, default=None)
@@ -95,7 +95,7 @@ class Pipeline:
         return sum(one.batch_ms for one in self.stages if one.name not in _PASSIVE)
 
 
-def pipeline(events: Table | None) -> Pipeline | None:
+def pipeline(events: Table | None) -> DataPipeline | None:
     """Return the pipeline that has done the most work; None without tf.data."""
     told = [detail for _, detail in details(events, "pipeline") if detail.get("stages")]
     most = max(told, key=lambda one: sum(stage["ms"] for stage in one["stages"]), default=None)
@@ -106,13 +106,13 @@ def pipeline(events: Table | None) -> Pipeline | None:
     return _read(max(same, key=lambda one: (one["elements"], one["time"])))
 
 
-def _read(fact: Mapping[str, Any]) -> Pipeline:
+def _read(fact: Mapping[str, Any]) -> DataPipeline:
     stages, count, before = [], fact["elements"], 0.0
     for one in fact["stages"]:
         given = one["elements"] / count
         joins = "Batch" in one["name"] and before > given
         stages.append(
-            Stage(
+            PipelineStage(
                 name=one["name"],
                 function=one.get("function"),
                 batch_ms=one["ms"] / count,
@@ -123,4 +123,4 @@ def _read(fact: Mapping[str, Any]) -> Pipeline:
             )
         )
         before = given
-    return Pipeline(stages)
+    return DataPipeline(stages)

@@ -8,12 +8,12 @@ from holter.analysis.verdict.evidence import counted, ms
 from holter.analysis.verdict.result import Advice
 
 if TYPE_CHECKING:
-    from holter.analysis.loading.pipelines import Pipeline, Stage
+    from holter.analysis.loading.pipelines import DataPipeline, PipelineStage
     from holter.analysis.verdict.evidence import Evidence
     from holter.analysis.verdict.job_facts import VerdictFacts
 
 
-def slow_stage(facts: VerdictFacts, pipeline: Pipeline) -> tuple[str, Evidence] | None:
+def slow_stage(facts: VerdictFacts, pipeline: DataPipeline) -> tuple[str, Evidence] | None:
     """Return the stage that limits a pipeline, in words, and as evidence."""
     stage = pipeline.slowest
     if stage is None:
@@ -22,7 +22,7 @@ def slow_stage(facts: VerdictFacts, pipeline: Pipeline) -> tuple[str, Evidence] 
     return text, facts.seen(text, "pipeline.batch_ms", stage.batch_ms, None, stage.function or stage.name)
 
 
-def pipeline_advice(facts: VerdictFacts, pipeline: Pipeline) -> list[Advice]:
+def pipeline_advice(facts: VerdictFacts, pipeline: DataPipeline) -> list[Advice]:
     """Advise on the stage that limits a pipeline, with the expected step time."""
     stage, rest = pipeline.slowest, facts.rest_ms or 0.0
     if stage is None:
@@ -57,20 +57,20 @@ def pipeline_advice(facts: VerdictFacts, pipeline: Pipeline) -> list[Advice]:
     return found
 
 
-def _at_least(facts: VerdictFacts, pipeline: Pipeline, stage_ms: float, cores: int | None) -> float:
+def _at_least(facts: VerdictFacts, pipeline: DataPipeline, stage_ms: float, cores: int | None) -> float:
     """Return the step time if the slowest stage takes so long, and nothing exceeds what the cores can do."""
     rest = facts.rest_ms or 0.0
     together = (pipeline.work_ms + rest) / cores if cores and facts.device == "cpu" else 0.0
     return max(rest, stage_ms, together)
 
 
-def _work(stage: Stage) -> str:
+def _work(stage: PipelineStage) -> str:
     each = stage.batch_ms / stage.elements if stage.elements else 0.0
     of = f" ({ms(each)} per element)" if stage.elements >= 2 else ""
     return f"{ms(stage.batch_ms)} per batch{of}"
 
 
-def _cores(facts: VerdictFacts, stage: Stage) -> str:
+def _cores(facts: VerdictFacts, stage: PipelineStage) -> str:
     used = stage.parallelism or 1
     cores = facts.load.cpus if facts.load is not None else None
     return f" on {used} of {counted(cores, 'core')}" if cores and used <= cores else ""

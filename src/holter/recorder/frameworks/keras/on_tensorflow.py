@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.keras.fused import PARTS, FusedSteps
 from holter.recorder.frameworks.tensorflow.pipelines import place
-from holter.recorder.frameworks.tensorflow.waits import Call, Waits
+from holter.recorder.frameworks.tensorflow.waits import Call, PipelineWaits
 
 if TYPE_CHECKING:
     from holter.recorder.frameworks.keras.fitting import Fitting
@@ -28,7 +28,7 @@ class _OnTensorFlow:
     def __init__(self, session: Session, fitting: Fitting) -> None:
         self._session, self._fitting = session, fitting
         self._fused = FusedSteps(session, fitting)
-        self._waits = Waits(session, session.pipelines.read)
+        self._waits = PipelineWaits(session, session.pipelines.read)
         self._iterator: Any = None
         """The iterator of the batch that comes next."""
         self._at_once = 1

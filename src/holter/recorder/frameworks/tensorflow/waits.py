@@ -39,7 +39,7 @@ class Call(NamedTuple):
     step: int
 
 
-class Waits:
+class PipelineWaits:
     """Writes the wait within each call of a compiled function as a DATA_LOADING span of its thread."""
 
     def __init__(self, session: Session, read: Callable[[Any], Any]) -> None:
