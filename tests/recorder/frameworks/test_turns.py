@@ -35,9 +35,12 @@ def test_what_never_trains_is_not_waited_for_forever() -> None:
 
 
 def test_another_one_that_trains_rarely_adds_no_step() -> None:
-    found = ends("d" * 30 + "r" + "d" * 30)
-    assert sum(found) == 60
-    assert found[30] is False
+    assert sum(ends("d" * 30 + "r" + "d" * 30)) == 60
+
+
+def test_loops_that_follow_each_other_lose_no_step() -> None:
+    assert sum(ends("a" * 30 + "b" * 30)) == 60
+    assert sum(ends("a" * 30 + "dg" * 30)) == 60
 
 
 def call(begin: int, end: int, requests: int = 1) -> Call:

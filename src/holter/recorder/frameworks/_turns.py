@@ -6,8 +6,6 @@ PATIENCE = 6
 """Trainings of the first one after which nothing waits any longer for those that never trained."""
 SETTLED = 10
 """Iterations that one must end to remain the last of an iteration when another trains occasionally."""
-ABSENT = 4
-"""Trainings of others, for each in an iteration, after which one of them ends the iterations."""
 
 
 class Turns:
@@ -15,10 +13,12 @@ class Turns:
 
     At first, the first one that trains is the last. When others train before it trains again, the last of
     those takes its place. What exists but has not trained is waited for: the first iteration is then whole.
+    What appears later takes the place at once, and another one that trains more often than an iteration does.
     """
 
     def __init__(self) -> None:
         self._expected: set[int] = set()
+        self._known: set[int] = set()
         self._last = self._other = self._held = self._ended = self._since = 0
         self._cycle = 1
         self._settled = False
@@ -37,6 +37,8 @@ class Turns:
             return True
         self._since += 1
         self._expected.discard(key)
+        new = key not in self._known
+        self._known.add(key)
         if not self._last:
             self._last = key
         elif key == self._last:
@@ -48,10 +50,10 @@ class Turns:
             self._last, self._settled = key, True
         else:
             self._other = key
-            if self._since <= ABSENT * max(self._cycle, 2):
+            if self._since <= self._cycle and not (new and self._ended >= SETTLED):
                 return False
             self._last, self._settled = key, False
-        if self._expected and not self._settled and self._held < PATIENCE:
+        if self._expected and not (self._settled or self._ended) and self._held < PATIENCE:
             self._held += 1
             return False
         self._cycle, self._since, self._other, self._held = self._since, 0, 0, 0

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from holter.recorder import imports
 from holter.recorder.frameworks.tensorflow.checkpoints import Checkpoints
+from holter.recorder.frameworks.tensorflow.eager import Eager
 from holter.recorder.frameworks.tensorflow.loops import Loops
 from holter.recorder.frameworks.tensorflow.pipelines import Pipelines
 from holter.recorder.frameworks.tensorflow.traces import Traces
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from holter.recorder.session import Session
 
-_OPTIMIZERS = "keras.src.optimizers.base_optimizer"
+_OPTIMIZERS, _MODELS = "keras.src.optimizers.base_optimizer", "keras.src.models.model"
 
 
 def attach(session: Session) -> Callable[[], None]:
@@ -28,18 +29,24 @@ def attach(session: Session) -> Callable[[], None]:
     patches, pipelines = Patches(), Pipelines(session)
     breaker = session.breaker("tensorflow")
     loops = Loops(session, pipelines, patches, sys.modules["tensorflow"].__version__)
+    eager = Eager(loops)
 
-    def watch_optimizers(module: str) -> None:
+    def watch_keras(module: str) -> None:
         try:
-            loops.attach_keras(sys.modules[module].BaseOptimizer)
+            if module == _OPTIMIZERS:
+                eager.attach_optimizer(sys.modules[module].BaseOptimizer)
+            else:
+                eager.attach_model(sys.modules[module].Model)
         except Exception as error:
-            session.fault("tensorflow.optimizers", error)
+            session.fault("tensorflow.keras", error)
 
     parts: dict[str, Callable[[], None]] = {
         "loops": loops.attach,
+        "eager": eager.attach,
         "traces": Traces(session, patches, breaker).attach,
         "checkpoints": Checkpoints(session, patches, breaker).attach,
-        "optimizers": lambda: imports.when_imported(_OPTIMIZERS, watch_optimizers),
+        "optimizers": lambda: imports.when_imported(_OPTIMIZERS, watch_keras),
+        "models": lambda: imports.when_imported(_MODELS, watch_keras),
     }
     for name, part in parts.items():
         try:
