@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.frameworks.trained import Trained, trained
+from tests.recorder.reading import BOOTSTRAP, SOURCE
 
 pytestmark = pytest.mark.framework("tensorflow")
 CASES = ("graph", "eager", "by_hand", "in_turn", "retraced", "data_bound", "compute_bound")
@@ -92,3 +95,15 @@ def test_the_slow_stage_of_a_pipeline_is_named(train: Train) -> None:
     assert "decode (tensorflow_loop.py:" in told["verdict"]["sentence"]
     advice = told["verdict"]["advice"][0]
     assert "num_parallel_calls=tf.data.AUTOTUNE" in advice["text"]
+
+
+def test_an_import_loads_no_session_and_the_first_use_does(framework_python: Path, tmp_path: Path) -> None:
+    asks = "print('holter.recorder.session' in sys.modules)"
+    script = f"import sys, keras, tensorflow\n{asks}\nkeras.layers.Dense(1)\n{asks}"
+    paths = {"PYTHONPATH": os.pathsep.join([str(BOOTSTRAP), str(SOURCE)]), "HOLTER_SPOOL": str(tmp_path)}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLTER_")}
+    surroundings = {**kept, **paths, "KERAS_BACKEND": "tensorflow"}
+    command = [str(framework_python), "-c", script]
+    done = subprocess.run(command, env=surroundings, capture_output=True, text=True, check=True, timeout=180)
+    assert done.stdout.split() == ["False", "True"]
+    assert "holter:" not in done.stderr
