@@ -13,7 +13,7 @@ from holter.recorder.patches import hide
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from holter.recorder.frameworks.keras.fitting import Fitting
     from holter.recorder.session import Session
@@ -64,7 +64,8 @@ class FusedSteps:
             began, self.began = self.began, 0
             now = self.session.local.end_of(self._compute)
             self.before_step(began, now)
-            self._tell()
+            if not self._told:
+                self._tell(self.parts())
 
     def close(self) -> None:
         """End a call that has raised, as it does where an epoch of unknown length has no more batches."""
@@ -72,12 +73,12 @@ class FusedSteps:
             self.began = 0
             self.session.local.end_of(self._compute)
 
-    def _tell(self) -> None:
-        """Journal the framework at the end of the first step, when it is known what is seen of a step."""
+    def _tell(self, parts: Sequence[str]) -> None:
+        """Journal the framework when it is known what is seen of a step."""
         if not self._told:
             self._told = True
             fact = {"name": OWNER, "version": self.fitting.version, "device": self.device()}
-            self.session.journal("framework", {**fact, "parts": list(self.parts())})
+            self.session.journal("framework", {**fact, "parts": list(parts)})
 
     def _waits(self, what: Any = None, *_: object, **__: object) -> str:
         """Name a conversion of numbers, or a wait for those that other threads convert."""
@@ -96,8 +97,9 @@ class FusedSteps:
         def train_on_batch(model: Any, *args: Any, **kwargs: Any) -> Any:
             begun = done = False
             try:
-                if breaker.on and not self.fitting.callbacks and session.claim_steps(OWNER):
-                    self._tell()
+                if breaker.on and not self.fitting.callbacks:
+                    session.claim_steps(OWNER)
+                    self._tell(PARTS)  # batches of tf.data are waited for outside of the call
                     session.first_activity()
                     session.local.begin(self._compute)
                     begun = True
@@ -119,7 +121,7 @@ class FusedSteps:
     def _trained(self, model: Any, done: bool) -> None:
         try:
             now = self.session.local.end_of(self._compute)
-            if done and self._turns.ends(id(model)):
+            if done and self.session.step_owner == OWNER and self._turns.ends(id(model)):
                 self.session.boundary(now, manual=True)
         except Exception as error:
             self.fitting.breaker.fault(error)
