@@ -106,8 +106,9 @@ def graph():
         for inputs, labels in fetched(train):
             with Clock("compute"):
                 loss = train_step(inputs, labels)
+            ended = time.perf_counter(), dict(took)
             losses.append(float(loss))
-        marks.append((time.perf_counter(), dict(took)))
+        marks.append(ended)
         with Clock("eval"):
             for inputs, labels in test:
                 test_step(inputs, labels)
@@ -131,8 +132,9 @@ def eager():
                 gradients = tape.gradient(loss, net.trainable_variables)
             with Clock("optimizer"):
                 optimizer.apply_gradients(zip(gradients, net.trainable_variables, strict=True))
+            ended = time.perf_counter(), dict(took)
             losses.append(float(loss))
-        marks.append((time.perf_counter(), dict(took)))
+        marks.append(ended)
     return {"steps": 120, "losses": losses, **between(marks), "model": weights(net)}
 
 
