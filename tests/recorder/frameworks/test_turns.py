@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holter.recorder.frameworks._turns import PATIENCE, Turns
-from holter.recorder.frameworks.tensorflow.waits import LONG_NS, Call, waited
+from holter.recorder.frameworks.tensorflow.waits import LONG_NS, GraphCall, waited
 
 
 def ends(order: str, expected: str = "") -> list[bool]:
@@ -43,8 +43,8 @@ def test_loops_that_follow_each_other_lose_no_step() -> None:
     assert sum(ends("a" * 30 + "dg" * 30)) == 60
 
 
-def call(begin: int, end: int, requests: int = 1) -> Call:
-    return Call(begin, end, requests, 0)
+def call(begin: int, end: int, requests: int = 1) -> GraphCall:
+    return GraphCall(begin, end, requests, 0)
 
 
 def test_a_wait_is_what_a_period_exceeds_the_time_between_requests() -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.keras.fused import PARTS, FusedSteps
 from holter.recorder.frameworks.tensorflow.pipelines import place
-from holter.recorder.frameworks.tensorflow.waits import Call, PipelineWaits
+from holter.recorder.frameworks.tensorflow.waits import GraphCall, PipelineWaits
 
 if TYPE_CHECKING:
     from holter.recorder.frameworks.keras.fitting import Fitting
@@ -65,7 +65,7 @@ class _OnTensorFlow:
         if planned and planned - began < requests:
             requests = planned - began + 1  # the last of these finds the end
         if type(iterator).__name__ == "OwnedIterator":
-            self._waits.note(iterator, Call(begin, end, requests, self._session.step))
+            self._waits.note(iterator, GraphCall(begin, end, requests, self._session.step))
             if planned and began + fitting.at_once >= planned:
                 self._waits.flush()
 

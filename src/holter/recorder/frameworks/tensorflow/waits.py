@@ -29,7 +29,7 @@ LONG_NS = 10_000_000_000
 _DATA = int(Phase.DATA_LOADING)
 
 
-class Call(NamedTuple):
+class GraphCall(NamedTuple):
     """One call of a compiled function that takes elements from an iterator."""
 
     begin: int
@@ -47,7 +47,7 @@ class PipelineWaits:
         self._read = read
         """Returns the model proto of an iterator, or None."""
         self._iterator: Callable[[], Any] = lambda: None
-        self._calls: list[Call] = []
+        self._calls: list[GraphCall] = []
         """Calls whose wait is unknown so far, the oldest first."""
         self._requests = self._due = 0
         self._computing: list[int] = []
@@ -57,7 +57,7 @@ class PipelineWaits:
         self.seen: bool | None = None
         """Whether tf.data tells these times; None before the first reading."""
 
-    def note(self, iterator: Any, call: Call) -> None:
+    def note(self, iterator: Any, call: GraphCall) -> None:
         """Take a call that has ended, on the training thread."""
         if self._iterator() is not iterator:
             self.flush()
@@ -98,7 +98,7 @@ class PipelineWaits:
         self._session.thread_spool().spent(perf_counter_ns() - began)
 
 
-def waited(calls: Sequence[Call], gaps: Sequence[int]) -> list[int]:
+def waited(calls: Sequence[GraphCall], gaps: Sequence[int]) -> list[int]:
     """Return how long calls waited for elements, ns; of all but the last, as far as the times are known.
 
     From a call's first request to that of the next call, each moment is a wait or lies between two requests.
