@@ -21,6 +21,15 @@ _FIRST_USES = {
         ("xgboost.core", "Booster", "__init__"),
     ),
     "lightgbm": (("lightgbm.basic", "Dataset", "__init__"), ("lightgbm.basic", "Booster", "__init__")),
+    "tensorflow": (
+        ("tensorflow.python.data.ops.iterator_ops", "OwnedIterator", "__init__"),
+        ("tensorflow.python.eager.polymorphic_function.polymorphic_function", "Function", "__call__"),
+        ("tensorflow.python.eager.backprop", "GradientTape", "__init__"),
+    ),
+    "keras": (
+        ("keras.src.layers.layer", "Layer", "__init__"),
+        ("keras.src.optimizers.base_optimizer", "BaseOptimizer", "__init__"),
+    ),
     "catboost": (("catboost.core", "Pool", "__init__"), ("catboost.core", "_CatBoostBase", "_train")),
     "ray.train.v2._internal.execution.context": (
         ("ray.train.v2._internal.execution.context", "TrainContext", "__init__"),

@@ -11,7 +11,7 @@ import os
 import sys
 
 from holter.recorder import PID, STARTED_NS, program_samples
-from holter.recorder.unsupported import BACKENDS, not_recorded
+from holter.recorder.unsupported import has_backend, not_recorded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 TRIGGERS = {
     "torch": "pytorch",
+    "tensorflow": "tensorflow",
     "keras": "keras",
     "xgboost": "xgboost",
     "lightgbm": "lightgbm",
@@ -50,10 +51,14 @@ _WAIT = frozenset(
         "catboost",
         "sklearn.base",
         "jax",
+        "tensorflow",
+        "keras",
         *(one for one in TRIGGERS if one.startswith("ray.")),
     )
 )
 """Modules whose adapters wait for the first use; see `first_use`."""
+_WITH = {"keras": "keras.src.backend.torch.trainer"}
+"""Those that do not wait beside a module whose own adapter is attached already."""
 
 
 class ImportWatch:
@@ -146,10 +151,10 @@ def attach(module: str) -> None:
 
     A fault costs the recording, never the import.
     """
-    if BACKENDS.get(module, module) not in sys.modules:
+    if not has_backend(module):
         return  # nothing of it is recorded, so nothing is loaded for it
     try:
-        if module in _WAIT:
+        if module in _WAIT and _WITH.get(module) not in sys.modules:
             from holter.recorder import first_use
 
             first_use.wait(module, lambda: _attach(module), when_imported)

@@ -9,14 +9,20 @@ NOT_RECORDED = {
     "lightfm": "LightFM",
     "mxnet": "MXNet",
     "paddle": "PaddlePaddle",
-    "tensorflow": "TensorFlow",
 }
 """Modules of frameworks without an adapter, and their names."""
-BACKENDS = {"keras": "keras.src.backend.torch.trainer"}
-"""Framework with several backends → the module of the backend with which it is recorded."""
+BACKENDS = {"keras": tuple(f"keras.src.backend.{name}.trainer" for name in ("torch", "jax", "tensorflow"))}
+"""Framework with several backends → the modules of those with which it is recorded."""
+
+
+def has_backend(framework: str) -> bool:
+    """Whether a framework is loaded, with a backend with which it is recorded."""
+    return any(module in sys.modules for module in BACKENDS.get(framework, (framework,)))
 
 
 def not_recorded() -> dict[str, str | None]:
     """Return the versions of the frameworks that this process imported and that have no adapter."""
-    found = [name for name in NOT_RECORDED if name in sys.modules and BACKENDS.get(name) not in sys.modules]
+    found = [
+        name for name in NOT_RECORDED if name in sys.modules and not (name in BACKENDS and has_backend(name))
+    ]
     return {name: vars(sys.modules[name]).get("__version__") for name in found}

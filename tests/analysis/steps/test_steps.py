@@ -322,3 +322,23 @@ def test_a_damaged_number_of_steps_at_once_makes_a_bounded_table():
         table(span(0, 1_000_000, "step", value=1e300), span(1_000_000, 2_000_000, "step", value=-4))
     )
     assert found.rows == 65_536 + 1
+
+
+def test_calls_of_a_compiled_function_that_evaluates_are_evaluation():
+    """The batches of the evaluation come from another loader than those of the training."""
+    rows = [
+        span(0, 100, "step"),
+        span(1, 2, "data_loading", value=0.0),
+        *(span(10 * at, 10 * at + 2, "data_loading", value=1.0) for at in range(1, 6)),
+        *(span(10 * at + 2, 10 * at + 9, "compute", mode="eval") for at in range(1, 6)),
+        span(62, 70, "data_loading", value=0.0),
+        span(70, 99, "compute"),
+    ]
+    row = one(*rows)
+    assert row["eval"] == 60  # with the code around its calls
+    assert (row["compute"], row["data_loading"]) == (29, 9)
+
+
+def test_a_compiled_function_that_trains_is_no_evaluation():
+    row = one(span(0, 100, "step"), span(0, 40, "data_loading"), span(40, 100, "compute"))
+    assert named(row) == {"data_loading": 40, "compute": 60}

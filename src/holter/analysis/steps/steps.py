@@ -41,7 +41,9 @@ _KINDS = {
     BREAKDOWN.index("backward"): evals.BACKWARD,
     BREAKDOWN.index("optimizer"): evals.OPTIMIZER,
 }
-_FORWARD = BREAKDOWN.index("forward")
+_FORWARD, _COMPUTE = BREAKDOWN.index("forward"), BREAKDOWN.index("compute")
+_PASSES = (_FORWARD, _COMPUTE)
+"""What calls a model: a pass, or a compiled function."""
 
 Marks = NDArray[Any]
 
@@ -210,7 +212,7 @@ def _cut(work: Marks, bounds: Marks) -> tuple[Marks, NDArray[np.int64]]:
 
 def _with_evaluations(pieces: Marks, where: Any, bounds: Marks) -> tuple[Marks, Any]:
     """Add a span `eval` around every evaluation that was recognized."""
-    suspicious = (pieces["code"] == _FORWARD) & (pieces["mode"] == Mode.EVAL)
+    suspicious = np.isin(pieces["code"], _PASSES) & (pieces["mode"] == Mode.EVAL)
     suspicious &= bounds["mode"][where] != Mode.PREDICT
     if not suspicious.any():
         return pieces, where
@@ -235,8 +237,10 @@ def _moments(mine: Marks) -> tuple[list[evals.Moment], dict[int, int]]:
     reach = -1
     for begin, end, code, mode, _, loader, _, _ in mine.tolist():
         kind = _KINDS.get(code)
-        if code == _FORWARD:
-            kind = evals.EVAL_FORWARD if mode == Mode.EVAL else evals.TRAIN_FORWARD
+        if code in _PASSES and mode == Mode.EVAL:
+            kind = evals.EVAL_FORWARD
+        elif code in _PASSES:  # a compiled function that trains does it all
+            kind = evals.TRAIN_FORWARD if code == _FORWARD else evals.OPTIMIZER
         if kind == evals.DATA and reach >= 0:
             busy_until[begin] = min(reach, begin)
         if kind is not None:

@@ -10,6 +10,7 @@ from holter.analysis.events import device_ms, framework
 from holter.analysis.jobs.stragglers import stragglers
 from holter.analysis.jobs.synchronous_steps import what_if_of_steps
 from holter.analysis.loading.dataloading import causes, loaders, stages
+from holter.analysis.loading.pipelines import pipeline
 from holter.analysis.machine.load import loads
 from holter.analysis.machine.threads import thread_shares
 from holter.analysis.steps.breakdown import breakdown, not_seen
@@ -110,6 +111,7 @@ def gather(
                 "time_end": end,
             },
             "loading": loading,
+            "pipeline": pipeline(events),
             "causes": causes(
                 loading,
                 cpu_p50=first.cpu_p50 if first else None,

@@ -10,6 +10,7 @@ from holter.analysis.jobs.stragglers import place_text, slow_together
 from holter.analysis.loading.dataloading import HAND_OVER_MS
 from holter.analysis.verdict import loop_advice, machine_advice
 from holter.analysis.verdict.evidence import counted, ms, part_name
+from holter.analysis.verdict.pipeline_advice import pipeline_advice
 from holter.analysis.verdict.result import Advice
 from holter.schema.phases import RAY_DATA
 
@@ -54,6 +55,8 @@ def data_pipeline(facts: VerdictFacts) -> list[Advice]:
     step, loading = facts.mean_step_ms, facts.loading
     if step is None:
         return []
+    if facts.pipeline is not None and (found := pipeline_advice(facts, facts.pipeline)):
+        return [one for one in found if one.expected_step_ms is None or one.expected_step_ms < _WORTH * step]
     if loading is None or loading.fetch_ms is None:
         rest = facts.rest_ms or 0.0
         why = f"without the wait for batches a step takes {ms(rest)}"

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from holter.analysis.jobs.stragglers import Straggler
     from holter.analysis.jobs.what_if import WhatIf
     from holter.analysis.loading.dataloading import DataLoading
+    from holter.analysis.loading.pipelines import DataPipeline
     from holter.analysis.machine.load import Load
     from holter.analysis.machine.threads import ThreadShares
     from holter.analysis.steps.holders import Holder
@@ -59,6 +60,8 @@ class VerdictFacts:
     window: dict[str, int] | None = None
     """step_start, step_end, time_start, time_end of the steady steps."""
     loading: DataLoading | None = None
+    pipeline: DataPipeline | None = None
+    """The tf.data pipeline that makes the batches."""
     causes: list[str] = field(default_factory=list)
     """Codes of the reasons why the training thread waits for batches."""
     stragglers: list[Straggler] = field(default_factory=list)

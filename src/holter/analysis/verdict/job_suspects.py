@@ -10,6 +10,7 @@ from holter.analysis.slow_group import ranks_text
 from holter.analysis.verdict.evidence import Evidence, capitalized, counted, ms, part_name, pct
 from holter.analysis.verdict.loop_suspects import NAMED, checkpointing, evaluation, own_code, sampled
 from holter.analysis.verdict.machine_suspects import contention, hardware, memory_pressure
+from holter.analysis.verdict.pipeline_advice import slow_stage
 from holter.analysis.verdict.result import (
     BOTTLENECK,
     COMMUNICATION_SHARE,
@@ -85,6 +86,9 @@ def data_pipeline(facts: VerdictFacts) -> SuspectResult:
         )
     if stages and ": " not in said:
         said += f": {', '.join(f'{one.name} {pct(one.pct)}' for one in stages[:2])}"
+    if facts.pipeline is not None and (slow := slow_stage(facts, facts.pipeline)) is not None:
+        said += f": {slow[0]}" if ": " not in said else ""
+        evidence.append(slow[1])
     iterators = [one for one in facts.own_code if one.iterates and one.pct >= NAMED]
     evidence += [sampled(facts, one) for one in iterators]
     if iterators and (loading is None or loading.share_pct < share / 2):

@@ -165,7 +165,7 @@ def missing_data(facts: VerdictFacts) -> list[str]:
     if load is not None and load.gpu_p50 is not None and facts.kernels is None and load.gpu_p50 < GPU_BUSY:
         lacking.append("kernel trace")
     if loading is not None and loading.share_pct >= _WORTH_SPLITTING:
-        if not loading.stages:
+        if not loading.stages and facts.pipeline is None:
             lacking.append("activity of the data-loader workers")
         elif loading.stages.get("fetch", 0.0) >= _WORTH_SPLITTING:
             lacking.append("stack samples of the dataset")

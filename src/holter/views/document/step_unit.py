@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from holter.store.trial import Trial
 
 PLAIN = "one optimizer step"
+_WHOLE = {"keras": "one batch of keras"}
+"""Owner of the steps → what a step is, where only the whole step is seen."""
 _LOOKED_AT = 200
 """Steps in the middle of the job that are examined."""
 
@@ -48,7 +50,9 @@ def step_unit(trial: Trial, steps: Table, events: Table) -> str | None:
         called = (framework(events) or {}).get("step")
         if called and "at_once" in steps and (steps["at_once"] > 1).any():
             return f"one update of the parameters in {called}"
-        return f"one call of {called}" if called else f"one round of {owner}" if owner else None
+        if called:
+            return f"one call of {called}"
+        return _WHOLE.get(owner, f"one round of {owner}") if owner else None
     updates = _per_step(spans.where(spans["phase"] == "optimizer"), low, high)
     # Steps of several optimizers differ, such as those of a critic. The most have as many as these.
     least, most = (int(count) for count in np.percentile(updates, (10, 90), method="nearest"))

@@ -2,8 +2,9 @@
 
 `fitting` counts the steps and times evaluations, checkpoints and callbacks, `numbers` records what the
 training reports; both work with every backend. `on_torch` shows the PyTorch adapter what its hooks cannot
-see. Classes are hooked. A callback in the user's list would change the training: Keras then waits for the
-device at each batch.
+see. `fused` times steps on JAX and TensorFlow, which are one compiled function; `on_jax` and
+`on_tensorflow` find the wait for data inside of it. Classes are hooked. A callback in the user's list would
+change the training: Keras then waits for the device at each batch.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING
 
 from holter.recorder.frameworks.keras.fitting import Fitting
 from holter.recorder.frameworks.keras.numbers import ReportedNumbers
+from holter.recorder.frameworks.keras.on_jax import attach_to_jax
+from holter.recorder.frameworks.keras.on_tensorflow import attach_to_tensorflow
 from holter.recorder.frameworks.keras.on_torch import attach_to_torch
 
 if TYPE_CHECKING:
@@ -29,6 +32,8 @@ def attach(session: Session) -> Callable[[], None]:
         "steps": fitting.attach,
         "numbers": ReportedNumbers(session, fitting).attach,
         "torch": partial(attach_to_torch, session, fitting),
+        "jax": partial(attach_to_jax, session, fitting),
+        "tensorflow": partial(attach_to_tensorflow, session, fitting),
     }
     for name, part in parts.items():
         try:

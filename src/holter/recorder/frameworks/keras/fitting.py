@@ -55,11 +55,17 @@ class Fitting:
         """Whether an `evaluate` of its own runs, outside of `fit`."""
         self.before_end: Callable[[], None] = lambda: None
         """Called before a step ends."""
+        self.ended: Callable[[], None] = lambda: None
+        """Called when the outermost call of the trainer has ended. Raises nothing."""
+        self.tells = True
+        """Whether the framework is known before the first step."""
+        self.at_once = 1
+        """Batches of one call."""
+        self.began = 0
+        """Index of the first batch of this step."""
         self._thread = 0
         self._depth = 0
         """Calls of the trainer that are open on that thread; a callback may train another model."""
-        self._began = 0
-        """Index of the first batch of this step."""
         self._first_epoch = 0
         self._facts = 0
         self._watched: set[tuple[type, str]] = set()
@@ -138,6 +144,7 @@ class Fitting:
     def _leave(self) -> None:
         self._depth -= 1
         if not self._depth:
+            self.ended()
             self._thread, self.callbacks, self.validates = 0, None, False
             self._open = ""
             self.session.release_steps(OWNER)
@@ -150,8 +157,9 @@ class Fitting:
         session = self.session
         self.callbacks, self.base = callbacks, session.step
         at_once = getattr(callbacks.model, "steps_per_execution", 1)
-        session.step_by(at_once if isinstance(at_once, int) else 1)
-        if not self._facts:
+        self.at_once = at_once if isinstance(at_once, int) else 1
+        session.step_by(self.at_once)
+        if self.tells and not self._facts:
             session.journal("framework", {"name": OWNER, "version": self.version})
         given = callbacks.params or {}
         steps, epochs = given.get("steps"), given.get("epochs")
@@ -178,19 +186,19 @@ class Fitting:
 
     def _on_batch_begin(self, callbacks: Any, batch: int, *_: object, **__: object) -> None:
         if callbacks is self.callbacks:
-            self._began = batch
+            self.began = batch
 
     def _on_batch_end(self, result: object, callbacks: Any, batch: int, *_: object, **__: object) -> None:
         if not self.counts or callbacks is not self.callbacks:
             return
         self.before_end()
         if self.session.step_owner == OWNER:
-            self.session.boundary(manual=True, steps=self.last_of(batch) - self._began + 1)
+            self.session.boundary(manual=True, steps=self.last_of(batch) - self.began + 1)
 
     def last_of(self, batch: int) -> int:
         """Return the last batch of an execution, whose end Keras reports as if the execution were full."""
         planned = (self.callbacks.params or {}).get("steps")
-        return min(batch, planned - 1) if planned and planned > self._began else batch
+        return min(batch, planned - 1) if planned and planned > self.began else batch
 
     def _watch(self, callback: type) -> None:
         """Time the methods that a callback has of its own."""

@@ -1,0 +1,109 @@
+"""Loops of TensorFlow: steps are exact, parts agree with a clock, models are the same."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.frameworks.trained import Trained, trained
+from tests.recorder.reading import BOOTSTRAP, SOURCE
+
+pytestmark = pytest.mark.framework("tensorflow")
+CASES = ("graph", "eager", "by_hand", "in_turn", "retraced", "data_bound", "compute_bound")
+Train = Callable[[str], Trained]
+
+
+@pytest.fixture(scope="module")
+def train(framework_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Train:
+    """Returns what trains a case with and without holter, once."""
+    kept: dict[str, Trained] = {}
+
+    def one(case: str) -> Trained:
+        if case not in kept:
+            kept[case] = trained(framework_python, "tensorflow_loop.py", case, tmp_path_factory.mktemp(case))
+        return kept[case]
+
+    return one
+
+
+@pytest.mark.capability("TensorFlow", "steps", "identical")
+@pytest.mark.parametrize("case", CASES)
+def test_steps_are_exact_and_the_model_is_the_same(train: Train, case: str) -> None:
+    it = train(case)
+    assert it.truth["model"] == it.alone["model"]
+    assert it.truth.get("losses") == it.alone.get("losses")
+    assert it.told["cost"]["faults"] == []
+    assert it.told["steps"]["count"] == it.truth["steps"]
+    assert set(it.job.steps.table["mode"].tolist()) == {"train"}
+    assert it.told["job"]["framework"]["name"] == "tensorflow"
+    assert it.told["not_seen"] == []
+    assert sum(it.told["breakdown"].values()) == pytest.approx(100)
+
+
+@pytest.mark.capability("TensorFlow", "evaluation", parts="data loading, compute, backward, optimizer")
+@pytest.mark.parametrize("case", ["graph", "eager"])
+def test_the_breakdown_agrees_with_a_clock_in_the_script(train: Train, case: str) -> None:
+    it = train(case)
+    steps, took = it.job.steps.table, it.truth["took"]
+    steps = steps.where(steps["step"] >= 40)
+    whole = float(steps["duration"].sum())
+    assert whole == pytest.approx(1e9 * it.truth["whole"], rel=0.1)
+    for part, seconds in took.items():
+        share = 100 * float(steps[part].sum()) / whole
+        assert share == pytest.approx(100 * seconds / it.truth["whole"], abs=3), part
+
+
+@pytest.mark.capability("TensorFlow", "checkpoints")
+def test_checkpoints_have_their_size(train: Train) -> None:
+    it = train("graph")
+    rows = [row for row in it.job.spans.table.to_rows() if row["phase"] == "checkpoint"]
+    assert {row["name"] for row in rows} == {"tf.train.CheckpointManager"}
+    assert len(rows) == 4
+    assert all(row["value"] > 10e6 for row in rows)  # the model, and two moments of the optimizer
+
+
+def test_a_trace_that_is_repeated_has_its_reason(train: Train) -> None:
+    rows = [row for row in train("retraced").job.events.table.to_rows() if row["kind"] == "compiled"]
+    told = [json.loads(row["detail"]) for row in sorted(rows, key=lambda row: row["time"])]
+    mine = [one for one in told if "train_step (tensorflow_loop.py:" in one["function"]]
+    assert [(one["number"], one["step"]) for one in mine] == [(1, 0), (2, 10), (3, 20), (4, 25)]
+    assert all(one["seconds"] > 0 for one in mine)
+    keys = ("change", "argument", "before", "after", "more")
+    assert [mine[1][key] for key in keys] == ["shape", "x", "(32, 48)", "(31, 48)", 1]
+    assert [mine[3][key] for key in keys] == ["value", "scale", "1.0", "0.5", 0]
+    steps = train("retraced").job.steps.table.sorted("step")
+    assert set(steps["step"][steps["compile"] > 0].tolist()) == {0, 10, 20, 25}
+
+
+@pytest.mark.capability("TensorFlow", "verdict")
+def test_slow_batches_and_a_large_model_get_the_right_verdict(train: Train) -> None:
+    slow = train("data_bound").told
+    assert "ata loading takes" in slow["verdict"]["sentence"]
+    assert slow["breakdown"]["data_loading"] > 50
+    large = train("compute_bound").told
+    assert "ata loading takes" not in large["verdict"]["sentence"]
+    assert large["breakdown"]["data_loading"] < 10
+
+
+@pytest.mark.capability("TensorFlow", verdict="the slowest stage of a tf.data pipeline")
+def test_the_slow_stage_of_a_pipeline_is_named(train: Train) -> None:
+    told = train("data_bound").told
+    assert "decode (tensorflow_loop.py:" in told["verdict"]["sentence"]
+    advice = told["verdict"]["advice"][0]
+    assert "num_parallel_calls=tf.data.AUTOTUNE" in advice["text"]
+
+
+def test_an_import_loads_no_session_and_the_first_use_does(framework_python: Path, tmp_path: Path) -> None:
+    asks = "print('holter.recorder.session' in sys.modules)"
+    script = f"import sys, keras, tensorflow\n{asks}\nkeras.layers.Dense(1)\n{asks}"
+    paths = {"PYTHONPATH": os.pathsep.join([str(BOOTSTRAP), str(SOURCE)]), "HOLTER_SPOOL": str(tmp_path)}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLTER_")}
+    surroundings = {**kept, **paths, "KERAS_BACKEND": "tensorflow"}
+    command = [str(framework_python), "-c", script]
+    done = subprocess.run(command, env=surroundings, capture_output=True, text=True, check=True, timeout=180)
+    assert done.stdout.split() == ["False", "True"]
+    assert "holter:" not in done.stderr
