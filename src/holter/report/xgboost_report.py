@@ -83,6 +83,7 @@ def document(folder: JobFolder, trial: Trial) -> Document:
         "schema": 1,
         "job": folder.name,
         **found,
+        "metrics": figures.values_of_metrics(trial),
         "hyperparameters": next((one for one in settings if isinstance(one, dict)), None),
         "insights": _insights(found),
     }
