@@ -69,9 +69,7 @@ def test_limits_of_gradients_may_be_given_by_name(watch):
 
     train(model, 6, optimizer, clip)
     for wrong in (nn.utils.clip_grad_norm_, nn.utils.clip_grad_value_):
-        with pytest.raises(
-            TypeError, match="missing 1 required positional argument: '(max_norm|clip_value)'"
-        ):
+        with pytest.raises(TypeError, match=r"missing 1 .* argument: '(max_norm|clip_value)'"):
             wrong(model.parameters())
     training.end()
     assert set(training.scalars("grad_norm_clipped").values()) == {0.05}
