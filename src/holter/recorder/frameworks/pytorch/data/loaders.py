@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import NAN
 from holter.recorder.patches import hide
-from holter.schema.phases import ITERATOR_START, NEXT_BATCH, Phase
+from holter.schema.phases import ITERATOR_END, ITERATOR_START, NEXT_BATCH, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +37,7 @@ class Loaders:
         self._next_code = adapter.next_code = adapter.code(Phase.DATA_LOADING, NEXT_BATCH)
         adapter.begin_next, adapter.end_next = self._begin_next, self._end_next
         self._start_code = adapter.code(Phase.DATA_LOADING, ITERATOR_START)
+        self._end_code = adapter.code(Phase.DATA_LOADING, ITERATOR_END)
 
     def attach(self, patches: Patches) -> None:
         """Wrap loaders and their iterators."""
@@ -44,6 +45,8 @@ class Loaders:
         patches.wrap(iterators.DataLoader, "__iter__", self._watch_start)
         patches.before(iterators._BaseDataLoaderIter, "__init__", self._number_iterator, self.waits)
         patches.wrap(iterators._BaseDataLoaderIter, "__next__", self._watch_next)
+        # It waits for the workers' batches in work; a loop that leaves an epoch early calls it between steps.
+        patches.wrap(iterators._MultiProcessingDataLoaderIter, "_shutdown_workers", self._watch_end)
 
     def index(self, loader: Any) -> int:
         """Return the number of a loader in its process; journal a new loader."""
@@ -115,6 +118,31 @@ class Loaders:
         os.environ.pop(ENV_LOADER, None)
         if index >= 0:
             state.end_of(self._start_code, float(index))
+
+    def _watch_end(self, original: Any) -> Any:
+        states, breaker, code = self.adapter.states, self.waits, self._end_code
+
+        def _shutdown_workers(self: Any) -> Any:
+            state = None
+            try:
+                if breaker.on and not getattr(self, "_shutdown", True) and not states.current.loading:
+                    state = states.current
+                    state.begin(code)
+            except Exception as error:
+                breaker.fault(error)
+            try:
+                return original(self)
+            except BaseException as error:
+                hide(error)
+                raise
+            finally:
+                try:
+                    if state is not None:
+                        state.end_of(code, getattr(self, "_holter_loader", NAN))
+                except Exception as error:
+                    breaker.fault(error)
+
+        return _shutdown_workers
 
     def _number_iterator(self, iterator: Any, loader: Any, *_: Any, **__: Any) -> None:
         iterator._holter_loader = float(self.index(loader))
