@@ -31,6 +31,8 @@ class Loaders:
         """Forgets an optimizer step that raised."""
         self.next_batch: Callable[[Any], None] = lambda iterator: None
         """Called before a request for a batch, unless a single optimizer ends the steps."""
+        self.exhausted: Callable[[Any], None] = lambda iterator: None
+        """Called when an iterator has no further batch."""
         self.end_unseen_step: Callable[[], None] = lambda: None
         self._loaders: dict[int, tuple[weakref.ref[Any], int]] = {}
         self._count = 0
@@ -149,7 +151,7 @@ class Loaders:
 
     def _watch_next(self, original: Any) -> Any:
         states, breaker = self.adapter.states, self.waits
-        adapter, next_batch = self.adapter, self._next_batch
+        adapter, next_batch, exhausted = self.adapter, self._next_batch, self._exhausted
         begins, ends = adapter.next_begins, adapter.next_ends
 
         def __next__(self: Any) -> Any:  # noqa: N807
@@ -164,6 +166,7 @@ class Loaders:
                 return batch
             except StopIteration:
                 states.current.seen = True  # the next span belongs to no batch of this loader
+                exhausted(self)
                 raise
             except BaseException as error:
                 if begun:
@@ -180,6 +183,13 @@ class Loaders:
         try:
             if self.waits.on and not self.adapter.states.current.loading:
                 self.next_batch(iterator)
+        except Exception as error:
+            self.waits.fault(error)
+
+    def _exhausted(self, iterator: Any) -> None:
+        try:
+            if self.waits.on:
+                self.exhausted(iterator)
         except Exception as error:
             self.waits.fault(error)
 
