@@ -254,6 +254,14 @@ def test_every_outlet_names_a_table_that_cannot_be_read(holter, tmp_path):
     for ending in ("html", "ipynb"):
         assert holter("report", "after", "-o", f"r.{ending}").code == 0
         assert name in (tmp_path / f"r.{ending}").read_text().replace("\\", "")
+    for words in (
+        ("check", "before", "after"),
+        ("compare", "before", "after"),
+        ("compare", "before", "after", "--markdown"),
+    ):
+        answer = holter(*words, "--tensors")
+        assert answer.code == (3 if words[0] == "check" else 0)
+        assert " ".join(answer.out.split()).count("of after cannot be read: ") == 1
     app = application([str(tmp_path / "holter-jobs")], "secret-token")
     page = ask(app, "/compare", b"job=0/before&job=0/after").body.decode()
     assert f"{len(damaged)} files of after cannot be read" in page

@@ -14,7 +14,8 @@ from holter.dashboard.answers import kept
 from holter.dashboard.server import application
 from holter.dashboard.stores import Stores
 from holter.pages.islands import Rendering
-from holter.pages.job import data_loading
+from holter.pages.job import data_loading, overview
+from holter.pages.text import report
 from holter.store.job import create
 from holter.store.trial import Trial
 from holter.store.writer import Writer
@@ -75,3 +76,25 @@ def test_tabs_that_ask_at_once_are_answered_by_one_thread(store):
     assert asyncio.run(tabs()) == [b"empty"] * 20
     assert stores.asked == 1
     assert not stores.making
+
+
+def test_callbacks_are_named_below_the_parts_of_a_step(tmp_path):
+    named = create(str(tmp_path), "named", command=[], interval_ms=500, rules=[], now_ns=10**18)
+    named.update(start=10**18, end=10**18 + 10**10, status="Completed")
+    writer = Writer(named, "one")
+    for step in range(20):
+        begin = 10**18 + step * 10**8
+        rows = [
+            ("step", "", begin, 10**8),
+            ("forward", "Net", begin, 6 * 10**7),
+            ("annotation", "callback Saves.on_train_batch_end", begin + 7 * 10**7, 2 * 10**7),
+        ]
+        keys = ("phase", "name", "time", "duration")
+        columns = dict(zip(keys, map(list, zip(*rows, strict=True)), strict=True))
+        where = {"rank": [0] * 3, "step": [step] * 3, "mode": ["train"] * 3, "worker": [-1] * 3}
+        writer.append("spans", {**columns, **where, "thread": [0] * 3})
+    writer.close()
+    reading = Reading(Trial(named))
+    row = '<td>callback Saves.on_train_batch_end</td><td>other</td><td class="n">20.0 %</td>'
+    assert row in overview.draw(reading, {}, Rendering())
+    assert row in "".join(report.body(reading))

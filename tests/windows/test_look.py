@@ -63,7 +63,7 @@ def test_a_window_that_costs_too_much_ends(train, hours):
 @pytest.mark.parametrize("seconds", [0.2, 2.0])
 def test_a_first_window_that_costs_too_much_is_the_only_one(train, hours, monkeypatch, seconds):
     training = train()
-    looking(training)
+    look = looking(training)
     stop = training.session.windows._stop
     monkeypatch.setattr(training.session.windows, "_stop", lambda run: (hours.spend(seconds), stop(run)))
     trained(training)

@@ -16,17 +16,25 @@ MOST_SHOWN = 20
 """Features that a chart shows."""
 
 
+def values_of_metrics(trial: Trial) -> dict[str, dict[str, list[Any]]]:
+    """Return `rounds` and `values` of each metric of each evaluation set, such as `train-rmse`."""
+    scalars = trial.table("scalars").sorted("step")
+    found = {}
+    for name in sorted({str(name) for name in scalars["name"].tolist() if "-" in str(name)}):
+        rows = scalars.where(scalars["name"] == name)
+        found[name] = {"rounds": rows["step"].tolist(), "values": rows["value"].tolist()}
+    return found
+
+
 def metrics(trial: Trial) -> Iterator[Figure]:
     """Draw each metric per round, with a line for each evaluation set."""
-    scalars = trial.table("scalars").sorted("step")
-    names = sorted({str(name) for name in scalars["name"].tolist() if "-" in str(name)})
-    for metric in dict.fromkeys(name.partition("-")[2] for name in names):
-        lines = {}
-        for name in names:
-            data, _, of = name.partition("-")
-            if of == metric:
-                rows = scalars.where(scalars["name"] == name)
-                lines[data] = dict(zip(rows["step"].tolist(), rows["value"].tolist(), strict=True))
+    found = values_of_metrics(trial)
+    for metric in dict.fromkeys(name.partition("-")[2] for name in found):
+        lines = {
+            name.partition("-")[0]: dict(zip(of["rounds"], of["values"], strict=True))
+            for name, of in found.items()
+            if name.partition("-")[2] == metric
+        }
         rounds = sorted({step for line in lines.values() for step in line})
         series = [
             Series(data, [line.get(step) for step in rounds], joined=True) for data, line in lines.items()

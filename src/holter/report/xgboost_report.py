@@ -83,6 +83,7 @@ def document(folder: JobFolder, trial: Trial) -> Document:
         "schema": 1,
         "job": folder.name,
         **found,
+        "metrics": figures.values_of_metrics(trial),
         "hyperparameters": next((one for one in settings if isinstance(one, dict)), None),
         "insights": _insights(found),
     }
@@ -151,7 +152,7 @@ def _sections(trial: Trial, found: Document) -> Iterator[Markup]:
         yield section("ROC curve", "roc", figure(figures.roc(roc)))
     if residuals := found.get("residuals"):
         yield section(
-            "Residuals", "residuals", figure(figures.histogram("Residuals", residuals, "label - prediction"))
+            "Residuals", "residuals", figure(figures.histogram("Residuals", residuals, "prediction - label"))
         )
     if settings := found.get("hyperparameters"):
         rows = sorted(settings.items())
@@ -198,7 +199,14 @@ def _insights(found: Mapping[str, Any]) -> dict[str, str]:
             f"The area under the curve is {roc['auc']:.4f}: 0.5 is guessing, and 1 separates the classes."
         )
     if (residuals := found.get("residuals")) and residuals["counts"]:
-        said["residuals"] = "Residuals that are not symmetric about 0 mean that the model is biased."
+        said["residuals"] = (
+            f"A residual is prediction minus label. Their mean is {residuals['mean']:.4g}, their standard "
+            f"deviation {residuals['std']:.4g}."
+        )
+        if "confusion" in found:
+            said["residuals"] += " Residuals of classes are 0 where the class is right."
+        else:
+            said["residuals"] += " Residuals that are not symmetric about 0 mean that the model is biased."
     return said
 
 

@@ -78,8 +78,9 @@ BREAKDOWN = (
 )
 """Parts of a step's wall time; exclusive, they add up to it."""
 
-ITERATOR_START, NEXT_BATCH = "iterator start", "next batch"
-"""Names of DATA_LOADING spans: an iterator is made and its workers started, or a batch is waited for."""
+ITERATOR_START, NEXT_BATCH, ITERATOR_END = "iterator start", "next batch", "iterator end"
+"""Names of DATA_LOADING spans: an iterator is made and its workers started, a batch is waited for, or the
+workers of an iterator that was left are ended."""
 
 STAGES = ("read", "decode", "transform", "collate", "queue")
 """Parts of data loading that holter names when it recognizes them; other callables keep their own names."""

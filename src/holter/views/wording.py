@@ -12,7 +12,7 @@ from holter.analysis.verdict.evidence import counted
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from holter.views.document.types.job import GpuFacts
+    from holter.views.document.types.job import GpuFacts, SkippedFile
     from holter.views.document.types.rules import RuleIssue
     from holter.views.document.types.training import LoadingSummary, NumberSummary, StepSummary
     from holter.views.document.types.verdict import VerdictAdvice
@@ -133,6 +133,16 @@ def gpus_text(gpus: Sequence[GpuFacts] | None) -> str:
         return "GPUs unknown" if gpus is None else "no GPU"
     names = sorted({str(gpu["name"]) for gpu in gpus if gpu.get("name")})
     return counted(len(gpus), "GPU") + (f" ({', '.join(names)})" if names else "")
+
+
+def unread_text(job: str, files: Sequence[SkippedFile], all_at: str = "") -> str:
+    """Name the unreadable files of a job, and where all of them are listed; empty if all could be read."""
+    if not files:
+        return ""
+    more = f", and {len(files) - 1} more{f': {all_at}' * bool(all_at)}" if files[1:] else ""
+    return (
+        f"{counted(len(files), 'file')} of {job} cannot be read: {files[0]['file']}: {files[0]['why']}{more}"
+    )
 
 
 def advice_text(advice: VerdictAdvice) -> str:

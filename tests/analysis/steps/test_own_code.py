@@ -170,3 +170,16 @@ def test_a_comprehension_is_work_of_its_function():
     names += ["m (a.py:9);make.<locals>.inner (a.py:7)"] * 2
     found = own_code(stacks(names), steps(10), 50.0)
     assert [(one.function, round(one.pct)) for one in found] == [("count", 40), ("make.<locals>.inner", 10)]
+
+
+def test_a_call_is_named_if_it_takes_most_of_its_function():
+    def shown(*calls):
+        found = own_code(
+            stacks([f"Trainer.run (a.py:{at}) > {call}" for at, call in enumerate(calls)]), steps(6), 24.0
+        )
+        return [(one.text, one.pct, one.waits_in) for one in found]
+
+    many = shown("time.sleep", "time.sleep", "zero_grad", "step", "clip", "log")
+    assert many == [("Trainer.run (a.py:0)", pytest.approx(24.0), None)], "sleeping does not take 24 %"
+    most = shown("time.sleep", "time.sleep", "time.sleep", "time.sleep", "clip", "log")
+    assert most == [("time.sleep, called by Trainer.run (a.py:0)", pytest.approx(24.0), "sleep")]

@@ -173,6 +173,45 @@ def test_iterable_dataset_persistent_workers_and_several_epochs(record):
     assert any(re.fullmatch(r"Stream\.__iter__ \(train\.py:\d+\)", n) for n in names), (line, names)
 
 
+def test_ending_the_workers_of_an_epoch_that_was_left_is_data_loading(record):
+    recording = record(
+        """
+    import time
+
+    class Slow(Dataset):
+        def __len__(self):
+            return 64
+
+        def __getitem__(self, i):
+            if i == 8:
+                time.sleep(0.4)
+            return torch.zeros(8), 0
+
+    if __name__ == "__main__":
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        loader = DataLoader(Slow(), batch_size=4, num_workers=1)
+        for epoch in range(3):
+            batches = iter(loader)
+            for batch in range(2):
+                x, y = next(batches)
+                optimizer.zero_grad()
+                nn.functional.cross_entropy(model(x), y).backward()
+                optimizer.step()
+            began = time.perf_counter()
+            del batches
+            print("ended", time.perf_counter() - began)
+    """
+    )
+    ends = [span for span in recording.trainer.of(Phase.DATA_LOADING) if span.name == "iterator end"]
+    told = [float(line.split()[1]) for line in recording.stdout.splitlines() if line.startswith("ended")]
+    assert len(ends) == len(told) == 3
+    assert max(told) > 0.2
+    for span, seconds in zip(ends, told, strict=True):
+        assert 0.5 * seconds < span.duration / 1e9 <= seconds
+    assert "fault" not in recording.trainer.facts
+
+
 def test_dataset_that_takes_lists_of_indices_and_one_without_batches(record):
     trainer = record("""
         import time

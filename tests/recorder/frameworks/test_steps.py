@@ -112,6 +112,25 @@ def test_two_optimizers_are_one_step(record, critic):
     assert trainer.per_step(Phase.BACKWARD) == [critic + 1] * 7
 
 
+def test_models_that_train_one_after_the_other_with_a_validation_each(record):
+    """As in a cross-validation whose models and optimizers exist from the beginning."""
+    recording = record("""
+        models = [Net() for _ in range(3)]
+        optimizers = [torch.optim.SGD(model.parameters(), lr=0.1) for model in models]
+        for model, optimizer in zip(models, optimizers):
+            model.train()
+            for x, y in DataLoader(data(96), batch_size=8):
+                optimizer.zero_grad()
+                nn.functional.cross_entropy(model(x), y).backward()
+                optimizer.step()
+            model.eval()
+            with torch.no_grad():
+                for x, y in DataLoader(data(16), batch_size=8):
+                    model(x)
+    """)
+    assert recording.trainer.per_step(Phase.OPTIMIZER) == [1] * 36
+
+
 def test_optimizers_of_single_parameters_stepping_in_gradient_hooks(record):
     trainer = record("""
         model = Net()

@@ -92,6 +92,26 @@ def test_gradients_are_true_before_they_are_clipped_with_a_known_norm(watch):
     assert set(training.scalars("grad_norm_clipped").values()) == {0.05}
 
 
+def test_limits_of_gradients_may_be_given_by_name(watch):
+    training = watch()
+    model = nn.Linear(20, 1, bias=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def clip(step):
+        if step % 2:
+            nn.utils.clip_grad_value_(parameters=(p for p in model.parameters()), clip_value=0.5)
+        else:
+            nn.utils.clip_grad_norm_(model.parameters(), max_norm=0.05, norm_type=2.0)
+        assert float(model.weight.grad.abs().max()) <= (0.5 if step % 2 else 0.05)
+
+    train(model, 6, optimizer, clip)
+    for wrong in (nn.utils.clip_grad_norm_, nn.utils.clip_grad_value_):
+        with pytest.raises(TypeError, match=r"missing 1 .* argument: '(max_norm|clip_value)'"):
+            wrong(model.parameters())
+    training.end()
+    assert set(training.scalars("grad_norm_clipped").values()) == {0.05}
+
+
 def test_the_diet_without_being_asked(watch):
     training = watch()
     model = Net()

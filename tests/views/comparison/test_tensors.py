@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tests.tensors.writing import Recording
 
+from holter.cli import main
 from holter.store.trial import Trial
 from holter.store.writer import Writer
 from holter.views.comparison.tensor_lines import tensor_lines
@@ -59,6 +61,42 @@ def test_equal_elements_and_equal_statistics(made):
     assert change["compared"]["by"] == {"elements": 1}
     change, text = compared(*(made({"fc.weight": RANDOM}) for _ in "cd"))
     assert text.startswith("c and d are equal in all recorded statistics of 1 tensor at 1 step.")
+
+
+def test_equal_fingerprints_are_equal_in_what_they_show(made):
+    """They are taken of few elements, at few steps: they do not show that all bits are equal."""
+    jobs = [made(), made()]
+    for job in jobs:
+        facts(job, 0, names=["a.weight"], prints="AQAAAA==", gradients="AQAAAA==")
+        write(job, "scalars", step=0, mode="train", name="loss", value=1.0)
+    change, text = compared(*jobs)
+    assert change["compared"]["by"] == {"fingerprint": 2, "number": 1}
+    assert text.startswith(
+        "a and b are equal in all fingerprints and recorded numbers of 3 tensors at 1 step."
+    )
+    assert "2 by fingerprints, 1 by recorded numbers. A fingerprint is taken of up to 64 elements" in text
+
+
+def test_files_that_cannot_be_read_are_named(made, tmp_path):
+    jobs = [made({"fc.weight": RANDOM}, {"fc.weight": RANDOM}, raw=True) for _ in "abc"]
+    raw = "tensors-raw/node=n0/rank=0/000000001-train.safetensors"
+    _cut(Path(jobs[1].folder.url) / raw)
+    change, text = compared(*jobs[:2])
+    assert change["unread"][0].startswith(f"1 file of b cannot be read: {raw}: ")
+    assert change["result"] == "identical"
+    assert "of 1 tensor at 2 steps in the files that can be read. 1 file of b cannot be read: " in text
+    assert [main(["check", "a", job, "--tensors", "--store", str(tmp_path)]) for job in "bc"] == [3, 0]
+    root = Path(jobs[2].folder.url)
+    first = min(root.rglob("tensors/**/*.parquet"))
+    _cut(first)
+    change, text = compared(jobs[0], jobs[2])
+    assert change["unread"][0].startswith(f"1 file of c cannot be read: {first.relative_to(root)}: ")
+    assert "at 1 step in the files that can be read." in text
+
+
+def _cut(path):
+    """Damage a file."""
+    path.write_bytes(path.read_bytes()[:9])
 
 
 def test_jobs_that_hold_nothing_of_the_same(made):

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from holter.schema.table import Table
 
+_MOSTLY = 0.5
+"""A call with less than this share of its function's time is not named: the share of the function is told."""
 MIN_SAMPLES = 5
 """Fewer samples name nothing."""
 _ITERATORS = (" [generator]", " [iterator]")
@@ -54,7 +56,7 @@ class OwnCode:
     pct: float
     """Percent of the loop."""
     calls: str
-    """What it calls there, as its source names it; empty for its own work."""
+    """What it mostly calls, as its source names it; empty for its own work, and for several calls."""
     waits_in: str | None
     """sleep, file, fsync, network, subprocess, queue, lock, input or garbage collection; None: it works."""
     iterates: bool
@@ -143,6 +145,8 @@ def own_code(spans: Table, steps: Table, other_pct: float) -> list[OwnCode]:
         mine = weights[rows]
         took = float(mine.sum())
         top = parsed[int(np.bincount(codes[rows], mine).argmax())]
+        alike = np.array([one.calls == top.calls for one in parsed])[codes[rows]]
+        named = float(mine[alike].sum()) >= _MOSTLY * took
         numbers, places = np.unique(stacks["step"][rows], return_inverse=True)
         by_step = np.bincount(places, mine)
         function, file, iterates = top.key
@@ -154,8 +158,8 @@ def own_code(spans: Table, steps: Table, other_pct: float) -> list[OwnCode]:
                 file=file,
                 line=top.line,
                 pct=other_pct * took / total,
-                calls=top.calls,
-                waits_in=top.waits_in,
+                calls=top.calls if named else "",
+                waits_in=top.waits_in if named else None,
                 iterates=iterates,
                 step=int(numbers[by_step.argmax()]),
                 step_share=float(by_step.max()) / took,

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BINS = 10
+MOST_BINS = 200
+"""Intervals of a histogram whose width follows from its values."""
 MOST_CLASSES = 100
 """Largest number of classes of a confusion matrix."""
 ROC_POINTS = 101
@@ -124,14 +126,35 @@ def error_by_bin(
     ]
 
 
-def histogram(values: NDArray[np.float64]) -> dict[str, list[float]]:
-    """Count values in `BINS` equal intervals."""
+def residuals(true: NDArray[np.float64], guessed: NDArray[np.float64]) -> dict[str, object]:
+    """Return the distribution of prediction minus label: a histogram, the mean and the standard deviation."""
+    errors = guessed - true
+    if not len(errors):
+        return dict(histogram(errors))
+    return {
+        **histogram(errors, _bins(errors)),
+        "mean": float(errors.mean()),
+        "std": float(errors.std()),
+    }
+
+
+def _bins(values: NDArray[np.float64]) -> int:
+    """Return a number of intervals by the narrower of the rules of Sturges and of Freedman and Diaconis."""
+    spread = float(np.subtract(*np.percentile(values, [75, 25])))
+    needed = np.log2(len(values)) + 1
+    if spread:
+        needed = max(needed, float(np.ptp(values)) / (2 * spread) * len(values) ** (1 / 3))
+    return int(min(np.ceil(needed), MOST_BINS))
+
+
+def histogram(values: NDArray[np.float64], bins: int = BINS) -> dict[str, list[float]]:
+    """Count values in equal intervals."""
     if not len(values) or not np.isfinite(np.ptp(values)):
         return {"edges": [], "counts": []}
     low, high = float(values.min()), float(values.max())
-    if not np.all(np.diff(np.linspace(low, high, BINS + 1)) > 0):
+    if not np.all(np.diff(np.linspace(low, high, bins + 1)) > 0):
         return {"edges": [low, high], "counts": [len(values)]}
-    counts, edges = np.histogram(values, bins=BINS)
+    counts, edges = np.histogram(values, bins=bins)
     return {"edges": edges.tolist(), "counts": counts.tolist()}
 
 

@@ -22,7 +22,8 @@ EXAMPLES = """  holter check baseline latest
   holter check original port --tensors
 exit codes: 0 not slower, 1 slower, 2 wrong usage, 3 inconclusive, 4 no such job,
 6 disturbed, cannot be judged: other programs, a CPU quota, heat or a lower clock slowed a job,
-or its conditions are unknown. With --tensors: 0 equal within round-off, 1 different, 3 inconclusive.
+or its conditions are unknown. With --tensors: 0 equal within round-off, 1 different, 3 inconclusive,
+also if a part of the tensors cannot be read.
 In a GitHub workflow the result is also added to the summary of the step."""
 
 CODES = {"pass": 0, "regression": 1, "difference": 1, "inconclusive": 3, "disturbed": 6}
@@ -103,6 +104,8 @@ def _check_tensors(trials: list[Trial], perturbed: Trial | None, *, as_json: boo
 
     (change,) = tensor_changes(trials, perturbed)
     result, sentence = _OF_TENSORS.get(change["result"], "inconclusive"), " ".join(tensor_lines(change))
+    if result == "pass" and change["unread"]:
+        result = "inconclusive"
     _summarize(f"### {_MARKS[result]} tensors: {result}", f"`{change['job']}`: {sentence}", [])
     if as_json:
         of = {"baseline": change["baseline"], "job": change["job"]}

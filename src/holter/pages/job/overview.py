@@ -146,6 +146,7 @@ def _steps(rendering: Rendering, reading: Reading, told: Description) -> Markup:
             sections.ledger(told["ledger"]),
             tag("h2", "Where a step's time goes"),
             drawn,
+            sections.named_work(told["named_work"]),
             sections.own_code(told["own_code"]),
         )
     names = ["step_times", "breakdown_over_steps", "step_histogram"]

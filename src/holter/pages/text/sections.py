@@ -38,7 +38,12 @@ if TYPE_CHECKING:
     from holter.views.document.types.rules import RuleResult
     from holter.views.document.types.training import LoadingSummary, MetricStatistics, StepSummary
     from holter.views.document.types.verdict import VerdictAdvice
-    from holter.views.document.types.wall_time import ChangeEntry, LedgerEntry, OwnCodeEntry
+    from holter.views.document.types.wall_time import (
+        ChangeEntry,
+        LedgerEntry,
+        NamedWorkEntry,
+        OwnCodeEntry,
+    )
     from holter.views.issues import IssueGroup
 
 
@@ -172,6 +177,15 @@ def own_code(found: Sequence[OwnCodeEntry]) -> Markup:
         return Markup()
     heads = ("function", "calls", "waits for", "share of the loop")
     return html(tag("h3", "The loop's own code"), table(heads, rows, numbers=(3,)))
+
+
+def named_work(found: Sequence[NamedWorkEntry]) -> Markup:
+    """Return callbacks, loggers and annotations within the steps; nothing without any."""
+    if not found:
+        return Markup()
+    rows = [(one["name"], words(one["part"]), percent(one["pct"])) for one in found]
+    heads = ("callback, logger or annotation", "part of a step", "share of the loop")
+    return html(tag("h3", "Named work in a step"), table(heads, rows, numbers=(2,)))
 
 
 def changes(found: Sequence[ChangeEntry]) -> Markup:

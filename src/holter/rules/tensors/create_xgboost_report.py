@@ -38,7 +38,7 @@ class CreateXgboostReport(TensorRule):
     roles = ("labels", "predictions", "logits")
     statistics = ("mean",)
     kinds = ("value", "shape")
-    save = "labels@5 --save predictions@5 --save feature_importance@10"
+    save = "labels@5 --save predictions@5 --save feature_importance@5"
     saves = True
 
     def wants(self, name: str, role: str) -> bool:
@@ -95,14 +95,14 @@ def figures(labels: NDArray[np.float64], predictions: NDArray[np.float64] | None
         predictions: A class, a probability or a number for each example; or a score for each class too.
 
     Returns:
-        `job_type` and `label_distribution`; for classes `confusion`, `scores` and, of two classes whose
-        predictions are no classes, `roc`; otherwise `residuals`.
+        `job_type`, `label_distribution` and `residuals`; for classes `confusion`, `scores` and, of two
+        classes whose predictions are no classes, `roc`.
     """
     kind = quality.kind_of(labels, predictions)
     true, guessed = quality.aligned(labels, predictions)
     if kind == "regression":
         found: dict[str, object] = {"job_type": kind, "label_distribution": quality.histogram(true)}
-        return found if guessed is None else {**found, "residuals": quality.histogram(true - guessed)}
+        return found if guessed is None else {**found, "residuals": quality.residuals(true, guessed)}
     known, counts = np.unique(np.rint(true), return_counts=True)
     shares = {str(int(label)): int(count) for label, count in zip(known, counts, strict=True)}
     found = {"job_type": kind, "label_distribution": shares}
@@ -110,6 +110,7 @@ def figures(labels: NDArray[np.float64], predictions: NDArray[np.float64] | None
         return found
     confusion = quality.confusion(true, guessed)
     found |= {"confusion": confusion, "scores": quality.class_scores(confusion)}
+    found["residuals"] = quality.residuals(np.rint(true), np.rint(guessed))
     if kind == "binary" and not np.array_equal(guessed, np.rint(guessed)):
         found["roc"] = quality.roc(true, guessed)
     return found

@@ -72,7 +72,8 @@ def changes(change: JobChange) -> Iterator[str]:
         yield from tensor_lines(change["tensors"])
     if change["traces"]:
         yield from trace_lines(change["traces"])
-    yield from change["missing"]
+    unread = change["tensors"]["unread"] if change["tensors"] else []
+    yield from (text for text in change["missing"] if text not in unread)
     if change["disturbance"]:
         text = change["disturbance"]["sentence"]
         yield f"{text}." if comparable(change) else f"{text}; {NOT_COMPARABLE}."

@@ -17,6 +17,7 @@ from holter.views.comparison.tensors import tensor_changes
 from holter.views.comparison.traces import TraceWork, trace_change, trace_work
 from holter.views.document.description import describe
 from holter.views.tables import steps_of
+from holter.views.wording import unread_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence, Sized
@@ -87,6 +88,7 @@ def compare(
         jobs[1:], times[1:], parts[1:], works[1:], differences, strict=True
     ):
         change = step_change(times[0], ours, statistic)
+        unread = [*_unread(jobs[0]), *_unread(job)] if differs is None else differs["unread"]
         found = between(jobs[0]["conditions"], job["conditions"])
         names, interval = (
             (jobs[0]["name"], job["name"]),
@@ -104,8 +106,7 @@ def compare(
                 "traces": trace_change(works[0], work),
                 "tensors": differs,
                 "missing": [
-                    *_unread(jobs[0]),
-                    *_unread(job),
+                    *unread,
                     *_missing((jobs[0], times[0], works[0]), (job, ours, work)),
                     *_no_epochs(jobs[0], job, epochs),
                 ],
@@ -253,12 +254,8 @@ def _changed(before: ComparedJob, after: ComparedJob) -> list[Difference]:
 
 def _unread(job: ComparedJob) -> list[str]:
     """Name the unreadable files of a job; their rows are missing from the comparison."""
-    files = job["skipped"]
-    if not files:
-        return []
-    more = f", and {len(files) - 1} more: `holter describe {job['name']}` lists them" if files[1:] else ""
-    first = f"{files[0]['file']}: {files[0]['why']}"
-    return [f"{counted(len(files), 'file')} of {job['name']} cannot be read: {first}{more}"]
+    name, files = job["name"], job["skipped"]
+    return [unread_text(name, files, f"`holter describe {name}` lists them")] if files else []
 
 
 def _missing(*timed: tuple[ComparedJob, Sized, TraceWork | None]) -> list[str]:

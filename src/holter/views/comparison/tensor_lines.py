@@ -14,7 +14,17 @@ if TYPE_CHECKING:
 _NAMED = 4
 _LOWER = 1e-4, 1e-2
 """Relative differences that the rounding of half precision or TF32 makes."""
-_WORDS = {"statistics": "statistics", "elements": "elements", "number": "recorded numbers"}
+_WORDS = {
+    "elements": "elements",
+    "statistics": "statistics",
+    "fingerprint": "fingerprints",
+    "number": "recorded numbers",
+}
+_EQUAL = {**_WORDS, "elements": "saved elements", "statistics": "recorded statistics"}
+_OF_FINGERPRINTS = (
+    "A fingerprint is taken of up to 64 elements of a parameter or gradient, at some of these steps: "
+    "`--save weights@1:raw` saves all elements, and they are compared."
+)
 
 
 def tensor_lines(change: TensorChange) -> Iterator[str]:
@@ -38,16 +48,22 @@ def tensor_lines(change: TensorChange) -> Iterator[str]:
             f"{where} are {before} in {names[0]} and {after} in {names[1]}: "
             "tolerances are those of the coarser type."
         )
+    yield from change["unread"]
     if change["result"] != "nothing":
         yield _compared(change)
+    if change["result"] == "identical" and "fingerprint" in change["compared"]["by"]:
+        yield _OF_FINGERPRINTS
     yield from change["missing"]
 
 
 def _identical(change: TensorChange, names: tuple[str, str]) -> str:
     compared = change["compared"]
     where = f"{counted(compared['tensors'], 'tensor')} at {counted(compared['steps'], 'step')}"
-    what = "in all recorded statistics of" if "statistics" in compared["by"] else "to the last bit in"
-    return f"{names[0]} and {names[1]} are equal {what} {where}."
+    kinds = [words for kind, words in _EQUAL.items() if kind in compared["by"]]
+    all_ = " and ".join(filter(None, (", ".join(kinds[:-1]), kinds[-1])))
+    what = "to the last bit in" if kinds == [_EQUAL["elements"]] else f"in all {all_} of"
+    read = " in the files that can be read" * bool(change["unread"])
+    return f"{names[0]} and {names[1]} are equal {what} {where}{read}."
 
 
 def _round_off(change: TensorChange) -> Iterator[str]:

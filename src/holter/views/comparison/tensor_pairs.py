@@ -25,7 +25,6 @@ from holter.analysis.tensors.execution_order import (
 )
 from holter.analysis.tensors.first_difference import Observation, is_noise, largest_of_modules
 from holter.schema.tables import GRADIENT
-from holter.store.raw_tensors import DamagedRaw
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -74,7 +73,6 @@ class Pairs:
         self._batches: dict[int, list[tuple[int, str]]] = defaultdict(list)
         for step, rank, name in before.batches.keys() & after.batches.keys():
             self._batches[step].append((rank, name))
-        self.damaged: list[str] = []
         forward = {place.module for place in self._places if place.stage is Stage.FORWARD}
         self.depth = max(before.modules, after.modules, len({place.module for place in self._places}))
         self.spacing = self.depth / max(len(forward), 1)
@@ -196,14 +194,11 @@ class Pairs:
             why = "shape" if self._shapes[at] else "nonfinite"
         contents = [job.contents.get(key) for job in (self.before, self.after)]
         same = same and contents[0] == contents[1]
-        try:
-            raws = [job.raw.raw(key[:3], key[3]) for job in (self.before, self.after)]
-            if raws[0] is not None and raws[1] is not None and raws[0].dtype != "text":
-                found = of_elements(raws[0].array(), raws[1].array(), float(self._least[at]))
-                types = raws[0].dtype, raws[1].dtype
-                same, apart, why, by = found.same and types[0] == types[1], found.apart, found.why, "elements"
-        except DamagedRaw as damage:
-            self.damaged.append(str(damage))
+        raws = [job.elements(key) for job in (self.before, self.after)]
+        if raws[0] is not None and raws[1] is not None:
+            types = raws[0][0], raws[1][0]
+            found = of_elements(raws[0][1], raws[1][1], float(self._least[at]))
+            same, apart, why, by = found.same and types[0] == types[1], found.apart, found.why, "elements"
         if self._discrete[at] and not same and not why:
             apart = np.nan
         return Observation(

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from holter.analysis.events import details
 from holter.analysis.tensors.parts import whole
 from holter.rules.patterns.sentinel import prints
+from holter.store.raw_tensors import DamagedRaw
 from holter.store.saved_tensors import SavedTensors
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from holter.store.trial import Trial
+    from holter.views.document.types.job import SkippedFile
 
 TensorKey = tuple[int, str, int, str]
 """Step, mode, rank and name; the rank is -1 for a tensor that ranks share."""
@@ -24,6 +28,8 @@ class TensorRecording:
 
     def __init__(self, trial: Trial) -> None:
         self.name = trial.folder.name
+        self._trial = trial
+        self._damaged: dict[str, str] = {}
         rows = whole(trial.table("tensors"))
         self.rows = rows.sorted("time") if rows.rows else rows
         self.scalars = trial.table("scalars")
@@ -53,6 +59,22 @@ class TensorRecording:
                 of_step[loader, step] += 1
                 name = f"batch of loader {loader}" + (f", number {again}" if again else "")
                 self.batches.setdefault((step, rank, name), print_)
+
+    def elements(self, key: TensorKey) -> tuple[str, NDArray[Any]] | None:
+        """Return the type and elements of a tensor that is saved whole; `skipped` names a damaged file."""
+        try:
+            raw = self.raw.raw(key[:3], key[3])
+            return None if raw is None or raw.dtype == "text" else (raw.dtype, raw.array())
+        except DamagedRaw as damage:
+            self._damaged[damage.file] = str(damage)
+            return None
+
+    @property
+    def skipped(self) -> list[SkippedFile]:
+        """Files and documents that could not be read so far."""
+        found = {one["file"]: one["why"] for one in (*self._trial.skipped, *self.raw.skipped)}
+        found |= self._damaged
+        return [{"file": file, "why": why.removeprefix(f"{file}: ")} for file, why in sorted(found.items())]
 
     @property
     def ranks(self) -> set[int]:

@@ -93,4 +93,6 @@ class TensorChange(TypedDict):
     perturbed: str | None
     """The job whose differences from the baseline are round-off."""
     compared: TensorsCompared
+    unread: list[str]
+    """The files of the jobs that cannot be read, whose tensors were not compared."""
     missing: list[str]

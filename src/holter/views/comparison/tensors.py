@@ -11,7 +11,7 @@ from holter.analysis.tensors.first_difference import Noise, Search
 from holter.analysis.verdict.evidence import counted, steps_text
 from holter.views.comparison.tensor_pairs import Pairs
 from holter.views.comparison.tensor_recording import TensorRecording
-from holter.views.wording import natural
+from holter.views.wording import natural, unread_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -100,10 +100,10 @@ def tensor_change(
             "tensors": len(set().union(*seen.values())) if seen else 0,
             "by": {kind: len(names) for kind, names in sorted(seen.items())},
         },
+        "unread": _unread(before, after, *([] if perturbed is None else [perturbed])),
         "missing": [
             *_silent(noise, before, perturbed),
             *_missing(pairs),
-            *(f"cannot be read: {one}" for one in sorted(set(pairs.damaged))),
         ],
     }
 
@@ -222,6 +222,10 @@ def _silent(noise: Noise | None, before: TensorRecording, perturbed: TensorRecor
         f"{perturbed.name} equals {before.name} in all that is compared, so it shows no round-off: "
         "the tolerance is estimated. Record it again with another number of threads or on another device."
     ]
+
+
+def _unread(*jobs: TensorRecording) -> list[str]:
+    return [text for job in jobs if (text := unread_text(job.name, job.skipped))]
 
 
 def _missing(pairs: Pairs) -> list[str]:

@@ -60,6 +60,7 @@ def attach(session: Session) -> Callable[[], None]:
     batches = Batches(adapter, detach_training)
     loaders.before_next = clock.end_stale
     loaders.next_batch = clock.next_batch
+    loaders.exhausted = clock.exhausted
     loaders.end_unseen_step = roots.end_unseen_step
 
     def attach_sentinel(patches: Patches) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import NAN
 from holter.recorder.patches import hide
-from holter.schema.phases import ITERATOR_START, NEXT_BATCH, Phase
+from holter.schema.phases import ITERATOR_END, ITERATOR_START, NEXT_BATCH, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,12 +31,15 @@ class Loaders:
         """Forgets an optimizer step that raised."""
         self.next_batch: Callable[[Any], None] = lambda iterator: None
         """Called before a request for a batch, unless a single optimizer ends the steps."""
+        self.exhausted: Callable[[Any], None] = lambda iterator: None
+        """Called when an iterator has no further batch."""
         self.end_unseen_step: Callable[[], None] = lambda: None
         self._loaders: dict[int, tuple[weakref.ref[Any], int]] = {}
         self._count = 0
         self._next_code = adapter.next_code = adapter.code(Phase.DATA_LOADING, NEXT_BATCH)
         adapter.begin_next, adapter.end_next = self._begin_next, self._end_next
         self._start_code = adapter.code(Phase.DATA_LOADING, ITERATOR_START)
+        self._end_code = adapter.code(Phase.DATA_LOADING, ITERATOR_END)
 
     def attach(self, patches: Patches) -> None:
         """Wrap loaders and their iterators."""
@@ -44,6 +47,8 @@ class Loaders:
         patches.wrap(iterators.DataLoader, "__iter__", self._watch_start)
         patches.before(iterators._BaseDataLoaderIter, "__init__", self._number_iterator, self.waits)
         patches.wrap(iterators._BaseDataLoaderIter, "__next__", self._watch_next)
+        # It waits for the workers' batches in work; a loop that leaves an epoch early calls it between steps.
+        patches.wrap(iterators._MultiProcessingDataLoaderIter, "_shutdown_workers", self._watch_end)
 
     def index(self, loader: Any) -> int:
         """Return the number of a loader in its process; journal a new loader."""
@@ -116,12 +121,37 @@ class Loaders:
         if index >= 0:
             state.end_of(self._start_code, float(index))
 
+    def _watch_end(self, original: Any) -> Any:
+        states, breaker, code = self.adapter.states, self.waits, self._end_code
+
+        def _shutdown_workers(self: Any) -> Any:
+            state = None
+            try:
+                if breaker.on and not getattr(self, "_shutdown", True) and not states.current.loading:
+                    state = states.current
+                    state.begin(code)
+            except Exception as error:
+                breaker.fault(error)
+            try:
+                return original(self)
+            except BaseException as error:
+                hide(error)
+                raise
+            finally:
+                try:
+                    if state is not None:
+                        state.end_of(code, getattr(self, "_holter_loader", NAN))
+                except Exception as error:
+                    breaker.fault(error)
+
+        return _shutdown_workers
+
     def _number_iterator(self, iterator: Any, loader: Any, *_: Any, **__: Any) -> None:
         iterator._holter_loader = float(self.index(loader))
 
     def _watch_next(self, original: Any) -> Any:
         states, breaker = self.adapter.states, self.waits
-        adapter, next_batch = self.adapter, self._next_batch
+        adapter, next_batch, exhausted = self.adapter, self._next_batch, self._exhausted
         begins, ends = adapter.next_begins, adapter.next_ends
 
         def __next__(self: Any) -> Any:  # noqa: N807
@@ -136,6 +166,7 @@ class Loaders:
                 return batch
             except StopIteration:
                 states.current.seen = True  # the next span belongs to no batch of this loader
+                exhausted(self)
                 raise
             except BaseException as error:
                 if begun:
@@ -152,6 +183,13 @@ class Loaders:
         try:
             if self.waits.on and not self.adapter.states.current.loading:
                 self.next_batch(iterator)
+        except Exception as error:
+            self.waits.fault(error)
+
+    def _exhausted(self, iterator: Any) -> None:
+        try:
+            if self.waits.on:
+                self.exhausted(iterator)
         except Exception as error:
             self.waits.fault(error)
 

@@ -357,6 +357,11 @@ class StepClock:
         if self._fetched is None or self._fetched[0] != session.step:
             self._fetched = session.step, loader
 
+    def exhausted(self, iterator: Any) -> None:
+        """Forget a loader that ends, such as that of a validation: the step that runs has another one."""
+        if self._fetched == (self.adapter.session.step, getattr(iterator, "_holter_loader", None)):
+            self._fetched = None
+
     # -- no optimizer
 
     def on_forward_begin(self) -> None:
