@@ -68,6 +68,7 @@ def test_a_first_window_that_costs_too_much_is_the_only_one(train, hours, monkey
     monkeypatch.setattr(training.session.windows, "_stop", lambda run: (hours.spend(seconds), stop(run)))
     trained(training)
     assert len(looks(training)) == 1
+    assert look._over.is_set(), "its stack samples end too"
     assert training.session.fault_counts == {}
 
 
