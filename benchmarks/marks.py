@@ -118,7 +118,8 @@ print(json.dumps(marks.measure(timed, marks.CALLS, lambda: None)))
     done = subprocess.run(
         [sys.executable, "-c", program], env=kept, capture_output=True, text=True, check=True
     )
-    return json.loads(done.stdout)
+    measured: dict[str, float] = json.loads(done.stdout)
+    return measured
 
 
 def main() -> int:
