@@ -113,7 +113,7 @@ def machine(now: Snapshot) -> Table:
 
 
 def gpus(now: Snapshot) -> Table | None:
-    """Return the newest readings of each GPU; None if there are none."""
+    """Return the newest readings of each GPU; None without a GPU."""
     read = now.readings
     found = sorted(read.get("gpu.util", {}), key=lambda at: (natural(at[0]), natural(at[1])))
     if not found:

@@ -20,7 +20,7 @@ from holter.schema.phases import Mode, Phase
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from holter.recorder.frameworks.jax.transforms import Program
+    from holter.recorder.frameworks.jax.transforms import TracedFunction
     from holter.recorder.session import Session
 
 OWNER = "jax"
@@ -95,7 +95,7 @@ class CompiledCalls:
     # -- calls
 
     @passed_over
-    def call(self, program: Program, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    def call(self, program: TracedFunction, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Call the function of a program within a span."""
         session, stack, local = self.session, self._stack.stack, self.session.local
         if not self.breaker.on:
@@ -128,7 +128,7 @@ class CompiledCalls:
             self.breaker.fault(error)
         return result
 
-    def joined(self, program: Program, began: int, args: Any, kwargs: Any, result: Any) -> None:
+    def joined(self, program: TracedFunction, began: int, args: Any, kwargs: Any, result: Any) -> None:
         """Record a call during which the recording has begun."""
         try:
             spool = self.session.thread_spool()
@@ -138,7 +138,7 @@ class CompiledCalls:
         except Exception as error:
             self.breaker.fault(error)
 
-    def adopt(self, program: Program) -> None:
+    def adopt(self, program: TracedFunction) -> None:
         """Take over a program that was only lowered so far."""
         self.compilations.outside(program)
 
@@ -156,12 +156,14 @@ class CompiledCalls:
         except Exception as error:
             self.breaker.fault(error)
 
-    def _code(self, program: Program) -> int:
+    def _code(self, program: TracedFunction) -> int:
         program.evaluates = bool(_EVALUATES.search(program.name))
         program.code = self.session.name(f"dispatch {program.name}") << 8 | _COMPUTE
         return program.code
 
-    def _called(self, program: Program, began: int, ended: int, args: Any, kwargs: Any, result: Any) -> None:
+    def _called(
+        self, program: TracedFunction, began: int, ended: int, args: Any, kwargs: Any, result: Any
+    ) -> None:
         if self.compilations.pending.events:
             self.compilations.compiled(program, args, kwargs, began, ended)
             program.outputs = None
@@ -170,7 +172,9 @@ class CompiledCalls:
 
     # -- steps
 
-    def _trained(self, program: Program, began: int, ended: int, args: Any, kwargs: Any, result: Any) -> None:
+    def _trained(
+        self, program: TracedFunction, began: int, ended: int, args: Any, kwargs: Any, result: Any
+    ) -> None:
         """End a step, if the calls of this program are the steps."""
         key = program.key
         if key is not self._leader:
@@ -197,7 +201,7 @@ class CompiledCalls:
         self._read(outputs, began, ended, program.updates)
         self._end_step(began, ended, program.updates or 1)
 
-    def _follows(self, key: Any, program: Program, began: int, ended: int) -> bool:
+    def _follows(self, key: Any, program: TracedFunction, began: int, ended: int) -> bool:
         """Return whether another program leads from this call on."""
         if self._leads_by_update and not program.updates:
             return False
@@ -248,7 +252,7 @@ class CompiledCalls:
             session.step_by(steps)
         session.boundary(ended, manual=True, steps=steps)
 
-    def _outputs(self, program: Program, args: Any, kwargs: Any, result: Any) -> Outputs:
+    def _outputs(self, program: TracedFunction, args: Any, kwargs: Any, result: Any) -> Outputs:
         """Return the names and the values of the scalars that a program has computed."""
         outputs = program.outputs
         if outputs is None:
@@ -277,7 +281,7 @@ class CompiledCalls:
         except RuntimeError:  # donated
             return False
 
-    def _evaluates(self, program: Program, began: int, ended: int) -> None:
+    def _evaluates(self, program: TracedFunction, began: int, ended: int) -> None:
         """Count a call to an evaluation, from when the device no longer computes steps of the training."""
         evaluation = self._evaluation
         if not evaluation[1]:

@@ -11,7 +11,7 @@ from holter.recorder.frameworks.jax.signatures import ArgumentChange, Signature
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
-    from holter.recorder.frameworks.jax.transforms import Program
+    from holter.recorder.frameworks.jax.transforms import TracedFunction
     from holter.recorder.session import Session
 
 _EVENTS = {
@@ -81,7 +81,7 @@ class Compilations:
         except Exception as error:
             self.breaker.fault(error)
 
-    def compiled(self, program: Program, args: Any, kwargs: Any, began: int, ended: int) -> None:
+    def compiled(self, program: TracedFunction, args: Any, kwargs: Any, began: int, ended: int) -> None:
         """Note that a call of a program compiled it, and compare its arguments with earlier ones."""
         events = self._take()
         if not any(one.stage == "compile" for one in events):
@@ -100,14 +100,16 @@ class Compilations:
         program.known = [signature]
         self._note(program.name, key, sum(seconds.values()), ended, change)
 
-    def outside(self, program: Program | None = None) -> None:
+    def outside(self, program: TracedFunction | None = None) -> None:
         """Note what was compiled outside of the calls of programs: single operations, or ahead of time."""
         for one in self._take():
             if one.stage == "compile":
                 name = program.name if program is not None else one.function
                 self._note(name, name, one.ns / 1e9, perf_counter_ns(), None, jitted=program is not None)
 
-    def _why(self, program: Program, signature: Signature, known: list[Signature]) -> ArgumentChange | None:
+    def _why(
+        self, program: TracedFunction, signature: Signature, known: list[Signature]
+    ) -> ArgumentChange | None:
         if not known:
             return None
         changes = min((signature.changes(one) for one in reversed(known)), key=len)
@@ -152,7 +154,7 @@ def _is_of(reported: str, name: str) -> bool:
     return reported in (name, f"jit({name})", f"jit_{name}", f"pmap({name})")
 
 
-def _parameters(program: Program) -> tuple[list[str], set[Any]]:
+def _parameters(program: TracedFunction) -> tuple[list[str], set[Any]]:
     """Return the names of a program's positional arguments; positions and keywords of its static ones."""
     try:
         names = list(inspect.signature(program.function).parameters)

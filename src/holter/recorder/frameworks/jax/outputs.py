@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from holter.recorder.frameworks.jax.transforms import Program
+    from holter.recorder.frameworks.jax.transforms import TracedFunction
 
 _MOST = 16
 """Scalars of a step that are read."""
@@ -27,7 +27,7 @@ class ScalarOutputs:
         self.paths, self.names = paths, names
 
     @classmethod
-    def of(cls, jax: Any, program: Program, args: Any, kwargs: Any, result: Any) -> ScalarOutputs:
+    def of(cls, jax: Any, program: TracedFunction, args: Any, kwargs: Any, result: Any) -> ScalarOutputs:
         """Find the numbers that a step reports: floating-point scalars that are no part of its state.
 
         An output that is built like an argument is state.

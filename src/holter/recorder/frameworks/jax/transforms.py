@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 class Observer(Protocol):
     """Records calls."""
 
-    def call(self, program: Program, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    def call(self, program: TracedFunction, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """Call the function of a program, outermost on its thread."""
 
-    def joined(self, program: Program, began: int, args: Any, kwargs: Any, result: Any) -> None:
+    def joined(self, program: TracedFunction, began: int, args: Any, kwargs: Any, result: Any) -> None:
         """Record a call during which the recording has begun."""
 
-    def adopt(self, program: Program) -> None:
+    def adopt(self, program: TracedFunction) -> None:
         """Take over a program that was only lowered so far."""
 
     def updated(self) -> None:
@@ -47,7 +47,7 @@ _is_clean: Callable[[], bool] = bool
 """Whether this thread traces nothing."""
 
 
-class Program:
+class TracedFunction:
     """A function that JAX compiles, and what its traces have shown."""
 
     __slots__ = (
@@ -92,7 +92,7 @@ class Program:
 
 class _Local(threading.local):
     def __init__(self) -> None:
-        self.stack: list[Program] = []
+        self.stack: list[TracedFunction] = []
         """The programs that are called, outermost first."""
         self.loops: list[int] = []
         """Lengths of the loops that are being traced."""
@@ -104,7 +104,7 @@ _local = _Local()
 class Jitted:
     """What `jax.jit` returned, in all respects but that its calls are recorded."""
 
-    def __init__(self, function: Any, program: Program) -> None:
+    def __init__(self, function: Any, program: TracedFunction) -> None:
         functools.update_wrapper(self, function)
         self.__wrapped__ = getattr(function, "__wrapped__", function)
         self._holter_function = function
@@ -150,7 +150,7 @@ class Jitted:
 
 
 @passed_over
-def run(program: Program, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+def run(program: TracedFunction, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Call the function of a program. An outermost call is recorded, others are part of its trace."""
     stack = _local.stack
     try:
@@ -167,7 +167,7 @@ def run(program: Program, function: Callable[..., Any], args: Any, kwargs: Any) 
 
 
 @passed_over
-def _noting(program: Program, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+def _noting(program: TracedFunction, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Call a function, and note what its trace contains; recording may begin within."""
     stack, records, began = _local.stack, observer is not None, perf_counter_ns()
     stack.append(program)
@@ -183,7 +183,7 @@ def _noting(program: Program, function: Callable[..., Any], args: Any, kwargs: A
     return result
 
 
-def _handed_on(program: Program, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+def _handed_on(program: TracedFunction, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """Trace a program, and let what is made of it belong to it."""
     stack, records = _local.stack, observer is not None
     stack.append(program)
@@ -197,7 +197,7 @@ def _handed_on(program: Program, function: Callable[..., Any], args: Any, kwargs
     return result
 
 
-def _belongs(stage: Any, program: Program | None) -> None:
+def _belongs(stage: Any, program: TracedFunction | None) -> None:
     try:
         stage._holter_program = program
     except AttributeError:  # a JAX whose stages have no place for it: calls of these are not recorded
@@ -268,7 +268,7 @@ def _making(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _proxy(made: Any, function: Any, options: dict[str, Any]) -> Any:
-    return Jitted(made, Program(function, options)) if callable(made) else made
+    return Jitted(made, TracedFunction(function, options)) if callable(made) else made
 
 
 def _differentiating(original: Callable[..., Any]) -> Callable[..., Any]:
@@ -277,7 +277,7 @@ def _differentiating(original: Callable[..., Any]) -> Callable[..., Any]:
     def differentiate(*args: Any, **options: Any) -> Any:
         taking = original(*args, **options)
         function = args[0] if args else options.get("fun")
-        program = Program(function, {}, f"gradient of {getattr(function, '__name__', 'a function')}")
+        program = TracedFunction(function, {}, f"gradient of {getattr(function, '__name__', 'a function')}")
 
         def gradient(*args: Any, **kwargs: Any) -> Any:
             first, stack = _before_first, _local.stack
@@ -319,7 +319,7 @@ def _updating(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _looping(original: Callable[..., Any], length: Callable[..., int]) -> Callable[..., Any]:
     """Wrap a loop of JAX, whose body is traced once however often it runs."""
-    programs: dict[Any, Program] = {}
+    programs: dict[Any, TracedFunction] = {}
 
     def loop(*args: Any, **kwargs: Any) -> Any:
         body = next((one for one in (*args, *kwargs.values()) if callable(one)), None)
@@ -333,7 +333,9 @@ def _looping(original: Callable[..., Any], length: Callable[..., int]) -> Callab
             if _local.stack or not _is_clean():
                 return original(*args, **kwargs)
             key = getattr(body, "__code__", body)
-            program = programs.setdefault(key, Program(body, {}, f"loop {getattr(body, '__name__', '')}"))
+            program = programs.setdefault(
+                key, TracedFunction(body, {}, f"loop {getattr(body, '__name__', '')}")
+            )
             return run(program, original, args, kwargs)
         except BaseException as error:
             hide(error)
