@@ -153,6 +153,7 @@ NOT_HERE = {
     "HostMemoryLeak": _HOURS,
     "LoadBalancing": _GPU,
     "LowGPUUtilization": _GPU,
+    "RepeatedRecompilation": "needs JAX: tests/rules/framework/test_repeated_recompilation.py",
     "MemoryRunsOut": "needs memory that grows for some time: tests/jobs/test_memory_runs_out.py",
     "LowMFU": "needs a device whose peak is known",
     "MemoryImbalance": _GPU,

@@ -177,8 +177,6 @@ class LoopSampler:
         """Return the name id of a thread's stack, from the loop inwards; 0 for none."""
         frames: list[Seen] = []
         frame = stacks.get(thread)
-        if frame is not None and frame.f_code.co_filename.startswith(_OURS):
-            return 0  # a hook, at whose end the interpreter lock is often given up
         while frame is not None and len(frames) < _MAX_DEPTH:
             if id(frame.f_code) in self._loop:
                 frames.append(Seen.of(frame))
