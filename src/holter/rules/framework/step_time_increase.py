@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _POINT_NS = 50_000_000
 """Shorter steps are merged into points of about this length, so that the points cover enough time."""
-_KEPT = 140
+_KEPT = 125
 """Points that show what was usual before a change."""
 _NOW = 20
 """The last points that show whether a change still lasts."""
