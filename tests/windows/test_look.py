@@ -60,13 +60,16 @@ def test_a_window_that_costs_too_much_ends(train, hours):
     assert second["last_step"] - second["first_step"] == 1, "not three: the budget is used up"
 
 
-def test_a_first_window_that_costs_too_much_is_the_only_one(train, hours, monkeypatch):
+@pytest.mark.parametrize("seconds", [0.2, 2 * BUDGET_NS / 1e9])
+def test_a_first_window_that_costs_too_much_is_the_only_one(train, hours, monkeypatch, seconds):
     training = train()
-    looking(training)
+    look = looking(training)
     stop = training.session.windows._stop
-    monkeypatch.setattr(training.session.windows, "_stop", lambda run: (hours.spend(0.2), stop(run)))
+    monkeypatch.setattr(training.session.windows, "_stop", lambda run: (hours.spend(seconds), stop(run)))
     trained(training)
     assert len(looks(training)) == 1
+    assert look._over.is_set(), "its stack samples end too"
+    assert not training.faults()
 
 
 @pytest.mark.parametrize(

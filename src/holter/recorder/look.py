@@ -154,7 +154,7 @@ class Look:
         wanted = min(max(FEWEST_STEPS, math.ceil(WINDOW_NS / max(self.step_ns, 1))), MOST_STEPS)
         steps = min(wanted, self._left // (SHAPES_COST * self._probe))
         self._on = False
-        if not steps:
+        if steps < 1:  # below 0 if the first window cost more than the whole budget
             self._over.set()
             return None
         return page.Request("operators", start_step=step, steps=int(steps), parameters={"shapes": True})

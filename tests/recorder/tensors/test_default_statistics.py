@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 from tests.recorder.tensors.reading import near
 from torch import nn
@@ -52,6 +53,28 @@ def test_gradients_are_true_under_a_scaler_and_before_clipping(watch):
     assert training.scalars("nonfinite_gradients")[2] == 1.0
     (first,) = training.facts("nonfinite")
     assert (first["step"], first["name"], first["parameter"]) == (2, "loss", "weight")
+
+
+def test_limits_of_gradients_may_be_given_by_name(watch):
+    training = watch()
+    model = nn.Linear(20, 1, bias=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+    def clip(step):
+        if step % 2:
+            nn.utils.clip_grad_value_(parameters=(p for p in model.parameters()), clip_value=0.5)
+        else:
+            nn.utils.clip_grad_norm_(model.parameters(), max_norm=0.05, norm_type=2.0)
+        assert float(model.weight.grad.abs().max()) <= (0.5 if step % 2 else 0.05)
+
+    train(model, 6, optimizer, clip)
+    for wrong in (nn.utils.clip_grad_norm_, nn.utils.clip_grad_value_):
+        with pytest.raises(
+            TypeError, match="missing 1 required positional argument: '(max_norm|clip_value)'"
+        ):
+            wrong(model.parameters())
+    training.end()
+    assert set(training.scalars("grad_norm_clipped").values()) == {0.05}
 
 
 def test_the_diet_without_being_asked(watch):

@@ -270,11 +270,15 @@ class TensorRecorder:
 
     def _watch_clip(self, original: Any) -> Any:
         by_norm = original.__name__ == "clip_grad_norm_"
+        # Each may be given by its name, and a call with wrong arguments must fail as without us.
+        names = ("parameters", "max_norm" if by_norm else "clip_value", "norm_type")
 
-        def clip(parameters: Any, limit: Any, *args: Any, **kwargs: Any) -> Any:
+        def clip(*args: Any, **kwargs: Any) -> Any:
             if self.adapter.is_compiling():
-                return original(parameters, limit, *args, **kwargs)
-            if self._clipping:
+                return original(*args, **kwargs)
+            given = dict(zip(names, args, strict=False)) | kwargs
+            parameters, limit = given.get(names[0]), given.get(names[1])
+            if self._clipping and parameters is not None and limit is not None:
                 if isinstance(parameters, self.adapter.torch.Tensor):
                     listed = [parameters]
                 else:
@@ -282,14 +286,18 @@ class TensorRecorder:
                     # A generator stays a generator: torch warns when it is empty.
                     was = isinstance(parameters, types.GeneratorType)
                     parameters = (one for one in listed) if was else listed
-                kind = float(args[0] if args else kwargs.get("norm_type", 2.0)) if by_norm else 0.0
+                    if args:
+                        args = (parameters, *args[1:])
+                    else:
+                        kwargs["parameters"] = parameters
+                kind = float(given.get("norm_type", 2.0)) if by_norm else 0.0
                 self._reading(lambda step: self._read_clip(listed, limit, kind, step))
             try:
-                norm = original(parameters, limit, *args, **kwargs)
+                norm = original(*args, **kwargs)
             except BaseException as error:
                 hide(error)
                 raise
-            if by_norm and self._takes_facts:
+            if by_norm and self._takes_facts and limit is not None:
                 self._reading(lambda _: self.sentinel.clipped(norm, limit))
             return norm
 
