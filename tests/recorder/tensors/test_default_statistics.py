@@ -70,7 +70,7 @@ def test_limits_of_gradients_may_be_given_by_name(watch):
     train(model, 6, optimizer, clip)
     for wrong in (nn.utils.clip_grad_norm_, nn.utils.clip_grad_value_):
         with pytest.raises(
-            TypeError, match="missing 1 required positional argument: '(max_norm|clip_value)'"
+            TypeError, match=r"missing 1 required positional argument: '(max_norm|clip_value)'"
         ):
             wrong(model.parameters())
     training.end()
