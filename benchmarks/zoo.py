@@ -6,11 +6,13 @@ Each training of `tests/zoo/timed` runs under `holter run`. The first table comp
 share with the truth, and the promised step with the mean step less what the cause took. The second is about
 healthy trainings, which get no suspect and no warning. With `--twins` each training also runs without its
 cause: this twin must not be accused of it, and the third table compares its step with the promised one.
-Code that runs after a wait of some milliseconds finds cold caches, so that a twin's step is shorter than the
-rest of the sick step. So a promise is right if the step or the saving is: `saving` is the promised saving
-by the twin's.
-`--busy` keeps so many processes computing beside them: contention has to be reported where the training's
-thread waited for a core for a tenth of the time. `--again` judges the jobs that `--into` holds.
+Code that runs after a wait of some milliseconds finds cold caches, so a twin's step is shorter than the rest
+of the sick step. A promise is therefore right if the step or the saving is within a quarter of the twin's.
+The column `saving` is the promised saving divided by the twin's.
+
+`--busy` keeps that many processes computing beside them. Contention has to be named where the training's
+thread waits for a core for a tenth of the time; promises are shown, and not judged. `--again` judges the jobs
+that `--into` holds.
 """
 
 from __future__ import annotations
@@ -22,29 +24,19 @@ import sys
 import tempfile
 from pathlib import Path
 
+from markdown_tables import row, table
+
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.zoo.timed.cases import HEALTHY, JOBS, SICK, Case  # noqa: E402
-from tests.zoo.timed.judging import Judged, mistakes, promised, run  # noqa: E402
+from tests.zoo.timed.judging import CONTENTION, Judged, mistakes, promised, run  # noqa: E402
 
 from holter.analysis.verdict.result import SMALLER  # noqa: E402
 
 FINE = ("healthy", "contention")
 WITHIN = 0.25
 """The twin's step differs from the promised one by at most this ratio."""
-
-
-def row(*cells: object) -> None:
-    """Print a row of a table as soon as it is known."""
-    print("|", " | ".join(str(cell).replace("|", "\\|") for cell in cells), "|", flush=True)
-
-
-def table(*names: str) -> None:
-    """Print the head of a table."""
-    print()
-    row(*names)
-    row(*("---" for _ in names))
 
 
 def off(promise: float | None, step: float) -> bool:
@@ -60,12 +52,12 @@ def sick(cases: list[Case], folder: Path, *, busy: bool, again: bool) -> dict[st
         judged = found[case.name] = run(case.training, folder / case.name, again=again)
         of_job = case in JOBS
         wrong = mistakes(case, judged, of_job=of_job)
-        if busy and "contention" not in judged.suspects and judged.truth("delay") >= SMALLER:
+        if busy and not judged.contended and judged.truth("delay", of_job=False) >= SMALLER:
             wrong.append("no contention")
         share, truth = judged.share(case, of_job=of_job), judged.truth(case.kind, of_job=of_job)
         step, promise = judged.told["steps"]["mean_ms"], promised(judged)
         repaired = step * (1 - truth / 100)
-        if case.promises and off(promise, repaired):
+        if case.promises and not busy and off(promise, repaired):
             wrong.append("promise")
         right += not wrong
         row(
@@ -89,8 +81,9 @@ def healthy(trainings: list[str], folder: Path, *, busy: bool, again: bool) -> N
     for training in trainings:
         judged = run(training, folder / training, again=again)
         accused = judged.verdict["suspect"] not in FINE
-        wrong = [*([judged.verdict["suspect"]] if accused else []), *judged.warnings]
-        if busy and "contention" not in judged.suspects:
+        warnings = [text for rule, text in judged.warnings.items() if not (busy and rule == CONTENTION)]
+        wrong = [*([judged.verdict["suspect"]] if accused else []), *warnings]
+        if busy and not judged.contended:
             wrong.append("no contention")
         right += not wrong
         row(training, judged.verdict["sentence"], f"**{'; '.join(wrong)}**" if wrong else "right")
@@ -99,8 +92,7 @@ def healthy(trainings: list[str], folder: Path, *, busy: bool, again: bool) -> N
 
 def twins(cases: list[Case], judged: dict[str, Judged], folder: Path, *, again: bool) -> None:
     """Print the table of promised steps, beside those of the repaired trainings."""
-    right = 0
-    steps = savings = promises = 0
+    right = steps = savings = promises = 0
     table("training", "step, ms", "promised", "repaired", "promised / repaired", "saving", "")
     for case in cases:
         well = run(case.training, folder / f"{case.name}-well", well=True, again=again)

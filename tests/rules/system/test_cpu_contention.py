@@ -55,6 +55,20 @@ def test_a_job_that_competes_with_itself_is_oversubscribed(delay, expected):
         assert issue.advice.endswith("For 2 cores and 1 trainer: OMP_NUM_THREADS=1, num_workers=1.")
 
 
+def test_a_process_that_begins_to_train_counts_once():
+    early = np.arange(COUNT) < COUNT // 4
+    roles = {"other": np.where(early, 60.0, np.nan), "trainer": np.where(early, np.nan, 60.0)}
+    table = machine(delay=40, own=60.0, stress=130.0)
+    table = Table.concat(
+        [
+            table.where(table["metric"] != "proc.cpu"),
+            samples({("proc.cpu", role): values for role, values in roles.items()}),
+        ]
+    )
+    assert severities(found(CPUContention(), samples=table)) == ["warning"]
+    assert found(CPUOversubscription(), samples=table) == []
+
+
 def test_a_quota_counts_as_cores():
     nodes = {"n0": {"cpus": 2, "cpu_quota": 1.0}}
     job = Job(start=START, nodes=nodes)

@@ -19,6 +19,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 LIMIT_S = 300
 _PLACE = re.compile(r"([\w.<>]+) \((\w+\.py):(\d+)\)")
+CONTENTION = "CPUContention"
 _LOOP = ("loading", "own", "evaluation", "checkpoint")
 
 
@@ -40,10 +41,19 @@ class Judged:
         return {self.verdict["suspect"], *self.verdict["also"]}
 
     @property
-    def warnings(self) -> list[str]:
-        """The summaries of what rules warn of."""
-        found = [issue for rule in self.told["rules"] for issue in rule["issues"]]
-        return [issue["summary"] for issue in found if issue["severity"] != "info"]
+    def contended(self) -> bool:
+        """Whether the verdict, a smaller share or a rule says that other programs take cores."""
+        named = self.suspects | {one["suspect"] for one in self.verdict["smaller"]}
+        return "contention" in named or any(issue["rule"] == CONTENTION for issue in self._issues)
+
+    @property
+    def warnings(self) -> dict[str, str]:
+        """The rules that warn, with what they say."""
+        return {issue["rule"]: issue["summary"] for issue in self._issues if issue["severity"] != "info"}
+
+    @property
+    def _issues(self) -> list[dict[str, Any]]:
+        return [issue for rule in self.told["rules"] for issue in rule["issues"]]
 
     def truth(self, kind: str, *, of_job: bool) -> float:
         """Return the measured share of a kind of work: of the steps of the verdict, or of the job."""

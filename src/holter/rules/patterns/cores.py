@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 if TYPE_CHECKING:
     from holter.rules import Window
     from holter.rules.engine.lookback import SampleSeries
@@ -23,13 +25,26 @@ class CoreShares(NamedTuple):
 def shares_of_cores(window: Window, since: int) -> dict[str, CoreShares]:
     """Return the shares of each node whose readings are known, after a moment."""
     cores = Counter(node for node, _ in window.series("cpu.core.util", since=since))
-    own: dict[str, float] = {}
-    for (node, _), role in window.series("proc.cpu", since=since).items():
-        own[node] = own.get(node, 0.0) + float(role.value.mean()) / 100
+    own = cpu_of_job(window, since)
     used = {node: one for (node, _), one in window.series("cpu.util", since=since).items()}
     return {
-        node: CoreShares(cores[node], cores[node] * float(used[node].value.mean()) / 100, own[node])
+        node: CoreShares(cores[node], cores[node] * float(used[node].value.mean()) / 100, own[node] / 100)
         for node in cores.keys() & own.keys() & used.keys()
+    }
+
+
+def cpu_of_job(window: Window, since: int) -> dict[str, float]:
+    """Return the mean CPU usage of all processes of the job on each node, in percent of a core.
+
+    A process changes its role when it begins to train, so the roles are added at each moment.
+    """
+    readings: dict[str, list[SampleSeries]] = {}
+    for (node, _), role in window.series("proc.cpu", since=since).items():
+        readings.setdefault(node, []).append(role)
+    return {
+        node: sum(float(role.value.sum()) for role in roles)
+        / len(np.unique(np.concatenate([role.time for role in roles])))
+        for node, roles in readings.items()
     }
 
 

@@ -8,7 +8,7 @@ from holter.analysis.verdict.evidence import counted
 from holter.analysis.verdict.machine_suspects import WAITS_FOR_CORE
 from holter.rules import Issue, Issues, Lookback, Rule, Severity, Window, parameter, rule_class
 from holter.rules.engine.levels import grade, worst
-from holter.rules.patterns.cores import waits_for_core
+from holter.rules.patterns.cores import cpu_of_job, waits_for_core
 from holter.rules.patterns.patience import start_of
 
 _MINUTE_S = 60.0
@@ -92,9 +92,7 @@ class CPUOversubscription(Rule):
             for found in [window.series(metric, since=since)]
         }
         cores = Counter(node for node, _ in window.series("cpu.core.util", since=since))
-        own = means["proc.cpu"] = {}
-        for (node, _), role in window.series("proc.cpu", since=since).items():
-            own[node] = own.get(node, 0.0) + float(role.value.mean())
+        means["proc.cpu"] = cpu_of_job(window, since)
         waits = waits_for_core(window, since)
         means["proc.cpu.delay"] = {node: float(one.value.mean()) for node, one in waits.items()}
         nodes = sorted({node for values in means.values() for node in values})
