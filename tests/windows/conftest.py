@@ -54,15 +54,6 @@ class Training:
         # What is written in the background may be told in another order.
         return sorted(found, key=lambda one: one.get("number", 0))
 
-    def faults(self) -> list[dict]:
-        """Return what was journaled of own faults."""
-        journal = self.spool / record.journal_name(self.session.process)
-        return [
-            line["fault"]
-            for text in journal.read_bytes().splitlines()
-            if "fault" in (line := json.loads(text))
-        ]
-
     def ranges(self) -> list[tuple[str, int, int]]:
         """Return profiler, first and last step of the windows that were."""
         return [
