@@ -60,7 +60,7 @@ def test_a_window_that_costs_too_much_ends(train, hours):
     assert second["last_step"] - second["first_step"] == 1, "not three: the budget is used up"
 
 
-@pytest.mark.parametrize("seconds", [0.2, 2.0])
+@pytest.mark.parametrize("seconds", [0.2, 2 * BUDGET_NS / 1e9])
 def test_a_first_window_that_costs_too_much_is_the_only_one(train, hours, monkeypatch, seconds):
     training = train()
     look = looking(training)

@@ -34,6 +34,7 @@ def spans(rows):
             "name": np.array(name, dtype=object),
             "step": np.array(step),
             "rank": np.zeros(len(rows), np.int32),
+            "worker": np.full(len(rows), -1),
             "time": np.array(begin) * MS,
             "duration": np.array(took) * MS,
             "value": np.full(len(rows), np.nan),
@@ -183,3 +184,27 @@ def test_a_call_is_named_if_it_takes_most_of_its_function():
     assert many == [("Trainer.run (a.py:0)", pytest.approx(24.0), None)], "sleeping does not take 24 %"
     most = shown("time.sleep", "time.sleep", "time.sleep", "time.sleep", "clip", "log")
     assert most == [("time.sleep, called by Trainer.run (a.py:0)", pytest.approx(24.0), "sleep")]
+
+
+def test_time_in_collections_is_that_of_the_function_that_collects():
+    """The sampler wakes after a collection, often in the generator that the loop asks next."""
+    late = "main (a.py:9);rows (a.py:4) [generator] > torch.randn"
+    calls = "main (a.py:9);clean (a.py:7) > gc.collect"
+    sampled = [("loop_stack", calls if at < 3 else late, at, at * 100, 100) for at in range(20)]
+    pauses = [("gc", "gc", at, at * 100, 95) for at in range(20)]
+    first, second = own_code(spans(sampled + pauses), steps(20), 98.0)
+    assert (first.text, second.text) == (
+        "gc.collect, called by clean (a.py:7)",
+        "generator rows (a.py:4), calling torch.randn",
+    )
+    assert (first.pct, second.pct) == (
+        pytest.approx(98 * (300 + 17 * 95) / 2000),
+        pytest.approx(98 * 17 * 5 / 2000),
+    )
+
+
+def test_a_collection_that_no_function_asks_for_stays_where_it_was_sampled():
+    sampled = [("loop_stack", "main (a.py:9) > build", at, at * 100, 100) for at in range(9)]
+    pauses = [("gc", "gc", at, at * 100, 95) for at in range(9)]
+    (only,) = own_code(spans(sampled + pauses), steps(9), 80.0)
+    assert only.pct == pytest.approx(80)

@@ -55,26 +55,6 @@ def test_gradients_are_true_under_a_scaler_and_before_clipping(watch):
     assert (first["step"], first["name"], first["parameter"]) == (2, "loss", "weight")
 
 
-def test_arguments_of_clipping_may_have_names(watch):
-    training = watch()
-    model = Net()
-    norms, clipping = [], nn.utils
-
-    def clip(step):
-        clipping.clip_grad_value_(model.parameters(), clip_value=1e6)
-        norms.append(float(clipping.clip_grad_norm_(model.parameters(), max_norm=0.05)))
-        clipping.clip_grad_norm_(parameters=model.parameters(), max_norm=0.05, norm_type=2.0)
-
-    train(model, 3, torch.optim.SGD(model.parameters(), lr=0.1), clip)
-    training.end()
-    told = training.scalars("grad_norm")
-    assert {0, 2} <= set(told)
-    assert all(near(value, norms[step], 1e-5) for step, value in told.items())
-    assert set(training.scalars("grad_norm_clipped").values()) == {0.05}
-    with pytest.raises(TypeError):
-        clipping.clip_grad_norm_(model.parameters())
-
-
 def test_gradients_are_true_before_they_are_clipped_with_a_known_norm(watch):
     training = watch()
     model = Net()

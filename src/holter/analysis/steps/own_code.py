@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.grouping import coded, step_keys
-from holter.analysis.intervals import inside, union
+from holter.analysis.intervals import inside, measure, union
 from holter.analysis.loading.stacks import SampledFrame, frames
 from holter.schema.table import NameCodes
 
@@ -28,11 +28,12 @@ _ITERATORS = (" [generator]", " [iterator]")
 _GET = re.compile(r"(^|\.)get($| \()")
 _WAITED_FOR = re.compile(r" ([<&]) ")
 _LINE = re.compile(r":\d+\)$")
+_COLLECTION = "garbage collection"
 _COMPREHENSION = re.compile(r"(\.<(genexpr|listcomp|setcomp|dictcomp)>)+$")
 # What a call, or the innermost frame of a library, waits for. The first match decides.
 _WAITS = (
     ("sleep", re.compile(r"(^|\.)sleep$")),
-    ("garbage collection", re.compile(r"^gc\.collect$")),
+    (_COLLECTION, re.compile(r"^gc\.collect$")),
     ("fsync", re.compile(r"(^|\.)f(data)?sync$")),
     ("subprocess", re.compile(r"^(subprocess\.|os\.(system|popen|wait\w*)$)|\(subprocess\.py:")),
     ("queue", re.compile(r"\((queue|multiprocessing/queues)\.py:")),
@@ -113,8 +114,8 @@ def own_code(spans: Table, steps: Table, other_pct: float) -> list[OwnCode]:
     """Return the functions that take the time outside all known parts, the largest first.
 
     Args:
-        spans: Table `spans`, with the phases loop_stack, loss and h2d. The last two are written when they are
-            over, so that the sampler does not see them.
+        spans: Table `spans`, with the phases loop_stack, loss, h2d and gc. Loss and h2d are written when they
+            are over, so that the sampler does not see them.
         steps: Table `steps`, those that count.
         other_pct: Percent of the loop outside all known parts.
 
@@ -135,6 +136,12 @@ def own_code(spans: Table, steps: Table, other_pct: float) -> list[OwnCode]:
     keys = NameCodes()
     group = keys.codes(["\n".join(map(str, sample.key)) for sample in parsed])[codes]
     weights = stacks["duration"].astype(float)
+    collects = np.array([sample.waits_in == _COLLECTION for sample in parsed])[codes]
+    if collects.any():
+        # A collection holds the interpreter lock: the sampler wakes after it, also in a line that follows.
+        collected = np.where(collects, 0, _collected(stacks, spans))
+        weights -= collected
+        weights[collects] *= 1 + collected.sum() / weights[collects].sum()
     total = float(weights.sum())
     writes = steps["checkpoint"] > 0
     saving = np.isin(step_keys(stacks), step_keys(steps)[writes])
@@ -144,6 +151,8 @@ def own_code(spans: Table, steps: Table, other_pct: float) -> list[OwnCode]:
         rows = np.flatnonzero(group == number)
         mine = weights[rows]
         took = float(mine.sum())
+        if not took:
+            continue
         top = parsed[int(np.bincount(codes[rows], mine).argmax())]
         alike = np.array([one.calls == top.calls for one in parsed])[codes[rows]]
         named = float(mine[alike].sum()) >= _MOSTLY * took
@@ -246,6 +255,18 @@ def _heaviest(
         by_function.setdefault(key, []).append((float(times[code]), found))
     heaviest = max(by_function.values(), key=lambda group: sum(took for took, _ in group))
     return max(heaviest)[1]
+
+
+def _collected(stacks: Table, spans: Table) -> NDArray[np.int64]:
+    """Return how much of each sample's time lies in garbage collections of its rank, ns."""
+    found = np.zeros(stacks.rows, dtype=np.int64)
+    pauses = spans.where((spans["phase"] == "gc") & (spans["worker"] == -1))
+    for rank in np.unique(pauses["rank"]).tolist():
+        mine, spent = stacks["rank"] == rank, pauses.where(pauses["rank"] == rank)
+        sampled = stacks.where(mine)
+        covered = union(spent["time"], spent["time"] + spent["duration"])
+        found[mine] = measure(covered, sampled["time"], sampled["time"] + sampled["duration"])
+    return found
 
 
 def _inside(stacks: Table, known: Table) -> NDArray[np.bool_]:
