@@ -67,7 +67,7 @@ def test_epochs_of_the_worked_case_are_worth_what_it_says_to_the_digit(holter, o
     (change,) = json.loads(holter(*words, "--json").out)["changes"]
     assert round(change["saving"]["money_saved"], 2) == 3244.23
     assert change["saving"]["speedup"] == pytest.approx(5.9 / 2.6)
-    assert f"- {told_}" in holter(*words, "--markdown").out
+    assert f"- {told_}" in holter(*words, "--format", "md").out
 
 
 def test_json_says_the_same_and_what_a_whole_run_saves(holter, pair):
@@ -138,7 +138,7 @@ def test_many_jobs_side_by_side_and_how_to_record_what_is_missing(holter, pair):
 
 def test_markdown_is_the_table_and_what_changed(holter, pair):
     job("odd", recorded={"settings": {"NCCL_ALGO": "<b>a|b</b>\n# *c*"}})
-    out = holter("compare", "before", "after", "odd", "--markdown").out
+    out = holter("compare", "before", "after", "odd", "--format", "md").out
     lines = out.splitlines()
     assert lines[:2] == ["|  | before | after | odd |", "|---|---:|---:|---:|"]
     rows = lines[2 : lines.index("")]
@@ -147,7 +147,7 @@ def test_markdown_is_the_table_and_what_changed(holter, pair):
     assert "**after** against before" in lines
     assert any(line.startswith("- 2.27 times as fast: ") for line in lines)
     assert r"\<b\>a\|b\</b\> \# \*c\*" in out
-    holter("compare", "before", "after", "--markdown", "--json").refused(64, "not both")
+    holter("compare", "before", "after", "--format", "md", "--json").refused(64, "not both")
 
 
 @pytest.mark.parametrize(("command", "code"), [("compare", 64), ("check", 2)])
@@ -224,4 +224,4 @@ def test_a_disturbed_job_is_code_6_and_its_comparison_says_why(holter, pair, own
     assert "not comparable by wall time. By wall time, a step took" in compared
     assert "slower:" not in compared
     assert holter("check", "before", "after").code == 6  # without the throttling, it may have been faster
-    assert "% slower: " not in holter("compare", "after", "before", "--markdown").out
+    assert "% slower: " not in holter("compare", "after", "before", "--format", "md").out

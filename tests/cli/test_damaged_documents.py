@@ -247,7 +247,7 @@ def test_every_outlet_names_a_table_that_cannot_be_read(holter, tmp_path):
         assert answer.code == 3
         assert f"{len(damaged)} files of after cannot be read" in answer.out
         assert "holter run --" not in answer.out
-    for words in (("compare", "before", "after"), ("compare", "before", "after", "--markdown")):
+    for words in (("compare", "before", "after"), ("compare", "before", "after", "--format", "md")):
         assert f"{len(damaged)} files of after cannot be read" in " ".join(holter(*words).out.split())
     compared = json.loads(holter("compare", "before", "after", "--json").out)
     assert name in [file["file"] for file in compared["jobs"][1]["skipped"]]
@@ -257,7 +257,7 @@ def test_every_outlet_names_a_table_that_cannot_be_read(holter, tmp_path):
     for words in (
         ("check", "before", "after"),
         ("compare", "before", "after"),
-        ("compare", "before", "after", "--markdown"),
+        ("compare", "before", "after", "--format", "md"),
     ):
         answer = holter(*words, "--tensors")
         assert answer.code == (3 if words[0] == "check" else 0)

@@ -19,7 +19,7 @@ def running(name: str = "job", obeys: tuple[str, ...] = ("stop", "profile")):
 
 def test_a_window_is_asked_for(holter):
     folder = running()
-    answer = holter("profile", "job", "--steps", "3", "--operators", "--python", "cprofile", "--rank", "1")
+    answer = holter("profile", "job", "--count", "3", "--operators", "--python", "cprofile", "--rank", "1")
     assert answer.code == 0, answer.err
     assert answer.out == "job job: 3 steps of operators, then python on rank 1, from the next step on\n"
     order = folder.control()["profile"]
@@ -33,8 +33,8 @@ def test_a_window_is_asked_for(holter):
     [
         ((), "5 steps of operators, from the next step on"),
         (("--seconds", "2.5"), "2.5 s of operators, from the next step on"),
-        (("--start-step", "1000", "--steps", "1", "--dataloader"), "1 step of dataloader, from step 1000 on"),
-        (("--rank", "0", "--start-step", "0"), "5 steps of operators on rank 0, from step 0 on"),
+        (("--steps", "1000:1001", "--dataloader"), "1 step of dataloader, from step 1000 on"),
+        (("--rank", "0", "--steps", "0:5"), "5 steps of operators on rank 0, from step 0 on"),
         (("--off",), "profiling is off"),
     ],
 )
@@ -48,10 +48,15 @@ def test_it_says_what_will_happen(holter, words, says):
 @pytest.mark.parametrize(
     ("words", "code", "says"),
     [
-        (("job", "--steps", "0"), 64, "valid: 1 to 10000"),
-        (("job", "--steps", "3", "--seconds", "3"), 64, "by steps and by time"),
+        (("job", "--count", "0"), 64, "valid: 1 to 10000"),
+        (("job", "--steps", "100:20000"), 64, "valid: 1 to 10000"),
+        (("job", "--count", "3", "--seconds", "3"), 64, "by steps and by time"),
+        (("job", "--count", "3", "--steps", "3:6"), 64, "give one of them"),
+        (("job", "--steps", "3"), 64, "--count 3 profiles the next steps"),
+        (("job", "--steps", "3:"), 64, "no begin or no end"),
+        (("job", "--steps", "6:3"), 64, "ends before it begins"),
         (("job", "--seconds", "-1"), 64, "more than 0, at most 600"),
-        (("job", "--start-step", "-3"), 64, "valid: 0 or more"),
+        (("job", "--steps=-3:2"), 64, "valid: 0 or more"),
         (("job", "--python", "cprofil"), 64, "did you mean 'cprofile'"),
         (("job", "--python", "cprofile", "--timer", "cpu_tim"), 64, "did you mean 'cpu_time'"),
         (("job", "--timer", "cpu_time"), 64, "--python cprofile"),

@@ -16,7 +16,7 @@ from holter.views.reading import Reading
 
 @pytest.fixture(scope="module")
 def job(tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    options = ("--save", "/position/@25", "--profile-steps", "103:106:cprofile", "--steps", "800")
+    options = ("--save", "/position/@25", "--profile-steps", "103:106:cprofile", "--total-steps", "800")
     return Jobs(tmp_path_factory.mktemp("at-once")).train("at_once.py", options=options)
 
 

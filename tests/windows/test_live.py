@@ -120,13 +120,13 @@ def test_windows_are_opened_from_outside_twice_with_different_profilers(run, typ
     running = run(sys.executable, str(LIVE), "100000")
     running.until(running.trained)
     asked = time.time()
-    holter("profile", "long", "--steps", "3", "--store", str(tmp_path / "jobs"))
+    holter("profile", "long", "--count", "3", "--store", str(tmp_path / "jobs"))
     running.until(lambda: len(running.windows()) == 1)
     (first,) = running.windows()
     assert (first["profiler"], first["last_step"] - first["first_step"]) == ("operators", 3)
     # How long after that, says benchmarks/window_latency.py; this limit is for a machine that stands still.
     assert asked < first["begin"] / 1e9 < asked + 60
-    words = ("--steps", "2", "--python", "cprofile", "--timer", "off_cpu_time")
+    words = ("--count", "2", "--python", "cprofile", "--timer", "off_cpu_time")
     told = holter("profile", "long", *words, "--store", str(tmp_path / "jobs"))
     assert "2 steps of python" in told.stdout
     running.until(lambda: len(running.windows()) == 2)

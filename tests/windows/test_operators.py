@@ -281,7 +281,9 @@ def test_times_are_those_of_the_clock(train):
         assert duration >= 10**7
 
 
-def test_threads_that_come_and_go(train):
+def test_threads_of_the_script_are_left_alone(train):
+    """torch writes into freed memory if a thread that it watches runs an operator while a window ends."""
+
     def work(step):
         def one():
             for _ in range(100):
@@ -292,13 +294,12 @@ def test_threads_that_come_and_go(train):
             thread.start()
         for thread in started:
             thread.join()
+        torch.ones(3).sin()
 
     _, found = trained(train, work)
-    table = found["operators"]
-    names = texts(table["name"])
-    assert names.count("aten::cos") == names.count("aten::ones") == 3 * 4 * 100
-    assert len(set(table["thread"].tolist())) >= 4
-    assert (table["duration"] >= 0).all()
+    names = texts(found["operators"]["name"])
+    assert names.count("aten::cos") == 0
+    assert names.count("aten::ones") == names.count("aten::sin") == 3
 
 
 def test_windows_begin_and_end_while_other_threads_compute(train):

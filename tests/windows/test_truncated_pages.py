@@ -28,7 +28,7 @@ def test_the_job_goes_on_and_says_so(tmp_path):
         running.until(running.trained)
         (tmp_path / "spoil").touch()
         running.until(lambda: not (tmp_path / "spoil").exists())
-        holter("profile", "long", "--steps", "2", "--python", "cprofile", "--store", str(tmp_path / "jobs"))
+        holter("profile", "long", "--count", "2", "--python", "cprofile", "--store", str(tmp_path / "jobs"))
         running.enough()
     finally:
         if running.process.poll() is None:

@@ -8,7 +8,7 @@ import itertools
 import re
 import sys
 import textwrap
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from holter.schema.metrics import INTERVALS_MS
 
@@ -35,6 +35,7 @@ SHARED: dict[str, tuple[str | None, str]] = {
 
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zA-Z%]*)")
 _UNITS_MS = {"": 1, "ms": 1, "s": 1000, "min": 60_000}
+_Number = TypeVar("_Number", int, float)
 
 
 class Refusal(Exception):  # noqa: N818 - an answer, not a fault
@@ -179,11 +180,22 @@ def price(given: str | None) -> float | None:
     raise Refusal(f"--price {given} is not a price; valid: a number of at least 0, as in 32.77")
 
 
-def steps(given: str) -> int:
-    """Read `--steps`; raises `Refusal`."""
+def total_steps(given: str) -> int:
+    """Read `--total-steps`; raises `Refusal`."""
     if not (given.isdecimal() and 0 < int(given) < 2**53):
-        raise Refusal(f"--steps {given} is not a number of steps; valid: 1, 2, 3, ...")
+        raise Refusal(f"--total-steps {given} is not a number of steps; valid: 1, 2, 3, ...")
     return int(given)
+
+
+def range_of(option: str, given: str, number_of: type[_Number]) -> tuple[_Number | None, _Number | None]:
+    """Read a range `A:B`, `A:` or `:B`; raises `Refusal`."""
+    first, colon, last = given.partition(":")
+    try:
+        if colon and given != ":":
+            return (number_of(first) if first else None), (number_of(last) if last else None)
+    except ValueError:
+        pass
+    raise Refusal(f"{option} {given!r} is not a range; valid: A:B, A: or :B, as in 100:120")
 
 
 def hang_s(given: str) -> float:

@@ -58,7 +58,7 @@ def test_what_a_trainer_said_last_counts_more_than_the_command_and_less_than_the
     )
     assert planned(Trial(folder), None, 0) == (700, "the transformers.Trainer when it began")
     folder.update(total_steps=42)
-    assert planned(Trial(folder), None, 0) == (42, "`holter run --steps`")
+    assert planned(Trial(folder), None, 0) == (42, "`holter run --total-steps`")
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_who_said_so(folder, command, steps, who):
     assert (found and found[0]) == steps
     assert who in (found[1] if found else "")
     folder.update(total_steps=42)
-    assert planned(Trial(folder), 7, 2) == (42, "`holter run --steps`")
+    assert planned(Trial(folder), 7, 2) == (42, "`holter run --total-steps`")
 
 
 def test_a_loader_without_a_length_tells_nothing(folder):

@@ -21,7 +21,10 @@ EXAMPLES = """  holter compare before after
   holter compare before after --price 32.77 --epochs 30
   holter compare baseline try-1 try-2 --json
   holter compare original port --tensors
-  holter compare baseline pull-request --markdown >> "$GITHUB_STEP_SUMMARY\""""
+  holter compare baseline pull-request --format md >> "$GITHUB_STEP_SUMMARY\""""
+
+
+FORMATS = ("text", "json", "md")
 
 
 def main(words_: list[str]) -> int:
@@ -35,7 +38,9 @@ def main(words_: list[str]) -> int:
     parser.add_argument(
         "--epoch-steps", metavar="N", type=int, help="steps per epoch, if the job recorded no epochs"
     )
-    parser.add_argument("--markdown", action="store_true", help="print Markdown for a pull request")
+    parser.add_argument(
+        "--format", metavar="FORMAT", help="text (default), json as --json, or md for a pull request"
+    )
     parser.add_argument(
         "--tensors",
         action="store_true",
@@ -47,11 +52,13 @@ def main(words_: list[str]) -> int:
 
     if given.epoch_steps is not None and given.epoch_steps < 1:
         raise Refusal(f"--epoch-steps must be at least 1, not {given.epoch_steps}")
-    if given.json and given.markdown:
-        raise Refusal("give --json or --markdown, not both")
+    if given.json and given.format not in (None, "json"):
+        raise Refusal(f"give --json or --format {given.format}, not both")
+    form = "json" if given.json else given.format or "text"
+    options.check_choice("format", form, FORMATS)
     perturbed = perturbed_job(given)
     trials = [readable_job(name, given.store) for name in given.jobs]
-    if given.tensors and not (given.json or given.markdown):
+    if given.tensors and form == "text":
         _print_tensors(trials, perturbed)
         return 0
     with Refusing(ValueError):
@@ -65,9 +72,9 @@ def main(words_: list[str]) -> int:
             tensors=given.tensors,
             perturbed=perturbed,
         )
-    if given.json:
+    if form == "json":
         output.write_json(document)
-    elif given.markdown:
+    elif form == "md":
         from holter.views.comparison.changes_markdown import markdown
 
         sys.stdout.write(markdown(document))

@@ -122,28 +122,18 @@ def _chosen(trial: Trial, steps: str | None, seconds: str | None, ranks: str | N
         raise Refusal("--steps and --seconds both select a time; give one of them")
     start, end = None, None
     if seconds:
-        first, last = _pair("--seconds", seconds, float)
+        first, last = options.range_of("--seconds", seconds, float)
         began = int(trial.manifest.get("start") or 0)
         start = None if first is None else began + round(first * 1e9)
         end = None if last is None else began + round(last * 1e9)
     if steps:
-        start, end = _time_of_steps(trial, *_pair("--steps", steps, int))
+        start, end = _time_of_steps(trial, *options.range_of("--steps", steps, int))
     if start is not None and end is not None and start >= end:
         raise Refusal(f"{steps or seconds} ends before it begins")
     return ExportSelection(start, end, _ranks(trial, ranks) if ranks else None)
 
 
-def _pair(option: str, text: str, number: type[float] | type[int]) -> tuple[float | None, float | None]:
-    first, colon, last = text.partition(":")
-    try:
-        if colon and text != ":":
-            return (number(first) if first else None), (number(last) if last else None)
-    except ValueError:
-        pass
-    raise Refusal(f"{option} {text!r} is not a range; valid: A:B, A: or :B, as in 100:120")
-
-
-def _time_of_steps(trial: Trial, first: float | None, last: float | None) -> tuple[int | None, int | None]:
+def _time_of_steps(trial: Trial, first: int | None, last: int | None) -> tuple[int | None, int | None]:
     """Return the begin of the first step and the end of the last one, over all ranks."""
     from holter.views.tables import steps_of
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 ABOUT = """Profile a few steps of a running job in detail: no restart, no change of its code.
 Several profilers run one after the other, because two at once would measure each other."""
-EXAMPLES = """  holter profile latest --steps 5
-  holter profile latest --steps 3 --operators --shapes --rank 0
-  holter profile train-20260131-120000 --start-step 1000 --python cprofile
+EXAMPLES = """  holter profile latest --count 5
+  holter profile latest --count 3 --operators --shapes --rank 0
+  holter profile train-20260131-120000 --steps 1000:1005 --python cprofile
   holter profile latest --seconds 10 --python pyinstrument
   holter profile latest --off"""
 
@@ -29,8 +29,8 @@ STEPS = 5
 def main(words: list[str]) -> int:
     """Run `holter profile`."""
     parser = options.Parser("profile", ABOUT, EXAMPLES, "job", "--store", "--json")
-    parser.add_argument("--steps", type=int, metavar="N", help=f"how many steps; default: {STEPS}")
-    parser.add_argument("--start-step", type=int, metavar="S", help="the first step; default: the next one")
+    parser.add_argument("--count", type=int, metavar="N", help=f"profile the next N steps; default: {STEPS}")
+    parser.add_argument("--steps", metavar="A:B", help="profile the steps from A to B, without B")
     parser.add_argument("--seconds", type=float, metavar="T", help="profile for T seconds instead of steps")
     parser.add_argument(
         "--start-time", type=float, metavar="UNIX", help="begin at this time, in Unix seconds"
@@ -64,16 +64,34 @@ def _document(given: Document) -> Document:
     if given["off"]:
         return {"replace": True}
     names = (
-        "steps", "start_step", "seconds", "start_time", "operators", "shapes", "stacks",
-        "python", "timer", "dataloader", "rank",
+        "seconds", "start_time", "operators", "shapes", "stacks", "python", "timer", "dataloader", "rank",
     )  # fmt: skip
-    # Compared by identity: step 0 and rank 0 are given, though they equal False.
+    # Compared by identity: rank 0 is given, though it equals False.
     found = {name: given[name] for name in names if given[name] is not None and given[name] is not False}
-    if not found.keys() & {"seconds", "start_time"}:
-        found.setdefault("steps", STEPS)
+    found |= _which_steps(given["count"], given["steps"])
+    if not found.keys() & {"steps", "seconds", "start_time"}:
+        found["steps"] = STEPS
     if found.keys() & {"shapes", "stacks"}:
         found["operators"] = True
     return found
+
+
+def _which_steps(count: int | None, steps: str | None) -> Document:
+    """Return the number of steps and the first one, as far as they are given."""
+    if steps is None:
+        return {} if count is None else {"steps": count}
+    if count is not None:
+        raise Refusal("--count and --steps both say how many steps; give one of them")
+    if steps.isdecimal():
+        raise Refusal(
+            f"--steps {steps} is not a range, as in 100:105; --count {steps} profiles the next steps"
+        )
+    first, end = options.range_of("--steps", steps, int)
+    if first is None or end is None:
+        raise Refusal(f"--steps {steps!r} has no begin or no end; valid: A:B, as in 100:105")
+    if end <= first:
+        raise Refusal(f"--steps {steps} ends before it begins")
+    return {"start_step": first, "steps": end - first}
 
 
 def _checked(document: Document) -> windows.ProfilingOrder:

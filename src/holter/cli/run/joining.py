@@ -98,7 +98,7 @@ def _begin(plan: RunPlan) -> tuple[JobFolder, Member | None]:
                 launch=None if launch is None else {"id": launch.id, "nodes": launch.nodes},
             )
             recorded = surroundings(plan.command, Path.cwd(), os.environ)
-            given = {"price": plan.options.price, "total_steps": plan.options.steps}
+            given = {"price": plan.options.price, "total_steps": plan.options.total_steps}
             known = {name: value for name, value in given.items() if value is not None}
             folder.update(recorded=recorded, actions=masked_in(plan.actions), **known)
             if launch is None:

@@ -163,7 +163,9 @@ class RunOptions:
     )
     price: float | None = _text(*SHARED["--price"], options.price)
     """What one machine costs an hour."""
-    steps: int | None = _text("N", "how many steps the training takes, to estimate its end", options.steps)
+    total_steps: int | None = _text(
+        "N", "how many steps the training takes, to estimate its end", options.total_steps
+    )
     node: str | None = _text("NAME", "the name of this machine; default: its host name", check_node)
     join: bool = _switch(
         "record one job together with other nodes; srun and torchrun --nnodes N need no --join"

@@ -30,7 +30,7 @@ TITLE = "Python"
 SHOWN = 60
 _FUNCTIONS, _SEGMENTS, _CALLS = 100, 100, 50
 _EMPTY = (
-    "No Python code was profiled. `holter profile JOB --steps 3 --python pyinstrument` samples the next "
+    "No Python code was profiled. `holter profile JOB --count 3 --python pyinstrument` samples the next "
     "steps of a running job, `--python cprofile` times every call; `holter run --profile-steps "
     "60:63:cprofile` does so from the start. A slow data loader is sampled automatically."
 )

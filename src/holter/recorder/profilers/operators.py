@@ -60,7 +60,7 @@ class OperatorProfiler:
         self._undo: list[Callable[[], None]] = []
 
     def start(self) -> None:
-        """Begin to collect on all threads of the training. Raises `Later` and `ProfilerUnavailable`."""
+        """Begin to collect on the thread that trains. Raises `Later` and `ProfilerUnavailable`."""
         if self._torch is None:
             raise ProfilerUnavailable("operators are those of PyTorch, which this process has not imported")
         torch = self._torch
@@ -200,18 +200,18 @@ def _ended(torch: Any) -> Any:
 def _frugal(torch: Any, *, stacks: bool, shapes: bool) -> tuple[Any, bool]:
     """Return a configuration without links from kernels to operators, which follow from their times.
 
-    Without stacks, torch collects for all threads. Without stacks and shapes, it makes activities only. Both
-    depend on its version; the second value is true for activities only.
+    Without stacks and shapes, torch makes activities only, if its version can; then the second value is true.
+    torch collects on the calling thread, and on the threads to which torch itself gives its work, such as
+    those of autograd. `profile_all_threads` would let it write into freed memory when another thread runs an
+    operator while the window ends (pytorch#185741).
     """
     settings: list[dict[str, bool]] = [{}]
-    if not stacks:
-        settings.insert(0, {"profile_all_threads": True})
-        if not shapes and hasattr(torch._C._autograd._ProfilerResult, "trace_activities"):
-            settings.insert(0, {"profile_all_threads": True, "trace_only": True})
+    if not stacks and not shapes and hasattr(torch._C._autograd._ProfilerResult, "trace_activities"):
+        settings.insert(0, {"trace_only": True})
     for more in settings:
         try:
             made = torch._C._profiler._ExperimentalConfig(disable_external_correlation=True, **more)
-        except (AttributeError, TypeError):  # before torch 2.13, before 2.7, before 2.5
+        except (AttributeError, TypeError):  # before torch 2.13, before 2.5
             continue
         return made, "trace_only" in more
     return None, False

@@ -61,7 +61,7 @@ def planned(trial: Trial, loader: int | None, batches_per_step: int) -> tuple[in
     manifest = trial.manifest
     told = manifest.get("total_steps")
     if isinstance(told, int) and told > 0:
-        return told, "`holter run --steps`"
+        return told, "`holter run --total-steps`"
     begun = details(trial.table("events", where="kind = 'planned'"), "planned")
     for one in sorted(begun, key=lambda one: (-int(one["rank"]), int(one["time"])), reverse=True):
         if isinstance(steps := one.get("steps"), int) and steps > 0:

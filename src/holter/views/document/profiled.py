@@ -33,7 +33,7 @@ _COLUMNS = {
 _KEPT = 16
 _OF_DEVICES = ("kernels", "memory_operations")
 HOW = (
-    "`holter profile JOB --steps 3` records operators and kernels of the next steps of a running job, "
+    "`holter profile JOB --count 3` records operators and kernels of the next steps of a running job, "
     "`holter run --profile-steps 100:103` those of these steps, and `holter import TRACE` reads a trace of "
     "another profiler."
 )
