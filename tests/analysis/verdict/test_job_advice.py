@@ -109,6 +109,7 @@ def test_workers_are_counted_in_words(workers, said):
 def test_the_stage_that_is_waited_for_is_named_and_has_its_advice(stage, advised):
     work = [NamedWork("data_loading", stage, 70.0, "data_loading")]
     facts = VerdictFacts(
+        framework="pytorch",
         breakdown={"data_loading": 80.0, "forward": 20.0},
         mean_step_ms=100.0,
         rest_ms=20.0,
@@ -119,3 +120,20 @@ def test_the_stage_that_is_waited_for_is_named_and_has_its_advice(stage, advised
     assert job_suspects.data_pipeline(facts).sentence.endswith(f": {stage} 70 %.")
     (advice,) = data_pipeline(facts)
     assert advised in advice.text
+
+
+@pytest.mark.parametrize(
+    ("framework", "advised"),
+    [("pytorch", "a DataLoader with workers"), ("scikit-learn", "a thread"), (None, "a thread")],
+)
+def test_advice_on_loading_uses_the_frameworks_terms(framework, advised):
+    facts = VerdictFacts(
+        framework=framework,
+        breakdown={"data_loading": 80.0, "compute": 20.0},
+        mean_step_ms=100.0,
+        rest_ms=20.0,
+        ranks=(0,),
+        loading=DataLoading(share_pct=80.0, stages={}),
+    )
+    (advice,) = data_pipeline(facts)
+    assert f"use {advised}" in advice.text

@@ -36,10 +36,12 @@ RECORD_STEPS = (
 )
 """How to record steps, for a job without steps."""
 
-_LOADER = "a DataLoader with workers"
+_LOADER = "a thread or a process that prepares batches ahead"
 _LOADERS: dict[str | None, str] = {
+    "pytorch": "a DataLoader with workers",
     "jax": "a grain DataLoader with workers, or a thread that makes it",
     "keras": "a PyDataset with workers",
+    "tensorflow": "tf.data with prefetch",
 }
 """Framework → what loads data beside the training in its terms."""
 _RAY_TASKS = (
