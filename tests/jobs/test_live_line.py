@@ -157,3 +157,20 @@ def test_a_long_phase_is_named() -> None:
 def test_the_time_before_the_first_step_is_counted() -> None:
     now = JobNow(step=-1, phase=None, since=0, planned=None, spans=())
     assert line(now, 65.0, 1000, 0) == "holter · 1 min 5 s, no training step yet"
+
+
+def test_jobs_are_listed_until_ctrl_c(tmp_path: Path) -> None:
+    store = str(tmp_path / "jobs")
+    words = [sys.executable, "-m", "holter"]
+    subprocess.run([*words, "run", "--store", store, "--job", "first", "--", "true"], check=True, timeout=120)
+    shown = Terminal([*words, "jobs", "--watch"], {"TERM": "xterm", "HOLTER_STORE": store})
+    shown.watch(lambda rows: any(row.startswith("first") for row in rows))
+    subprocess.run(
+        [*words, "run", "--store", store, "--job", "second", "--", "true"], check=True, timeout=120
+    )
+    shown.watch(lambda rows: any(row.startswith("second") for row in rows))
+    os.write(shown.descriptor, b"\x03")
+    shown.watch(lambda rows: False)
+    os.close(shown.descriptor)
+    assert shown.code == 130
+    assert sum(row.startswith("first") for row in shown.text) == 1, "it is drawn in place"
