@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from holter.agent.drain.drain import Drain
     from holter.agent.drain.event_log import EventLog
     from holter.agent.drain.horovod import HorovodTimeline
+    from holter.agent.drain.recent import RecentRecords
     from holter.agent.sampling import Sampler
     from holter.store.writer import Writer
 
@@ -45,6 +46,7 @@ class Pipeline:
         event_log: EventLog,
         watched: Watched,
         timeline: HorovodTimeline | None = None,
+        recent: RecentRecords | None = None,
     ) -> None:
         self.writer = writer
         self.drain = drain
@@ -52,6 +54,7 @@ class Pipeline:
         self.tensors = None if drain is None else TensorDrain(drain, writer)
         self.sampler = sampler
         self._timeline = timeline
+        self._recent = recent
         self._watched = watched
         self._event_log = event_log
         self._relieved = time.monotonic()
@@ -70,6 +73,8 @@ class Pipeline:
         if self.drain is None:
             return False
         batch = self.drain.poll(final=final)
+        if self._recent is not None:
+            self._recent.take(self.drain, batch)
         if batch.spans:
             self.writer.append("spans", batch.spans)
         if batch.scalars:

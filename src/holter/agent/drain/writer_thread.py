@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from holter.agent.drain.clock import Clock
     from holter.agent.drain.pipeline import Pipeline
+    from holter.agent.drain.recent import RecentRecords
     from holter.agent.programs.watch import ProgramWatch
     from holter.agent.python_samples import PythonSamples
     from holter.agent.supervision.hangs import HangLimits
@@ -62,6 +63,7 @@ class WriterPlan:
     """Facts of the node in addition to those of the machine."""
     leads: bool = True  # whether this node writes the job's manifest
     tell: Callable[[str], None] | None = None  # prints a line for the user
+    recent: RecentRecords | None = None  # for whoever shows the job while it runs
 
 
 class WriterThread(threading.Thread):
@@ -196,6 +198,7 @@ class WriterThread(threading.Thread):
             self.event_log,
             self._watched,
             timeline(plan.environment, plan.clock),
+            plan.recent,
         )
         self._python, why = samples(plan.environment, self.pipeline, self._companions)
         if why:

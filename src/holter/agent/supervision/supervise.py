@@ -29,6 +29,7 @@ from holter.schema.signals import signal_name
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from holter.agent.drain.recent import RecentRecords
     from holter.agent.supervision.deaths import Ended
     from holter.agent.supervision.members import Member
     from holter.store.documents import Document
@@ -64,6 +65,8 @@ class Agent:
         variables: Mapping[str, str] | None = None,
         member: Member | None = None,
         tell: Callable[[str], None] | None = None,
+        recent: RecentRecords | None = None,
+        pause: Callable[[], None] | None = None,
     ) -> None:
         """Check all parameters before anything starts.
 
@@ -79,6 +82,8 @@ class Agent:
             variables: Environment of the command; the agent's own by default.
             member: This node among several that record the job; None for a single node.
             tell: Prints a line for the user when the job hangs and when it continues; it must not block.
+            recent: Is given the newest records, for whoever shows the job while it runs.
+            pause: Is called before the terminal stops the job (Ctrl-Z).
 
         Raises:
             CommandNotFound: There is no such command, or it cannot be executed.
@@ -99,6 +104,8 @@ class Agent:
         self._variables = variables
         self._member = member
         self._tell = tell
+        self._recent = recent
+        self._pause = pause
         self._stop_at: float | None = None
         self._interrupted: float | None = None
         self._signalled = False
@@ -146,6 +153,7 @@ class Agent:
                 facts=self._node_facts(),
                 leads=self._member is None or self._member.creator,
                 tell=self._tell,
+                recent=self._recent,
             )
             thread = WriterThread(plan, wake=signals.wake)
             if self._spool_fault:
@@ -215,6 +223,8 @@ class Agent:
         if alive and not message.from_terminal:
             send(pid, number)
         if number == signal.SIGTSTP:
+            if self._pause is not None:
+                self._pause()
             os.kill(os.getpid(), signal.SIGSTOP)  # like the command, until the shell continues both
         self._signalled = self._signalled or number in _ENDING
         if number == signal.SIGINT:

@@ -17,15 +17,21 @@ from holter.views.jobs import ended_sick, said, summary
 from holter.views.wording import duration
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rich.table import Table
+
     from holter.views.jobs import ListedJob
 
 ABOUT = "List the jobs of a store, newest first."
 EXAMPLES = """  holter jobs
   holter jobs --name 'resnet*' --status Failed --since 7d
+  holter jobs --watch
   holter jobs --json"""
 
 STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped", "Unreadable")
 _NAME_WIDTH = 34
+_WATCH_S = 2.0
 _AGES_NS = {"min": 60e9, "h": 3.6e12, "d": 86.4e12, "w": 604.8e12}
 COLORS = {
     "Completed": "green",
@@ -44,9 +50,12 @@ def main(words: list[str]) -> int:
     parser.add_argument(
         "--since", metavar="WHEN", help="only jobs created since then: 30min, 12h, 7d, or 2026-01-31"
     )
+    parser.add_argument("--watch", action="store_true", help="list them every two seconds until Ctrl-C")
     given = parser.read(words)
-    from holter.store.job import jobs, store_url
+    from holter.store.job import store_url
 
+    if given.watch and (given.json or not sys.stdout.isatty()):
+        raise Refusal("--watch needs a terminal; without it, `holter jobs` lists the jobs once")
     url = store_url(given.store)
     status = next(
         (valid for valid in STATUSES if valid.lower() == (given.status or "").lower()), given.status
@@ -54,29 +63,53 @@ def main(words: list[str]) -> int:
     if status is not None:
         options.check_choice("status", status, STATUSES)
     since = 0 if given.since is None else _since(given.since, time.time_ns())
+
+    def chosen() -> tuple[list[ListedJob], int]:
+        listed = _listed(url)
+        matching = [
+            job
+            for job in listed
+            if (not given.name or fnmatchcase(job["name"], given.name) or given.name in job["name"])
+            and status in (None, job["status"])
+            and (job["created"] or 0) >= since
+        ]
+        return matching, len(listed)
+
+    found, count = chosen()
+    if given.json:
+        output.write_json({"schema": 1, "store": url, "jobs": found})
+    elif given.watch:
+        _watch(lambda: chosen()[0])
+    elif found:
+        output.console(sys.stdout).print(_table(found))
+    elif count:
+        output.say(f"None of the {counted(count, 'job')} in {url} matches; `holter jobs` lists all.")
+    else:
+        output.say(f"No job in {url} yet. Record one: holter run -- python train.py (or try holter demo)")
+    return 0
+
+
+def _listed(url: str) -> list[ListedJob]:
+    from holter.store.job import jobs
+
     try:
         folders = jobs(url)
         for folder in folders:
             recover_if_killed(folder)
-        listed = [summary(folder, time.time_ns()) for folder in folders]
+        return [summary(folder, time.time_ns()) for folder in folders]
     except (OSError, ValueError) as error:
         raise unreadable_store(url, error) from None
-    chosen = [
-        job
-        for job in listed
-        if (not given.name or fnmatchcase(job["name"], given.name) or given.name in job["name"])
-        and status in (None, job["status"])
-        and (job["created"] or 0) >= since
-    ]
-    if given.json:
-        output.write_json({"schema": 1, "store": url, "jobs": chosen})
-    elif chosen:
-        _print(chosen)
-    elif listed:
-        output.say(f"None of the {counted(len(listed), 'job')} in {url} matches; `holter jobs` lists all.")
-    else:
-        output.say(f"No job in {url} yet. Record one: holter run -- python train.py (or try holter demo)")
-    return 0
+
+
+def _watch(look: Callable[[], list[ListedJob]]) -> None:
+    """List jobs again and again until Ctrl-C; as many as the terminal has lines for."""
+    from rich.live import Live
+
+    console = output.console(sys.stdout)
+    with Live(console=console, auto_refresh=False) as live:
+        while True:
+            live.update(_table(look()[: max(console.height - 3, 1)]), refresh=True)
+            time.sleep(_WATCH_S)
 
 
 def _since(given: str, now_ns: int) -> int:
@@ -90,7 +123,7 @@ def _since(given: str, now_ns: int) -> int:
         ) from None
 
 
-def _print(listed: list[ListedJob]) -> None:
+def _table(listed: list[ListedJob]) -> Table:
     from rich.table import Table
     from rich.text import Text
 
@@ -113,4 +146,4 @@ def _print(listed: list[ListedJob]) -> None:
     table.add_column("verdict")
     for job, row in zip(listed, rows, strict=True):
         table.add_row(*row, Text(output.clean(said(job)), no_wrap=True, overflow="ellipsis"))
-    output.console(sys.stdout).print(table)
+    return table

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from holter.cli import output
 from holter.cli.naming import command_for
-from holter.cli.run import joining, pushing
+from holter.cli.run import joining, live_line, pushing
 from holter.schema.tensor_spool import ENV_KEPT
 
 if TYPE_CHECKING:
@@ -32,7 +32,13 @@ def execute(plan: RunPlan) -> int:
     creator = member is None or member.creator
     judging = joining.companions(folder, plan.rules) if plan.rules and creator else []
     silent_s = plan.options.hang_after
-    outcome = Agent(
+    recent = live = None
+    if not plan.options.no_live and live_line.wanted():
+        from holter.agent.drain.recent import RecentRecords
+
+        recent = RecentRecords()
+        live = live_line.LiveLine(folder, recent, _print_from_thread, plan.options.total_steps)
+    agent = Agent(
         folder,
         plan.command,
         node=member.node if member else plan.node,
@@ -45,7 +51,11 @@ def execute(plan: RunPlan) -> int:
         hang=HangLimits() if silent_s is None else HangLimits(min_s=silent_s, max_s=silent_s),
         member=member,
         tell=_print_from_thread,
-    ).run()
+        recent=recent,
+        pause=None if live is None else live.pause,
+    )
+    with live or contextlib.nullcontext():
+        outcome = agent.run()
     outcome = store_rest(folder, outcome)
     if member is not None and not joining.judges(member, outcome):
         return outcome.exit_code

@@ -126,6 +126,7 @@ class RunOptions:
         "exit with 3 when CMD succeeds but any rule (or this RULE) finds an issue; may be repeated",
         joined=False,
     )
+    no_live: bool = _switch("do not show the running job in the last line of the terminal")
     hang_after: float | None = _text(
         "SECONDS",
         "how long a rank may be silent before it counts as hanging; default: derived from the job's own "

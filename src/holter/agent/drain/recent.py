@@ -1,0 +1,92 @@
+"""Keeps the newest records of the first rank in memory, for the line that shows a running job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from holter.schema.table import Table, objects
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from holter.agent.drain.drain import Drain
+    from holter.agent.drain.rows import PolledRows
+    from holter.store.parquet.columns import Column, Columns
+
+MOST_ROWS = 4096
+"""Spans that are kept at least, if there were so many; older ones are dropped poll by poll."""
+
+
+class JobNow(NamedTuple):
+    """A running job at one moment."""
+
+    step: int
+    """The number of the newest step of the first rank; -1 before the first."""
+    phase: str | None
+    """The phase that is open in its loop."""
+    since: int
+    """When that began, wall ns; 0 without an open phase."""
+    planned: int | None
+    """The number of steps that a trainer plans."""
+    spans: tuple[Columns, ...]
+
+    def table(self) -> Table:
+        """Return the kept spans as table `spans`."""
+        parts = [Table({name: _values(column) for name, column in columns.items()}) for columns in self.spans]
+        return Table.concat(parts) if parts else Table.empty("spans")
+
+
+class RecentRecords:
+    """Takes what each poll of a drain found; another thread may read `now` at any time."""
+
+    def __init__(self) -> None:
+        self.now = JobNow(-1, None, 0, None, ())
+        self._rank: int | None = None
+
+    def take(self, drain: Drain, batch: PolledRows) -> None:
+        """Note what is new. The writer thread calls this after each poll."""
+        now = self.now
+        living = [one for one in drain.trainers() if one.died is None and drain.ranks.of(one) >= 0]
+        first = min(living, key=drain.ranks.of, default=None)
+        if first is not None:
+            last = first.last_open[-1] if first.last_open else {}
+            now = now._replace(
+                step=max(first.last_step, now.step),
+                phase=first.last_phase,
+                since=int(last.get("begin", 0)) if first.last_phase else 0,
+            )
+            now = self._with_spans(now, drain.ranks.of(first), batch.spans)
+        for event in batch.events:
+            steps = event.detail.get("steps") if event.kind == "planned" else None
+            if isinstance(steps, int) and steps > 0:
+                now = now._replace(planned=steps)
+        self.now = now
+
+    def _with_spans(self, now: JobNow, rank: int, spans: Columns) -> JobNow:
+        if self._rank != rank:
+            self._rank, now = rank, now._replace(spans=())
+        if not spans:
+            return now
+        ranks, workers = np.asarray(spans["rank"]), np.asarray(spans["worker"])
+        mine = (ranks == rank) & (workers == -1)
+        if not mine.any():
+            return now
+        chosen: Columns = {
+            name: (column[0][mine], column[1]) if isinstance(column, tuple) else np.asarray(column)[mine]
+            for name, column in spans.items()
+        }
+        kept = (*now.spans, chosen)
+        rows = sum(len(one["time"]) for one in kept)
+        while rows - len(kept[0]["time"]) >= MOST_ROWS:
+            rows -= len(kept[0]["time"])
+            kept = kept[1:]
+        return now._replace(spans=kept)
+
+
+def _values(column: Column) -> NDArray[Any]:
+    if isinstance(column, tuple) and len(column) == 2:
+        codes, texts = column
+        return objects([texts[code] for code in codes.tolist()])
+    return np.asarray(column)

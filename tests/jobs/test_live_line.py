@@ -1,0 +1,176 @@
+"""The live line of `holter run`, on a terminal that pyte emulates."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyte
+import pytest
+
+from holter.agent.drain.recent import JobNow
+from holter.cli.run.live_line import line
+
+pytestmark = pytest.mark.slow
+ROWS, COLUMNS = 12, 90
+SCRIPT = """
+import sys, time, torch
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range({steps}):
+    time.sleep(0.02)
+    optimizer.zero_grad()
+    model(torch.ones(4, 8)).sum().backward()
+    optimizer.step()
+    sys.stderr.write(f"\\rbar {{step}}/{steps}")
+    if step % 25 == 24:
+        print(f"\\nafter step {{step}}", flush=True)
+print("\\nthe end", flush=True)
+"""
+
+
+@dataclass
+class Terminal:
+    """A terminal with one program; `screens` are its distinct contents, in order."""
+
+    command: Sequence[str]
+    env: Mapping[str, str]
+    screens: list[list[str]] = field(default_factory=list)
+    code: int | None = None
+
+    def __post_init__(self) -> None:
+        self.screen = pyte.HistoryScreen(COLUMNS, ROWS, history=1000)
+        self.stream = pyte.ByteStream(self.screen)
+        self.process, self.descriptor = pty.fork()
+        if self.process == 0:
+            os.execvpe(self.command[0], self.command, {**os.environ, **self.env})
+        self.resize(ROWS)
+
+    def resize(self, rows: int) -> None:
+        """Change the number of rows."""
+        fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", rows, COLUMNS, 0, 0))
+        self.screen.resize(rows, COLUMNS)
+
+    def watch(self, until: Callable[[list[str]], bool], limit_s: float = 90) -> None:
+        """Read until a screen is as wanted, or to the end of the program."""
+        deadline = time.monotonic() + limit_s
+        while time.monotonic() < deadline:
+            if select.select([self.descriptor], [], [], 0.2)[0]:
+                try:
+                    data = os.read(self.descriptor, 65536)
+                except OSError:
+                    data = b""
+                if not data:
+                    self.code = os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
+                    return
+                self.stream.feed(data)
+                shown = [text.rstrip() for text in self.screen.display]
+                if not self.screens or self.screens[-1] != shown:
+                    self.screens.append(shown)
+                if until(shown):
+                    return
+        raise AssertionError(self.screens[-1:])
+
+    @property
+    def text(self) -> list[str]:
+        """All lines, those that have scrolled away too."""
+        above = ["".join(row[at].data for at in range(COLUMNS)).rstrip() for row in self.screen.history.top]
+        return above + [text.rstrip() for text in self.screen.display]
+
+
+@pytest.fixture
+def terminal(tmp_path: Path):
+    opened = []
+
+    def run(*options: str, steps: int = 200, **env: str) -> Terminal:
+        script = tmp_path / "train.py"
+        script.write_text(SCRIPT.format(steps=steps))
+        words = [sys.executable, "-m", "holter", "run", *options, "--", sys.executable, str(script)]
+        made = Terminal(words, {"TERM": "xterm", "HOLTER_STORE": str(tmp_path / "jobs"), **env})
+        opened.append(made)
+        return made
+
+    yield run
+    for one in opened:
+        if one.code is None:
+            os.kill(one.process, signal.SIGKILL)
+            os.waitpid(one.process, 0)
+        os.close(one.descriptor)
+
+
+def test_the_last_line_shows_the_job_and_the_output_stays_whole(terminal) -> None:
+    shown = terminal("--total-steps", "200")
+    shown.watch(lambda rows: False)
+    assert shown.code == 0
+    live = [rows[-1] for rows in shown.screens if rows[-1].startswith("holter · step ")]
+    assert any(" of 200 · " in text and "/s · " in text and "other " in text for text in live), live
+    assert any(" left" in text for text in live)
+    for rows in shown.screens:
+        assert not [text for text in rows[:-1] if text.startswith("holter · ")], "only in the last line"
+    assert shown.screen.margins is None, "the whole terminal scrolls again"
+    assert not [text for text in shown.text if text.startswith("holter · ")], "nothing of it stays"
+    ours = [text for text in shown.text if text.startswith(("after step", "the end"))]
+    assert ours == [*(f"after step {step}" for step in range(24, 200, 25)), "the end"]
+    assert "bar 199/200" in shown.text
+
+
+def test_it_goes_when_the_job_is_stopped_and_comes_back(terminal) -> None:
+    shown = terminal(steps=2000)
+    shown.watch(lambda rows: rows[-1].startswith("holter · step "))
+    shown.resize(ROWS + 4)
+    shown.watch(lambda rows: len(rows) == ROWS + 4 and rows[-1].startswith("holter · step "))
+    os.write(shown.descriptor, b"\x03")
+    shown.watch(lambda rows: False)
+    assert shown.screen.margins is None
+    assert not [text for text in shown.text if text.startswith("holter · ")]
+
+
+@pytest.mark.parametrize(("options", "env"), [(("--no-live",), {}), ((), {"TERM": "dumb"})])
+def test_there_is_none_if_it_is_not_wanted_or_cannot_be(terminal, options, env) -> None:
+    shown = terminal(*options, steps=60, **env)
+    shown.watch(lambda rows: False)
+    assert not [rows for rows in shown.screens if any(text.startswith("holter · ") for text in rows)]
+
+
+def test_a_pipe_gets_no_control_characters(tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "holter", "run", "--store", str(tmp_path / "jobs"), "--", "echo", "x"]
+    done = subprocess.run(words, capture_output=True, check=True, timeout=120)
+    assert b"\x1b" not in done.stdout + done.stderr
+
+
+def test_a_long_phase_is_named() -> None:
+    now = JobNow(step=41, phase="checkpoint", since=time.time_ns() - 12 * 10**9, planned=50, spans=())
+    assert line(now, 60.0, None, 2) == "holter · step 42 of 50 · in checkpoint for 12 s · 2 findings"
+
+
+def test_the_time_before_the_first_step_is_counted() -> None:
+    now = JobNow(step=-1, phase=None, since=0, planned=None, spans=())
+    assert line(now, 65.0, 1000, 0) == "holter · 1 min 5 s, no training step yet"
+
+
+def test_jobs_are_listed_until_ctrl_c(tmp_path: Path) -> None:
+    store = str(tmp_path / "jobs")
+    words = [sys.executable, "-m", "holter"]
+    subprocess.run([*words, "run", "--store", store, "--job", "first", "--", "true"], check=True, timeout=120)
+    shown = Terminal([*words, "jobs", "--watch"], {"TERM": "xterm", "HOLTER_STORE": store})
+    shown.watch(lambda rows: any(row.startswith("first") for row in rows))
+    subprocess.run(
+        [*words, "run", "--store", store, "--job", "second", "--", "true"], check=True, timeout=120
+    )
+    shown.watch(lambda rows: any(row.startswith("second") for row in rows))
+    os.write(shown.descriptor, b"\x03")
+    shown.watch(lambda rows: False)
+    os.close(shown.descriptor)
+    assert shown.code == 130
+    assert sum(row.startswith("first") for row in shown.text) == 1, "it is drawn in place"
