@@ -77,6 +77,8 @@ def main(words: list[str]) -> int:
             draft.replace(target)
     except OSError as error:
         raise Refusal(f"{shown} cannot be written: {error}", Refusal.UNREADABLE) from error
+    except ValueError as error:
+        raise Refusal(f"--format {given.format}: {error}") from error
     for skipped in trial.skipped:
         output.warn(f"left out {skipped['file']}: {skipped['why']}")
     show = form.SHOW.format(output=shown)
