@@ -57,6 +57,7 @@ def rows(job: Any, name: str) -> list[dict[str, Any]]:
 def test_steps_are_exact_and_the_model_is_the_same(train: Train, case: str) -> None:
     it = train(case)
     assert it.truth["model"] == it.alone["model"]
+    assert it.truth.get("assignments") == it.alone.get("assignments"), "no copy of the state is forced"
     assert it.told["cost"]["faults"] == []
     assert it.told["steps"]["count"] == it.truth["steps"]
     assert set(it.job.steps.table["mode"].tolist()) == {"train"}

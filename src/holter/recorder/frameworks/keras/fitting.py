@@ -156,7 +156,7 @@ class Fitting:
             return
         session = self.session
         self.callbacks, self.base = callbacks, session.step
-        at_once = getattr(callbacks.model, "steps_per_execution", 1)
+        at_once = getattr(model_of(callbacks), "steps_per_execution", 1)
         self.at_once = at_once if isinstance(at_once, int) else 1
         session.step_by(self.at_once)
         if self.tells and not self._facts:
@@ -222,3 +222,8 @@ class Fitting:
             self._open = ""
 
         return timed(self.session, self.breaker, original, Phase.ANNOTATION, name, ended=ended)
+
+
+def model_of(callbacks: Any) -> Any:
+    """Return the model of a list of callbacks without its property, which copies the state of JAX to it."""
+    return getattr(callbacks, "_model", None)

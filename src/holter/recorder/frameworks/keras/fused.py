@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks._turns import Turns
-from holter.recorder.frameworks.keras.fitting import OWNER
+from holter.recorder.frameworks.keras.fitting import OWNER, model_of
 from holter.recorder.frameworks.spans import timed
 from holter.recorder.patches import hide
 from holter.schema.phases import Phase
@@ -56,7 +56,7 @@ class FusedSteps:
 
     def _begin(self, result: object, callbacks: Any, *_: object, **__: object) -> None:
         if self.fitting.counts and callbacks is self.fitting.callbacks:
-            self._turns.forget(id(callbacks.model))
+            self._turns.forget(id(model_of(callbacks)))
             self.began = self.session.local.begin(self._compute)
 
     def _end(self, callbacks: Any, *_: object, **__: object) -> None:
