@@ -52,6 +52,19 @@ def test_slack_and_discord_cannot_be_made_to_call_everybody(occasion):
     assert len(discord["content"]) <= 2000
 
 
+def test_teams_gets_an_adaptive_card_without_markup(occasion):
+    with http() as hook:
+        Webhook(url_env="HOOK", format="teams").act(occasion, Secrets({"HOOK": hook.url}))
+    told = json.loads(hook.requests[0][-1])
+    (card,) = told["attachments"]
+    assert (told["type"], card["contentType"]) == ("message", "application/vnd.microsoft.card.adaptive")
+    blocks = card["content"]["body"]
+    assert {block["type"] for block in blocks} == {"RichTextBlock"}, "text runs know no links"
+    (first,) = blocks[0]["inlines"]
+    assert first["weight"] == "bolder"
+    assert "loss rose" in first["text"]
+
+
 def test_more_headers_and_another_method(occasion):
     with http() as hook:
         secrets = Secrets({"HOOK": hook.url, "MORE": '{"X-Api-Key": "sesame-open"}'})
@@ -102,7 +115,7 @@ def test_nobody_there(occasion):
         ({"url": "https://example.org/?token=x"}, {}, "holds a secret"),
         ({"url_env": "HOOK", "secret_env": "KEY"}, {"HOOK": "https://example.org"}, "KEY is not set"),
         ({"url_env": "HOOK", "headers_env": "M"}, {"HOOK": "https://a.org", "M": "[1]"}, "no JSON object"),
-        ({"url_env": "HOOK", "format": "teams"}, {}, "generic or slack or discord"),
+        ({"url_env": "HOOK", "format": "irc"}, {}, "generic or slack or discord or teams"),
         ({"url_env": "HOOK", "timeout_s": "0"}, {}, "timeout_s"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Send the finding to a URL: Slack, Discord, or any receiver of JSON."""
+"""Send the finding to a URL: Slack, Discord, Teams, or any receiver of JSON."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 EVENT = "training.rule.state_change"
 _DISCORD_LENGTH = 2000
+_CARD = "application/vnd.microsoft.card.adaptive"
 _SECRET_HOSTS = re.compile(r"(^|\.)(slack\.com|discord\.com|discordapp\.com|office\.com|logic\.azure\.com)$")
 
 
@@ -26,15 +27,15 @@ _SECRET_HOSTS = re.compile(r"(^|\.)(slack\.com|discord\.com|discordapp\.com|offi
 class Webhook(Action):
     """Post the finding; with `secret_env` it is signed with HMAC-SHA256."""
 
-    description = "posts the finding to a URL: Slack, Discord, or JSON as CloudEvents has it"
-    also_called = ("http", "slack:format=slack", "discord:format=discord")
+    description = "posts the finding to a URL: Slack, Discord, Teams, or JSON as CloudEvents has it"
+    also_called = ("http", "slack:format=slack", "discord:format=discord", "teams:format=teams")
     limits = Limits(max_per_run=100)
 
     url_env: str = parameter("")
     """The variable that holds the URL; the URL of a chat is a secret, because it allows writing to it."""
     url: str = parameter("")
     """A public URL; it is written to the store."""
-    format: str = parameter("generic", choices=("generic", "slack", "discord"))
+    format: str = parameter("generic", choices=("generic", "slack", "discord", "teams"))
     """The format of the message."""
     method: str = parameter("POST", choices=("POST", "PUT"))
     """The HTTP method."""
@@ -97,6 +98,11 @@ class Webhook(Action):
             return {"text": _slack(text(occasion))}
         if self.format == "discord":
             return {"content": text(occasion)[:_DISCORD_LENGTH], "allowed_mentions": {"parse": []}}
+        if self.format == "teams":
+            return {
+                "type": "message",
+                "attachments": [{"contentType": _CARD, "content": _card(text(occasion))}],
+            }
         return {
             "specversion": "1.0",
             "id": occasion.id,
@@ -112,6 +118,15 @@ class Webhook(Action):
 def _slack(message: str) -> str:
     """Escape Slack's markup: a name in a training must not notify a whole channel."""
     return message.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _card(message: str) -> Document:
+    """Return an adaptive card of Teams; its text runs know no markup, so a name cannot become a link."""
+    lines = [
+        {"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": line, "weight": weight}]}
+        for line, weight in zip(message.splitlines(), ["bolder", *["default"] * 99], strict=False)
+    ]
+    return {"type": "AdaptiveCard", "version": "1.4", "body": lines}
 
 
 def _check_public(url: str) -> None:

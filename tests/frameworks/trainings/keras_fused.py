@@ -304,7 +304,7 @@ def several():
 
 
 def counted_assignments():
-    """Count assignments to variables: on JAX, whoever asks for the model within an epoch has its state copied."""
+    """Count assignments to variables: on JAX, asking a callback for its model copies the whole state."""
     count = [0]
     assign = keras.Variable.assign
 
