@@ -31,6 +31,7 @@ COMMANDS = {
     "recover": "store the records of a killed agent and close its job",
     "prune": "delete old jobs (asks first)",
     "doctor": "list what holter can measure on this machine",
+    "completion": "complete commands, options and jobs in a shell",
 }
 """Every command and what it does; `cli/commands` has a module of the same name."""
 

@@ -8,7 +8,7 @@ import itertools
 import re
 import sys
 import textwrap
-from typing import TYPE_CHECKING, NoReturn, TypeVar
+from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeVar
 
 from holter.schema.metrics import INTERVALS_MS
 
@@ -85,6 +85,9 @@ class _Paragraphs(argparse.RawDescriptionHelpFormatter):
 class Parser(argparse.ArgumentParser):
     """An argument parser that raises `Refusal` with one line, and suggests the nearest option."""
 
+    newest: ClassVar[Parser]
+    """The parser that was made last; completion reads the options of each command from it."""
+
     def __init__(
         self, command: str, about: str, examples: str, *shared: str, usage: str | None = None
     ) -> None:
@@ -98,6 +101,7 @@ class Parser(argparse.ArgumentParser):
             allow_abbrev=False,
         )
         self.add_shared(*shared)
+        Parser.newest = self
 
     def add_shared(self, *names: str) -> None:
         """Add arguments of `SHARED`."""

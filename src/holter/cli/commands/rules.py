@@ -25,18 +25,12 @@ EXAMPLES = """  holter rules list
 
 def main(words: list[str]) -> int:
     """Run `holter rules`."""
-    subcommands: dict[str, Callable[[list[str]], int]] = {
-        "list": rule_listing.list_rules,
-        "show": rule_listing.show_rule,
-        "run": _run,
-        "new": rule_template.main,
-    }
     if not words or words[0] in ("-h", "--help"):
         parser = options.Parser("rules", ABOUT, EXAMPLES, usage="holter rules list|show|run|new ...")
         parser.print_help()
         return 0
-    options.check_choice("command", words[0], [*subcommands, "--help"])
-    return subcommands[words[0]](words[1:])
+    options.check_choice("command", words[0], [*SUBCOMMANDS, "--help"])
+    return SUBCOMMANDS[words[0]](words[1:])
 
 
 def _run(words: list[str]) -> int:
@@ -116,3 +110,11 @@ def _print(rules: list[Document]) -> None:
         output.write_lines(out, [_issue_text(rule, issue) for issue in rule["issues"]], "  ")
         if rule["status"] == "Error":
             output.write_lines(out, [rule["status_details"]], "  ")
+
+
+SUBCOMMANDS: dict[str, Callable[[list[str]], int]] = {
+    "list": rule_listing.list_rules,
+    "show": rule_listing.show_rule,
+    "run": _run,
+    "new": rule_template.main,
+}
