@@ -8,7 +8,6 @@ import io
 from importlib import import_module
 
 from holter.cli import options
-from holter.cli.commands import rules
 
 ABOUT = "Print a script that completes commands, options and names of jobs in a shell."
 EXAMPLES = """  source <(holter completion bash)     # in ~/.bashrc
@@ -54,9 +53,10 @@ def _all_commands() -> argparse.ArgumentParser:
     root = argparse.ArgumentParser("holter")
     below = root.add_subparsers()
     for name, about in COMMANDS.items():
-        if name == "rules":
+        inside = getattr(import_module(f"holter.cli.commands.{name}"), "SUBCOMMANDS", None)
+        if inside:
             inner = below.add_parser(name, help=about).add_subparsers()
-            for each in rules.SUBCOMMANDS:
+            for each in inside:
                 inner.add_parser(each, help="", parents=[_parser_of(name, each)], add_help=False)
         else:
             below.add_parser(name, help=about, parents=[_parser_of(name)], add_help=False)
