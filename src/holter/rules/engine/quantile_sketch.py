@@ -5,6 +5,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
+import sys
 from typing import TYPE_CHECKING, TypedDict
 
 import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 ERROR = 0.005
 """The largest relative error of a quantile."""
 _GAMMA = math.log((1 + ERROR) / (1 - ERROR))
+_LARGEST = math.log(sys.float_info.max)
 _ZERO = -(2**31)
 _LEAST = 1e-9
 """Readings below it count as zero."""
@@ -108,7 +110,10 @@ def _quantiles(sketch: QuantileSketch, shares: Sequence[float]) -> list[float]:
 
 def _value(number: int) -> float:
     """Return the reading that a bin stands for."""
-    return 0.0 if number == _ZERO else 2 * math.exp(number * _GAMMA) / (math.exp(_GAMMA) + 1)
+    if number == _ZERO:
+        return 0.0
+    # The bin of the largest readings ends above the largest number.
+    return 2 / (math.exp(_GAMMA) + 1) * math.exp(min(number * _GAMMA, _LARGEST))
 
 
 def quantile(sketch: QuantileSketch, share: float) -> float | None:
