@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sys
 from mmap import PAGESIZE
+from threading import Event, get_ident
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.profilers import Later, ProfilerUnavailable, _events
@@ -28,6 +29,8 @@ _MIN_GROWTH = 64 << 20
 _AT_THE_END = 5
 """Memory at the end, relative to the window: an event takes 230 bytes in the window, and 1,100 at the end."""
 _LOG_LEVEL = "KINETO_LOG_LEVEL"
+_PATIENCE_S = 1.0
+"""How long the script's own profiler waits for a window of another thread to end; torch has one at a time."""
 _GROUPS = (
     ("/sys/fs/cgroup", "memory.max", "memory.current", (b"inactive_file", b"active_file")),
     (
@@ -58,13 +61,17 @@ class OperatorProfiler:
         self._cut = ""
         self._lost = ""
         self._undo: list[Callable[[], None]] = []
+        self._thread = get_ident()
+        self._over = Event()
 
     def start(self) -> None:
         """Begin to collect on the thread that trains. Raises `Later` and `ProfilerUnavailable`."""
         if self._torch is None:
             raise ProfilerUnavailable("operators are those of PyTorch, which this process has not imported")
         torch = self._torch
-        if torch._C._autograd._profiler_enabled():
+        # The first tells of this thread, the second of all threads, since torch 2.1.
+        others = getattr(torch.autograd.profiler, "_is_profiler_enabled", False)
+        if torch._C._autograd._profiler_enabled() or others:
             raise ProfilerUnavailable("the script runs a profiler of its own")
         self._device = "cuda" if torch.cuda.is_available() and torch.cuda.is_initialized() else ""
         # An operation must not begin in one window and end in the next: torch would write to freed memory.
@@ -109,10 +116,12 @@ class OperatorProfiler:
 
     def stop(self) -> Found | Callable[[], Found]:
         """End; return the function that writes the events."""
+        if not self._over.is_set():
+            self._synchronize()
+            self._end()
         if self._lost:
+            self.forget()
             return {"refused": self._lost}
-        self._synchronize()
-        self._end()
         return self._keep
 
     def _keep(self) -> Found:
@@ -159,6 +168,7 @@ class OperatorProfiler:
             self._result = _ended(torch)
             torch.autograd.profiler._run_on_profiler_stop()
         finally:
+            self._over.set()
             for undo in self._undo:
                 undo()
             self._undo.clear()
@@ -173,10 +183,13 @@ class OperatorProfiler:
         def _prepare_trace(self: Any) -> Any:
             if not window._lost:
                 window._lost = "the script started a profiler of its own"
-                window._synchronize()
-                window._end()
-                window.forget()
+                if get_ident() == window._thread:
+                    window._synchronize()
+                    window._end()
+                    window.forget()
                 window._session.windows.cut_short()
+                # Only the thread that began a profiler can end it. It does so when its step ends.
+                window._over.wait(_PATIENCE_S)
             return original(self)
 
         profiler.profile._prepare_trace = _prepare_trace
