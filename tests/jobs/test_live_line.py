@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pyte
 import pytest
 
@@ -151,12 +152,47 @@ def test_a_pipe_gets_no_control_characters(tmp_path: Path) -> None:
 
 def test_a_long_phase_is_named() -> None:
     now = JobNow(step=41, phase="checkpoint", since=time.time_ns() - 12 * 10**9, planned=50, spans=())
-    assert line(now, 60.0, None, 2) == "holter · step 42 of 50 · in checkpoint for 12 s · 2 findings"
+    assert line(now, 60.0, None, 2, 80) == "holter · step 42 of 50 · in checkpoint for 12 s · 2 issues"
 
 
 def test_the_time_before_the_first_step_is_counted() -> None:
     now = JobNow(step=-1, phase=None, since=0, planned=None, spans=())
-    assert line(now, 65.0, 1000, 0) == "holter · 1 min 5 s, no training step yet"
+    assert line(now, 65.0, 1000, 0, 80) == "holter · 1 min 5 s, no training step yet"
+
+
+@pytest.mark.parametrize(
+    ("width", "parts"),
+    [(200, " · data loading 60 %, forward 25 %, backward 15 %"), (85, " · data loading 60 %"), (70, "")],
+)
+def test_parts_that_do_not_fit_are_left_out_whole(width: int, parts: str) -> None:
+    now = recorded(steps=20, part_ms={"data_loading": 60, "forward": 25, "backward": 15})
+    told = "holter · step 20 of 100 · 10/s · 100 ms · 8.0 s left · 1 issue"
+    assert line(now, 5.0, 100, 1, width) == told + parts
+
+
+def recorded(steps: int, part_ms: dict[str, int]) -> JobNow:
+    """Return what is known of a job whose steps consist of these parts."""
+    rows, at = [], 10**18
+    for step in range(steps):
+        begin = at
+        for part, took in part_ms.items():
+            rows.append((at, took * 10**6, step, part))
+            at += took * 10**6
+        rows.append((begin, at - begin, step, "step"))
+    times, durations, numbers, phases = zip(*rows, strict=True)
+    names = sorted(set(phases))
+    spans = {
+        "time": np.array(times),
+        "duration": np.array(durations),
+        "rank": np.zeros(len(rows), np.int32),
+        "worker": np.full(len(rows), -1),
+        "thread": np.zeros(len(rows), np.int16),
+        "step": np.array(numbers),
+        "mode": (np.zeros(len(rows), np.int8), ["train"]),
+        "phase": (np.array([names.index(phase) for phase in phases]), names),
+        "value": np.full(len(rows), np.nan),
+    }
+    return JobNow(step=steps - 1, phase=None, since=0, planned=None, spans=(spans,))
 
 
 def test_jobs_are_listed_until_ctrl_c(tmp_path: Path) -> None:

@@ -11,6 +11,17 @@ from typing import Any
 from tests.jobs.starting import TRAININGS, holter
 
 
+def test_a_healthy_job_has_a_log_without_results(tmp_path: Path) -> None:
+    (tmp_path / "checkout").mkdir()
+    words = ["--store", str(tmp_path / "store"), "--job", "it"]
+    holter("run", *words, "--", sys.executable, "-c", "pass")
+    assert exported(tmp_path / "checkout") == {}
+    (tmp_path / "store/it/job.json").write_text("{")
+    words = ["export", "it", "--format", "sarif", "-o", "x", "--store", "../store"]
+    refused = holter(*words, cwd=tmp_path / "checkout", check=False)
+    assert (refused.returncode, "job.json cannot be read" in refused.stderr) == (64, True), refused.stderr
+
+
 def exported(folder: Path, *words: str) -> dict[str, Any]:
     command = ["export", "it", "--format", "sarif", "-o", "it.sarif", "--force", "--store", "../store"]
     done = holter(*command, *words, cwd=folder)

@@ -122,10 +122,9 @@ def _slack(message: str) -> str:
 
 def _card(message: str) -> Document:
     """Return an adaptive card of Teams; its text runs know no markup, so a name cannot become a link."""
-    lines = [
-        {"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": line, "weight": weight}]}
-        for line, weight in zip(message.splitlines(), ["bolder", *["default"] * 99], strict=False)
-    ]
+    runs = [{"type": "TextRun", "text": line, "weight": "default"} for line in message.splitlines()]
+    runs[0]["weight"] = "bolder"
+    lines = [{"type": "RichTextBlock", "inlines": [run]} for run in runs]
     return {"type": "AdaptiveCard", "version": "1.4", "body": lines}
 
 

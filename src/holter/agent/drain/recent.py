@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from holter.schema.table import Table, objects
+from holter.store.parquet.columns import is_pair
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from holter.store.parquet.columns import Column, Columns
 
 MOST_ROWS = 4096
-"""Spans that are kept at least, if there were so many; older ones are dropped poll by poll."""
+"""Of each poll, so many spans are kept at most; older polls are dropped once the newer ones have as many."""
+_COLUMNS = ("time", "duration", "rank", "worker", "thread", "step", "mode", "phase", "value")
+"""Those from which steps are computed."""
 
 
 class JobNow(NamedTuple):
@@ -51,11 +54,11 @@ class RecentRecords:
         living = [one for one in drain.trainers() if one.died is None and drain.ranks.of(one) >= 0]
         first = min(living, key=drain.ranks.of, default=None)
         if first is not None:
-            last = first.last_open[-1] if first.last_open else {}
+            begins = {one["phase"]: int(one["begin"]) for one in first.last_open}
             now = now._replace(
                 step=max(first.last_step, now.step),
                 phase=first.last_phase,
-                since=int(last.get("begin", 0)) if first.last_phase else 0,
+                since=begins.get(first.last_phase or "", 0),
             )
             now = self._with_spans(now, drain.ranks.of(first), batch.spans)
         for event in batch.events:
@@ -73,10 +76,8 @@ class RecentRecords:
         mine = (ranks == rank) & (workers == -1)
         if not mine.any():
             return now
-        chosen: Columns = {
-            name: (column[0][mine], column[1]) if isinstance(column, tuple) else np.asarray(column)[mine]
-            for name, column in spans.items()
-        }
+        newest = np.flatnonzero(mine)[-MOST_ROWS:]
+        chosen: Columns = {name: _taken(spans[name], newest) for name in _COLUMNS}
         kept = (*now.spans, chosen)
         rows = sum(len(one["time"]) for one in kept)
         while rows - len(kept[0]["time"]) >= MOST_ROWS:
@@ -85,8 +86,12 @@ class RecentRecords:
         return now._replace(spans=kept)
 
 
+def _taken(column: Column, rows: NDArray[np.int64]) -> Column:
+    return (column[0][rows], column[1]) if is_pair(column) else np.asarray(column)[rows]
+
+
 def _values(column: Column) -> NDArray[Any]:
-    if isinstance(column, tuple) and len(column) == 2:
+    if is_pair(column):
         codes, texts = column
         return objects([texts[code] for code in codes.tolist()])
     return np.asarray(column)

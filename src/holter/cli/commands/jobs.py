@@ -108,7 +108,8 @@ def _watch(look: Callable[[], list[ListedJob]]) -> None:
     console = output.console(sys.stdout)
     with Live(console=console, auto_refresh=False) as live:
         while True:
-            live.update(_table(look()[: max(console.height - 3, 1)]), refresh=True)
+            listed = look()[: max(console.height - 3, 1)]
+            live.update(_table(listed) if listed else "No job yet.", refresh=True)
             time.sleep(_WATCH_S)
 
 

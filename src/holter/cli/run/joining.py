@@ -39,7 +39,7 @@ def begin(plan: RunPlan) -> tuple[JobFolder, Member | None]:
     folder, member = _begin(plan)
     joined = "" if member is None else f" as node {member.node}" + ("" if member.creator else ", joined")
     warn(f"recording job {folder.name} into {store_of(folder)}{joined}")
-    warn(f"watch it while it runs: {command_for(folder)}")
+    warn(f"watch it while it runs: {command_for(folder, 'top')}")
     sys.stderr.flush()
     return folder, member
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import sys
 import threading
 import time
@@ -16,31 +17,31 @@ from typing import TYPE_CHECKING
 from holter.analysis.verdict.evidence import counted
 from holter.cli import output
 from holter.store.place import LocalPlace
-from holter.views.wording import duration, issue_text, milliseconds, percent, words
+from holter.views.wording import duration, issue_text, milliseconds, words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from holter.agent.drain.recent import JobNow, RecentRecords
     from holter.store.job import JobFolder
 
 EVERY_S = 1.0
-FINDINGS_EVERY_S = 3.0
+ISSUES_EVERY_S = 3.0
 """Five times as rare where each look is a request to an object store."""
 RECENT_STEPS = 50
 LEAST_ROWS, LEAST_COLUMNS = 5, 40
 LONG_S = 5.0
 """A phase that has been open for longer is named."""
-_SHOWN_PARTS = 4
+_PATIENCE_S = 1.0
+"""A terminal that is stopped (Ctrl-S) blocks the thread that writes to it; nobody waits for longer."""
 
 
 def wanted() -> bool:
-    """Return whether the terminal can show the line: it is one, it scrolls, and no pager reads the output."""
+    """Return whether standard error is a terminal that scrolls, and no pager reads standard output."""
     if os.environ.get("TERM", "dumb") == "dumb" or not sys.stderr.isatty():
         return False
     with contextlib.suppress(OSError, ValueError):
-        # Standard output may be a file, but a pager or `tee` at the end of a pipe owns the terminal.
-        return sys.stdout.isatty() or os.path.isfile(f"/proc/self/fd/{sys.stdout.fileno()}")
+        return not stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode)
     return False
 
 
@@ -73,12 +74,12 @@ class LiveLine:
 
     def __exit__(self, *_: object) -> None:
         self._end.set()
+        self._thread.join(_PATIENCE_S)
         self.pause()
 
     def pause(self) -> None:
         """Give the last line back to the terminal; the next look takes it again, unless this is the end."""
-        # A terminal that is stopped (Ctrl-S) blocks whoever writes to it.
-        if self._lock.acquire(timeout=1.0):
+        if self._lock.acquire(timeout=_PATIENCE_S):
             try:
                 self._release()
             finally:
@@ -100,7 +101,7 @@ class LiveLine:
 
     def _find(self) -> None:
         """Report what the rules found since the last look."""
-        every_s = FINDINGS_EVERY_S * (1 if isinstance(self._folder.place, LocalPlace) else 5)
+        every_s = ISSUES_EVERY_S * (1 if isinstance(self._folder.place, LocalPlace) else 5)
         if time.monotonic() - self._looked < every_s:
             return
         self._looked = time.monotonic()
@@ -127,8 +128,8 @@ class LiveLine:
             take = f"\x1b7\x1b[r\x1b8\n\x1b7\x1b[1;{size.lines - 1}r\x1b8\x1b[1A"
             self._size = size
         seconds = time.monotonic() - self._began
-        told = output.clean(line(self._recent.now, seconds, self._total, len(self._told)))
-        text = output.plain(told, sys.stderr)[: size.columns]
+        told = line(self._recent.now, seconds, self._total, len(self._told), size.columns)
+        text = output.plain(output.clean(told), sys.stderr)[: size.columns]
         _write(descriptor, f"{take}\x1b7\x1b[{size.lines};1H\x1b[2K\x1b[2m{text}\x1b[0m\x1b8")
 
     def _release(self) -> None:
@@ -145,33 +146,34 @@ def _write(descriptor: int, text: str) -> None:
     os.write(descriptor, text.encode(sys.stderr.encoding or "utf-8", "replace"))
 
 
-def line(now: JobNow, seconds: float, total: int | None, findings: int) -> str:
-    """Return the line: the step, the rate, the time of a step by part, the time left, findings."""
+def line(now: JobNow, seconds: float, total: int | None, issues: int, width: int) -> str:
+    """Return the line: the step, the rate, the time left, issues, and as many parts of a step as fit."""
     from holter.analysis.steps.breakdown import breakdown
     from holter.analysis.steps.steps import steps as steps_of
 
-    said = []
     total = total or now.planned
+    said = [f"{duration(seconds)}, no training step yet"]
+    if now.step >= 0:
+        said = [f"step {now.step + 1:,}" + (f" of {total:,}" if total else "")]
     steps = steps_of(now.table()).where(slice(-RECENT_STEPS, None))
-    if now.step < 0:
-        said.append(f"{duration(seconds)}, no training step yet")
-    else:
-        said.append(f"step {now.step + 1:,}" + (f" of {total:,}" if total else ""))
+    split: dict[str, float] = {}
     if steps.rows:
         ends = steps["time"] + steps["duration"]
         each_s = float(ends[-1] - steps["time"][0]) / 1e9 / steps.rows
-        said.append(f"{1 / each_s:.3g}/s" if each_s else "")
-        said.append(f"{milliseconds(1e3 * each_s)} ({_parts(breakdown(steps, steps['duration'] >= 0))})")
+        said += [f"{1 / each_s:.3g}/s", milliseconds(1e3 * each_s)]
         if total and now.step < total:
             said.append(f"{duration((total - now.step - 1) * each_s)} left")
+        split = breakdown(steps, steps["duration"] >= 0)
     open_s = time.time() - now.since / 1e9
     if now.phase and open_s > LONG_S:
         said.append(f"in {words(now.phase)} for {duration(open_s)}")
-    if findings:
-        said.append(counted(findings, "finding"))
-    return "holter · " + " · ".join(filter(None, said))
-
-
-def _parts(split: Mapping[str, float]) -> str:
-    largest = sorted(split.items(), key=lambda one: -one[1])[:_SHOWN_PARTS]
-    return ", ".join(f"{words(name)} {percent(share)}" for name, share in largest if share >= 1)
+    if issues:
+        said.append(counted(issues, "issue"))
+    text = "holter · " + " · ".join(said)
+    separator = " · "
+    for name, share in sorted(split.items(), key=lambda one: -one[1]):
+        part = f"{separator}{words(name)} {share:.0f} %"
+        if share < 1 or len(text) + len(part) > width:
+            break
+        text, separator = text + part, ", "
+    return text

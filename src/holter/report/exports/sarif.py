@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 ABOUT = "slow lines of code and issues, for editors and GitHub code scanning"
 SUFFIX = ".sarif"
 SHOW = "a SARIF viewer of an editor, or github/codeql-action/upload-sarif with {output}"
-NEEDS = "slow lines of code and issues"
+NEEDS = "manifest"
 
 LEAST_PCT = 5.0
 """Code that takes a smaller share is left out."""
@@ -42,14 +42,16 @@ Place = tuple[str, int]
 
 
 def write(trial: Trial, chosen: ExportSelection, output: Path) -> int:
-    """Write a SARIF log with one run; returns the number of results.
+    """Write a SARIF log with one run; returns the number of runs and results. A healthy job has no result.
 
     Raises:
         OSError: The file cannot be written.
-        ValueError: A part of the job was chosen.
+        ValueError: A part of the job was chosen, or its manifest cannot be read.
     """
     if chosen != ExportSelection():
         raise ValueError("sarif describes the whole job; leave out --steps, --seconds, --rank and --low-gpu")
+    if trial.folder.fault:
+        raise ValueError(trial.folder.fault)
     from holter import __version__
 
     results = list(_results(describe(trial), _Sources(Path.cwd())))
@@ -62,7 +64,7 @@ def write(trial: Trial, chosen: ExportSelection, output: Path) -> int:
     }
     with opened(output) as file:
         file.write(msgspec.json.format(msgspec.json.encode(log), indent=2))
-    return len(results)
+    return 1 + len(results)
 
 
 def _results(about: Description, sources: _Sources) -> Iterator[Document]:

@@ -82,7 +82,7 @@ class Batch:
 
     def _coded(self, name: str, column: Column) -> NDArray[Any]:
         known = self._codes[name]
-        if _is_pair(column):
+        if is_pair(column):
             codes, values = np.asarray(column[0]), column[1]
             if len(codes) and not 0 <= (low := codes.min()) <= (high := codes.max()) < len(values):
                 raise ValueError(
@@ -132,12 +132,13 @@ def _text(value: Any) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def _is_pair(column: Column) -> TypeGuard[tuple[NDArray[Any], Sequence[str]]]:
+def is_pair(column: Column) -> TypeGuard[tuple[NDArray[Any], Sequence[str]]]:
+    """Return whether a column is text as codes and their values."""
     return isinstance(column, tuple) and len(column) == 2 and not isinstance(column[0], str)
 
 
 def _length(column: Column) -> int:
-    return len(column[0] if _is_pair(column) else column)
+    return len(column[0] if is_pair(column) else column)
 
 
 def _neutral(table: str) -> dict[str, NDArray[Any]]:
