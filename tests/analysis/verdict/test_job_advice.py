@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from holter.analysis.jobs.stragglers import Straggler
 from holter.analysis.loading.dataloading import DataLoading
 from holter.analysis.loading.stacks import SampledCallable
 from holter.analysis.machine.load import Load
 from holter.analysis.steps.named_work import NamedWork
 from holter.analysis.verdict import job_suspects
-from holter.analysis.verdict.job_advice import data_pipeline
+from holter.analysis.verdict.job_advice import communication, data_pipeline
 from holter.analysis.verdict.job_facts import VerdictFacts
 
 STAGES = {"decode": 15.0, "transform": 75.0}
@@ -137,3 +138,24 @@ def test_advice_on_loading_uses_the_frameworks_terms(framework, advised):
     )
     (advice,) = data_pipeline(facts)
     assert f"use {advised}" in advice.text
+
+
+def test_stages_of_a_pipeline_are_balanced_by_layers_not_by_samples():
+    slow = Straggler(
+        rank=0, node="n", own_ms=50.0, others_ms=10.0, excess=4.0, slow_share=1.0, cost=0.6,
+        part="backward", part_ms=30.0, waiting_ms=40.0,
+    )  # fmt: skip
+    for stragglers in ([slow], []):
+        facts = VerdictFacts(
+            breakdown={"communication": 60.0, "forward": 40.0},
+            mean_step_ms=70.0,
+            stragglers=stragglers,
+            staged=True,
+        )
+        texts = [advice.text for advice in communication(facts)]
+        assert "layers" in texts[0]
+        assert ("from rank 0" in texts[0]) == bool(stragglers)
+        assert "micro-batches" in texts[1]
+        assert not any(word in " ".join(texts) for word in ("samples", "buckets"))
+        # What equal stages save depends on the order of their micro-batches.
+        assert all(advice.expected_step_ms is None for advice in communication(facts))

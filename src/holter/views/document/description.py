@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 
 from holter.analysis.events import framework as framework_of
+from holter.analysis.jobs.synchronous_steps import SENT
 from holter.analysis.steps.breakdown import breakdown
 from holter.analysis.steps.durations import step_statistics
 from holter.analysis.steps.loop_thread import COUNTED, not_counted
@@ -119,6 +120,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         python=(trial.table("python_functions"), trial.table("python_stacks")),
         running=why_not_running(trial.folder) is None,
         not_counted=(*not_counted(trial.sql(COUNTED).to_rows()), *left_out(events)),
+        staged=bool(trial.sql(SENT).rows),
     )
     alone = program.read(events, samples, steps)
     mask = steady(steps)
