@@ -46,6 +46,7 @@ def test_programs_that_run_shortly_count_among_the_others():
     assert "other programs use 3.5 of 4 cores (among them make (ann))" in some.sentence
     none = judged(**load)
     assert "other programs use 3.5 of 4 cores (each of them shortly)" in none.sentence
+    assert "Stop the other programs" in texts(none)[0]
     unknown = judged(trainer_delay=60.0, trainer_runnable=1.0)
     assert "no other program was seen on the cores" in unknown.sentence
 

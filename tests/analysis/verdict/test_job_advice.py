@@ -17,7 +17,7 @@ STAGES = {"decode": 15.0, "transform": 75.0}
 
 
 def starved(
-    *, workers=2, cpus=2, cpu=100.0, trainer=None, rest=(30.0, 8.0), device="cpu", **more
+    *, workers=2, cpus=2, cpu=100.0, trainer=None, foreign=None, rest=(30.0, 8.0), device="cpu", **more
 ) -> VerdictFacts:
     """Compute of 30 ms (8 at best), batches of 600 ms in one worker: 300 ms a step with two."""
     found = [
@@ -34,7 +34,7 @@ def starved(
         ranks=(0,),
         device=device,
         loading=DataLoading(share_pct=90.0, workers=workers, **fields),
-        loads=[Load(node="n", cpus=cpus, cpu_p50=cpu, trainer_core_mean=trainer)],
+        loads=[Load(node="n", cpus=cpus, cpu_p50=cpu, trainer_core_mean=trainer, foreign_core=foreign)],
     )
 
 
@@ -159,3 +159,9 @@ def test_stages_of_a_pipeline_are_balanced_by_layers_not_by_samples():
         assert not any(word in " ".join(texts) for word in ("samples", "buckets"))
         # What equal stages save depends on the order of their micro-batches.
         assert all(advice.expected_step_ms is None for advice in communication(facts))
+
+
+def test_no_worker_is_advised_for_a_core_that_another_program_uses():
+    alone, beside = expected(starved(workers=0, cpu=60.0)), expected(starved(workers=0, foreign=100.0))
+    assert any("num_workers" in text for text in alone)
+    assert not any("num_workers" in text for text in beside)

@@ -176,7 +176,8 @@ def _more_workers(facts: VerdictFacts, pipeline: _Pipeline) -> list[Advice]:
         return [Advice(f"{text}, if enough cores are free.", None, hidden)]
     free = load.cpus * max(_CPU_FULL - load.cpu_p50, 0.0) / 100
     if not pipeline.workers:
-        free = max(free, min(load.cpus - 1, 1))
+        # A worker takes over what the training process does now, but no core that another program uses.
+        free = max(free, min(load.cpus - 1 - (load.foreign_core or 0.0) / 100, 1))
     local = max(len(facts.ranks) // max(len(facts.loads), 1), 1)
     # A worker that waits for I/O takes less than a core, and so does another one like it.
     each = min(max((load.worker_core_p50 or 100.0) / 100, 0.1), 1.0) if pipeline.workers else 1.0
