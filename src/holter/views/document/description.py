@@ -148,6 +148,9 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
             before=before_steps(named, int(steps["time"].min())),
         )
     judged = _verdict(facts, trial, steps, items, lengths)
+    judged = program.told(judged, alone) if alone else judged
+    if not steps.rows and manifest.get("failure"):
+        judged = {**judged, "advice": []}  # the failure came before any step, and the headline tells it
     document: Description = {
         "schema": VERSION,
         "job": {**job, "headline": headline(manifest, events, scalars)},
@@ -193,7 +196,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         "window": profiled_steps.window(facts.profiled, profiled) if facts.profiled and profiled else None,
         "what_if": cast("Replay", facts.what_if.to_json()) if facts.what_if else None,
         "program": program.document(alone) if alone else None,
-        "verdict": program.told(judged, alone) if alone else judged,
+        "verdict": judged,
         "rules": list(trial.folder.evaluations().get("rules") or []),
         "cost": program.with_samples(cost(trial, events, steps, samples), alone),
         "bill": None,
