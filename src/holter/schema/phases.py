@@ -16,7 +16,8 @@ class Phase(IntEnum):
     H2D = 3
     """Copy from host to device, as seen by the host. `value` = bytes."""
     FORWARD = 4
-    """Forward pass of an outermost module. `mode` = eval when that module is not in training mode."""
+    """Forward pass of an outermost module. `mode` = eval when that module is not in training mode; then `value` = 1
+    if the script puts it into training mode again and again."""
     LOSS = 5
     """From the end of the forward pass to the start of the backward pass."""
     BACKWARD = 6

@@ -155,6 +155,17 @@ def test_evaluation_on_tensors_without_a_loader():
     assert named(row) == {"eval": 40, "forward": 20, "backward": 20, "optimizer": 20}
 
 
+def test_one_pass_of_a_model_that_is_also_trained_is_evaluation_but_where_it_labels_the_batch():
+    training = [span(40, 60, "forward"), span(60, 80, "backward"), span(80, 100, "optimizer")]
+    after_training = one(span(0, 100, "step"), span(0, 35, "forward", "eval", value=1), *training)
+    assert named(after_training) == {"eval": 40, "forward": 20, "backward": 20, "optimizer": 20}
+    teacher = one(span(0, 100, "step"), span(0, 35, "forward", "eval"), *training)
+    assert named(teacher) == {"forward": 55, "backward": 20, "optimizer": 20, "other": 5}
+    loading = span(0, 10, "data_loading", value=0)
+    labels = one(span(0, 100, "step"), loading, span(10, 40, "forward", "eval", value=1), *training)
+    assert named(labels) == {"data_loading": 10, "forward": 50, "backward": 20, "optimizer": 20}
+
+
 @pytest.mark.parametrize("teachers", [1, 2])
 def test_a_frozen_teacher_is_forward(teachers):
     wide = 20 // teachers

@@ -54,6 +54,7 @@ def test_evaluation_inside_the_loop_is_no_step(record):
     evals = [s for s in trainer.of(Phase.FORWARD) if s.mode is Mode.EVAL]
     assert [s.name for s in evals] == ["Net"] * 12 + ["Teacher"]
     assert [s.step for s in evals] == [4] * 4 + [8] * 4 + [12] * 5
+    assert [s.value == 1 for s in evals] == [False] * 4 + [True] * 8 + [False], "a teacher never alternates"
     assert len([s for s in trainer.of(Phase.FORWARD) if s.mode is Mode.TRAIN]) == 12
     loaders = trainer.facts["loader"]
     assert [(fact["index"], fact["batch_size"], fact["kind"]) for fact in loaders] == [

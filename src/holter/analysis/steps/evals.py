@@ -16,6 +16,8 @@ class Moment:
     begin: int
     end: int
     loader: int = -1
+    trains: bool = False
+    """Of a forward in eval mode: the script also trains this model."""
 
 
 @dataclass(slots=True)
@@ -119,6 +121,8 @@ def _run(stretch: list[Moment]) -> _Run:
 def _is_evaluation(run: _Run, any_data: bool) -> bool:
     if len(run.forwards) >= 2:
         return bool(run.between or run.after) or not any_data
+    if not run.before and run.forwards[0].trains:
+        return True  # a model that labels the batch to train on would come after its loading
     if not run.before or not run.after:
         return False
     own = run.before[-1].loader

@@ -36,6 +36,7 @@ _MARK = np.dtype(
         "formats": ["i8", "i8", "i1", "i1", "i4", "i4", "i2", "i4"],
     }
 )
+"""`loader` is the value of data loading, and of a pass in evaluation mode."""
 _KINDS = {
     BREAKDOWN.index("data_loading"): evals.DATA,
     BREAKDOWN.index("backward"): evals.BACKWARD,
@@ -130,7 +131,8 @@ def _by_rank(spans: Table) -> list[tuple[tuple[str, int], Marks]]:
     marks["number"] = spans["step"]
     marks["thread"] = spans["thread"]
     marks["steps"] = np.where(codes == _STEP, steps_at_once(spans["value"]), 1)
-    marks["loader"] = np.nan_to_num(np.where(codes == _CODES["data_loading"], spans["value"], -1.0), nan=-1.0)
+    has_value = (codes == _CODES["data_loading"]) | ((codes == _FORWARD) & (marks["mode"] == Mode.EVAL))
+    marks["loader"] = np.nan_to_num(np.where(has_value, spans["value"], -1.0), nan=-1.0)
     nodes = spans["node"] if "node" in spans else repeated("", spans.rows)
     groups = []
     for node in sorted(set(nodes.tolist())):
@@ -244,7 +246,8 @@ def _moments(mine: Marks) -> tuple[list[evals.Moment], dict[int, int]]:
         if kind == evals.DATA and reach >= 0:
             busy_until[begin] = min(reach, begin)
         if kind is not None:
-            moments.append(evals.Moment(kind, begin, end, loader))
+            trains = kind == evals.EVAL_FORWARD and loader == 1
+            moments.append(evals.Moment(kind, begin, end, -1 if trains else loader, trains))
         reach = max(reach, end)
     return moments, busy_until
 

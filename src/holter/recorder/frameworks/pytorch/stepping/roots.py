@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.recorder import imports
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import EVAL, NAN, PREDICT, TRAIN
+from holter.recorder.frameworks.pytorch.stepping.alternating import Alternating
 from holter.recorder.frameworks.pytorch.tensors.names import inner
 from holter.recorder.patches import hide, passed_over
 from holter.schema.phases import Phase
@@ -47,6 +48,7 @@ class Roots:
         """Classes whose calls another adapter times."""
         self._classes: dict[type, Callable[[], None]] = {}
         self._examined: set[type] = set()
+        self._alternating = Alternating()
         self._handles: list[Any] = []
         self._steps_left = self._calls_left = 0
         self._root = 0
@@ -199,7 +201,9 @@ class Roots:
     def _end(self, module: Any, state: ThreadState, code: int) -> None:
         state.forward = False
         predicting, trains = self.adapter.predicting, module.training and not self.adapter.evaluates
-        state.forward_end = state.end_of(code, NAN, PREDICT if predicting else TRAIN if trains else EVAL)
+        mode = PREDICT if predicting else TRAIN if trains else EVAL
+        value = self._alternating.value(module) if mode == EVAL else NAN
+        state.forward_end = state.end_of(code, value, mode)
         if predicting is not False:
             self.clock.on_forward_end(module.training, state.forward_end)
 
@@ -227,6 +231,7 @@ class Roots:
 
     def on_eval(self, module: Any) -> None:
         """Examine a module that the script puts in evaluation mode: it may be a new model."""
+        self._alternating.note(module)
         cls = type(module)
         if cls in self._examined or len(self._examined) > 2 * MAX_ROOTS:
             return
