@@ -89,6 +89,18 @@ def test_operators_are_what_the_loops_own_code_does_unless_it_waits(waits_in):
     assert found.suspect == ("own_code" if waits_in else "framework_overhead")
 
 
+def test_the_function_of_the_loop_is_named_rather_than_the_operator_that_it_runs():
+    own = OwnCode(
+        function="tiny", file="a.py", line=3, pct=90.0, calls="copy.deepcopy", waits_in=None, iterates=False,
+        step=3, step_share=0.1, checkpoints=False,
+    )  # fmt: skip
+    found = judged(top=SORT, own=[own], share=90.0)
+    assert found.suspect == "own_code"
+    assert any("aten::sort takes 70 %" in one.text for one in found.evidence)
+    elsewhere = judged(top=SORT, own=[replace(own, function="other")], share=90.0)
+    assert elsewhere.suspect == "model_compute"
+
+
 def test_float64_and_one_slow_operator_are_compute():
     double = judged(double=OperatorGroup(name="aten::mm", pct=80.0, shapes="[64, 8]", line=LINE))
     assert double.sentence == (

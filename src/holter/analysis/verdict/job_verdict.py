@@ -135,6 +135,8 @@ def _causes(
             for name, one in guilty.items()
             if name in _STAYS or (one.share or 100.0) * left >= BOTTLENECK
         }
+    elif operator_suspects.belongs_to_own_code(guilty, by_operators, facts):
+        guilty.pop("model_compute")
     elif operator_suspects.explains_own_code(guilty, by_operators, facts):
         guilty.pop("own_code")
     return guilty, also

@@ -104,6 +104,20 @@ def explains_own_code(
     )
 
 
+def belongs_to_own_code(
+    guilty: Mapping[str, SuspectResult], found: Mapping[str, SuspectResult], facts: VerdictFacts
+) -> bool:
+    """Whether the operator that fills the step is what the largest function of the loop's own code runs."""
+    load = operators_of(facts)
+    if load is None or not {"own_code", "model_compute"} <= guilty.keys() or "model_compute" not in found:
+        return False
+    double, top = load.double, load.top
+    if (double is not None and double.pct >= DOUBLE_SHARE) or top is None or top.line is None:
+        return False
+    own = facts.own_code[0] if facts.own_code else None
+    return own is not None and top.line.place.startswith(f"{own.function} ({own.file}:")
+
+
 def evidence(facts: VerdictFacts) -> list[Evidence]:
     """Return what the operators add to any verdict: the longest, values that are read, printed tensors."""
     load, found = operators_of(facts), []
