@@ -78,9 +78,7 @@ def main() -> None:
             raise SystemExit(done.returncode)
         shutil.rmtree(chosen.site, ignore_errors=True)
         shutil.move(f"{folder}/site", chosen.site)
-    print(
-        f"The site begins at {chosen.site / 'index.html'}; with search: python -m http.server -d {chosen.site}"
-    )
+    print(f"Look at it: python -m http.server --directory {chosen.site}")
 
 
 def written(folder: Path, demo: bool) -> Path:
