@@ -65,6 +65,8 @@ class VerdictFacts:
     causes: list[str] = field(default_factory=list)
     """Codes of the reasons why the training thread waits for batches."""
     stragglers: list[Straggler] = field(default_factory=list)
+    staged: bool = False
+    """Whether ranks send tensors to single other ranks, as the stages of a pipeline do."""
     what_if: WhatIf | None = None
     """Mean step times without single causes, if several ranks take the steps together."""
     loads: list[Load] = field(default_factory=list)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 import numpy as np
 
 from holter.analysis.events import framework as framework_of
+from holter.analysis.jobs.synchronous_steps import SENT
 from holter.analysis.steps.breakdown import breakdown
 from holter.analysis.steps.durations import step_statistics
 from holter.analysis.steps.loop_thread import COUNTED, not_counted
@@ -119,6 +120,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         python=(trial.table("python_functions"), trial.table("python_stacks")),
         running=why_not_running(trial.folder) is None,
         not_counted=(*not_counted(trial.sql(COUNTED).to_rows()), *left_out(events)),
+        staged=bool(trial.sql(SENT).rows),
     )
     alone = program.read(events, samples, steps)
     mask = steady(steps)
@@ -146,6 +148,9 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
             before=before_steps(named, int(steps["time"].min())),
         )
     judged = _verdict(facts, trial, steps, items, lengths)
+    judged = program.told(judged, alone) if alone else judged
+    if not steps.rows and manifest.get("failure"):
+        judged = {**judged, "advice": []}  # the failure came before any step, and the headline tells it
     document: Description = {
         "schema": VERSION,
         "job": {**job, "headline": headline(manifest, events, scalars)},
@@ -191,7 +196,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         "window": profiled_steps.window(facts.profiled, profiled) if facts.profiled and profiled else None,
         "what_if": cast("Replay", facts.what_if.to_json()) if facts.what_if else None,
         "program": program.document(alone) if alone else None,
-        "verdict": program.told(judged, alone) if alone else judged,
+        "verdict": judged,
         "rules": list(trial.folder.evaluations().get("rules") or []),
         "cost": program.with_samples(cost(trial, events, steps, samples), alone),
         "bill": None,
