@@ -49,7 +49,7 @@ def attach(session: Session) -> Callable[[], None]:
 
     def calling(original: Any) -> Callable[..., Any]:
         def after_iteration(wrapper: Any, info: Any) -> Any:
-            counts, going_on = False, False
+            counts = False
             try:
                 counts = rounds.breaker.on and rounds.counts
                 if counts:
@@ -59,27 +59,24 @@ def attach(session: Session) -> Callable[[], None]:
             except Exception as error:
                 rounds.breaker.fault(error)
             try:
-                result = original(wrapper, info)
-                going_on = True
+                return original(wrapper, info)
             except BaseException as error:
                 hide(error)
                 raise
             finally:
                 if counts:
-                    end_round(info, whole=going_on)
-            return result
+                    end_round(info)
 
         return after_iteration
 
-    def end_round(info: Any, *, whole: bool) -> None:
+    def end_round(info: Any) -> None:
         nonlocal live
         try:
-            if whole:
-                began = perf_counter_ns()
-                _log(session, info, seen)
-                session.local.thread_spool.spent(perf_counter_ns() - began)
-                rounds.end_round()
-                live += 1
+            began = perf_counter_ns()
+            _log(session, info, seen)
+            session.local.thread_spool.spent(perf_counter_ns() - began)
+            rounds.end_round()
+            live += 1
             session.local.begin(grow)
         except Exception as error:
             rounds.breaker.fault(error)
