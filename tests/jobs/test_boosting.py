@@ -80,17 +80,15 @@ TWINS = {
 def test_twins_get_their_verdicts(tmp_path: Path, case: str) -> None:
     suspect, builds = TWINS[case]
     it = trained(Path(sys.executable), SCRIPT, case, tmp_path, alone=suspect == "data_pipeline")
-    verdict = it.told["verdict"]
     assert it.told["cost"]["faults"] == []
     assert it.told["steps"]["count"] == it.truth["steps"]
-    found = {verdict["suspect"], *verdict["also"]} - {"mixed", "contention"}  # other programs use the cores
-    assert found <= {suspect}
+    assert it.suspects <= {suspect}
     if suspect == "healthy":
         assert it.told["breakdown"]["compute"] > 90
         return
     assert it.truth["model"] == it.alone["model"]
-    assert found == {suspect}
-    assert "generator portions (boosting.py:" in verdict["sentence"]
+    assert it.suspects == {suspect}
+    assert "generator portions (boosting.py:" in it.told["verdict"]["sentence"]
     assert it.told["breakdown"]["data_loading"] > 50
     assert it.told["breakdown"]["checkpoint"] > 0
     assert sum(it.told["breakdown"].values()) == pytest.approx(100)

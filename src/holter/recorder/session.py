@@ -217,6 +217,8 @@ class Session(Steps):
         self.ended = True
         try:
             self.windows.end()
+            if self.sampler is not None:
+                self.sampler.end()
             failure.note_last(self)
             tell_lost(self.fault)
             if self.journal_file.opened:

@@ -133,7 +133,7 @@ class Clock:
 
     def after_iteration(self, info: Any) -> bool:
         began = time.perf_counter()
-        time.sleep(0.02)
+        time.sleep(0.05)
         self.ends.append(time.perf_counter())
         self.slept += self.ends[-1] - began
         return True
@@ -155,8 +155,8 @@ def data_bound() -> Any:
     asked = {**ASKED, "iterations": 1, "loss_function": "Logloss"}
     for at, (rows, labels) in enumerate(portions()):
         model = catboost.train(catboost.Pool(rows, labels), asked, init_model=model)
-        if at % 20 == 19:
-            model.eval_metrics(catboost.Pool(TABLE[3000:], LABELS[3000:]), ["AUC"])
+        if at in (10, ROUNDS - 1):
+            model.eval_metrics(catboost.Pool(TABLE[:99], LABELS[:99]), ["AUC"], thread_count=1)
             model.save_model("model.cbm")
     return of(model)
 
@@ -164,7 +164,7 @@ def data_bound() -> Any:
 def portions() -> Iterator[tuple[Any, Any]]:
     """Return the data in portions, each of which takes a while to load."""
     for at in range(ROUNDS):
-        time.sleep(0.06)
+        time.sleep(0.2)
         rows = slice(at % 3 * 1000, at % 3 * 1000 + 1000)
         yield TABLE[rows], LABELS[rows]
 

@@ -46,6 +46,8 @@ COST_SHARE = 200
 """Sampling takes at most one part in this many of a core while the loop's own code runs."""
 ENOUGH = 300
 """After each so many samples the interval grows by its first length."""
+LAST_S = 0.2
+"""How long the end of the process waits for a sample that is being taken."""
 MAX_FRAMES = 6
 MAX_PATHS = 4096
 _MAX_DEPTH = 256
@@ -73,6 +75,7 @@ class LoopSampler:
         self._stop = threading.Event()
         self._pid = 0
         """The process whose sampler thread runs."""
+        self._worker: threading.Thread | None = None
         self._loop: dict[int, LoopCode] = {}
         """The loop and its callers, by the id of their code."""
         self._known: dict[tuple[tuple[int, int], ...], int] = {}
@@ -101,11 +104,21 @@ class LoopSampler:
         if self._pid != os.getpid():  # a forked child has no thread of its parent
             self._pid = os.getpid()
             linecache.getline(__file__, 1)  # imports its modules here, not while another thread forks
-            threading.Thread(target=self._run, name="holter-loop", daemon=True).start()
+            self._worker = threading.Thread(target=self._run, name="holter-loop", daemon=True)
+            self._worker.start()
 
     def stop(self) -> None:
         """End the sampling soon."""
         self._stop.set()
+
+    def end(self) -> None:
+        """End the sampling before Python ends: a frame that a sample holds would keep the script's objects.
+
+        Python would destroy them after their modules, whose functions they may call.
+        """
+        self.stop()
+        if self._worker is not None and self._pid == os.getpid():
+            self._worker.join(LAST_S)
 
     def _run(self) -> None:
         breaker = self._session.breaker("loop_samples")
