@@ -40,6 +40,8 @@ def test_the_breakdown_agrees_with_a_clock_in_the_script(framework_python: Path,
     assert it.share("forward") + it.share("loss") == pytest.approx(it.of_clock("forward"), abs=3)
     assert it.share("backward") == pytest.approx(it.of_clock("backward"), abs=3)
     assert it.share("optimizer") == pytest.approx(it.of_clock("optimizer"), abs=3)
+    assert it.share("eval") == pytest.approx(it.of_clock("evaluate"), abs=3)
+    assert it.share("checkpoint") == pytest.approx(it.of_clock("save"), abs=3)
 
 
 @pytest.mark.capability("Accelerate", "verdict")

@@ -39,8 +39,9 @@ class Trained:
         return [float(value) for value in rows["value"]]
 
     def share(self, part: str) -> float:
-        """Return the percentage of a part in all steps: the clock of the script leaves none out."""
+        """Return the percentage of a part in all steps, or those from the first that the script's clock timed."""
         steps = self.job.steps.table
+        steps = steps.where(steps["step"] >= self.truth.get("first", 0))
         return 100.0 * float(steps[part].sum()) / float(steps["duration"].sum())
 
     def of_clock(self, part: str) -> float:
