@@ -39,7 +39,7 @@ class Trained:
         return [float(value) for value in rows["value"]]
 
     def share(self, part: str) -> float:
-        """Return the percentage of a part in all steps, or those from the first that the script's clock timed."""
+        """Return the percentage of a part in the steps that the clock of the script timed."""
         steps = self.job.steps.table
         steps = steps.where(steps["step"] >= self.truth.get("first", 0))
         return 100.0 * float(steps[part].sum()) / float(steps["duration"].sum())
