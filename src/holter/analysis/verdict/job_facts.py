@@ -111,9 +111,9 @@ class VerdictFacts:
 
     def shows(self, part: str) -> bool:
         """Return whether the breakdown holds a value for a part; a part that nothing observes has none."""
-        if part == "compute":
-            return bool(self.breakdown.get(part)) or part in self.observed
-        return part not in self.not_seen and (not self.observed or part in (*self.observed, "other"))
+        if part == "compute" or self.observed:
+            return bool(self.breakdown.get(part)) or part in (*self.observed, "other")
+        return part not in self.not_seen
 
     def of_time(self, *parts: str) -> str:
         """Return `of each step` if typical steps have this share of the parts, or `of the loop's time`."""
