@@ -65,15 +65,28 @@ class CompiledCalls:
         self._evaluation = [0, 0, 0]
         """Name, begin and end of the evaluation that runs; no begin without one."""
         self._sampler: Any = None
+        self.block_until_ready: Callable[[Any], object] = lambda array: array.block_until_ready()
+        """Waits for an array, without a span."""
 
     def attach(self) -> Callable[[], None]:
         """Begin to record; return what removes every hook."""
         transforms.observer = self
+        self.session.wait_for_device = self._wait
         self.compilations.attach()
         atexit.register(self.finish)
         return self._detach
 
+    def _wait(self) -> None:
+        """Wait until the device has computed the last step: a window ends with what belongs to it."""
+        last = self._last() if isinstance(self._last, weakref.ref) else self._last
+        try:
+            if last is not None:
+                self.block_until_ready(last)
+        except RuntimeError:  # donated
+            return
+
     def _detach(self) -> None:
+        self.session.wait_for_device = lambda: None
         transforms.restore()
         atexit.unregister(self.finish)
         self.finish()
