@@ -4,6 +4,7 @@ import functools
 import hashlib
 import json
 import os
+import shutil
 import sys
 import time
 
@@ -367,6 +368,7 @@ def linen():
         (loss, accuracy), gradients = jax.value_and_grad(loss_fn, has_aux=True)(state.params)
         return state.apply_gradients(grads=gradients), {"loss": loss, "accuracy": accuracy}
 
+    shutil.rmtree("checkpoints", ignore_errors=True)  # orbax skips steps that are there
     manager = ocp.CheckpointManager(os.path.abspath("checkpoints"))
     losses, accuracies = [], []
     for at in range(60):

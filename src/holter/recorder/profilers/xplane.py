@@ -1,13 +1,15 @@
 """Collects a window with the profiler of JAX or TensorFlow: operators of the compiled program, and kernels.
 
-Both libraries have the profiler of OpenXLA, which gives its trace as bytes in the format XPlane. Their own
-functions that end a trace also convert it to JSON and write it to a folder of the script; this is left out.
+Both libraries have the profiler of OpenXLA, with traces in the format XPlane. That of JAX returns bytes;
+`jax.profiler.stop_trace` would also convert it to JSON. That of TensorFlow writes it into a folder.
 """
 
 from __future__ import annotations
 
+import glob
 import os
 import sys
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.patches import Patches
@@ -61,7 +63,7 @@ class TraceProfiler:
     def _end(self) -> None:
         profile, self._profile = self._profile, None
         self._patches.undo()
-        self._trace = bytes(profile.stop())
+        self._trace = profile.stop()
 
     def _giving_way(self, original: Any) -> Callable[..., Any]:
         def begin(*args: Any, **options: Any) -> Any:
@@ -134,7 +136,7 @@ def _begin_jax() -> tuple[ModuleType, Any, str]:
     options.enable_hlo_proto = False  # the program's text, which is not read
     options.raise_error_on_start_failure = True
     device = jax.default_backend()
-    return module, module.ProfilerSession(options), {"gpu": "cuda"}.get(device, device)
+    return module, _JaxTrace(module.ProfilerSession(options)), {"gpu": "cuda"}.get(device, device)
 
 
 def _begin_tensorflow() -> tuple[ModuleType, Any, str]:
@@ -148,10 +150,43 @@ def _begin_tensorflow() -> tuple[ModuleType, Any, str]:
     if profiler._profiler is not None:
         raise ProfilerUnavailable("the script runs a profiler of its own")
     options = {"host_tracer_level": _HOST_LEVEL, "python_tracer_level": 0, "device_tracer_level": 1}
-    session = module.ProfilerSession()
-    session.start("", options)
     on_gpu = tensorflow.config.list_logical_devices("GPU")
-    return module, session, "cuda" if on_gpu else "cpu"
+    return module, _TensorFlowTrace(module.ProfilerSession(), options), "cuda" if on_gpu else "cpu"
+
+
+class _JaxTrace:
+    """A trace of JAX that is being recorded."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    def stop(self) -> bytes:
+        """End it, and return it in the format XPlane."""
+        return bytes(self._session.stop())
+
+
+class _TensorFlowTrace:
+    """A trace of TensorFlow that is being recorded, and the folder in which it will be."""
+
+    def __init__(self, session: Any, options: dict[str, int]) -> None:
+        self._session = session
+        self._folder = tempfile.TemporaryDirectory(prefix="holter-window-")
+        try:
+            session.start(self._folder.name, options)
+        except BaseException:
+            self._folder.cleanup()
+            raise
+
+    def stop(self) -> bytes:
+        """End it, and return it in the format XPlane; no bytes if TensorFlow has written none."""
+        with self._folder as folder:
+            self._session.export_to_tb()
+            pattern = os.path.join(glob.escape(folder), "**", "*.xplane.pb")
+            traces = []
+            for path in sorted(glob.glob(pattern, recursive=True)):
+                with open(path, "rb") as file:
+                    traces.append(file.read())
+        return b"".join(traces)  # messages of this format in a row are one
 
 
 _OWNERS = {"jax": "jax", "tensorflow": "tensorflow", "keras": ""}

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from holter.schema.xplane import Event
     from holter.store.parquet.columns import Columns
 
-_OPERATION_NAME = re.compile(r"[\w./-]+:[A-Z]\w*")
-"""An operation of TensorFlow on the host: its name and its type."""
+_EAGER = re.compile(r"EagerLocalExecute: (?!__)(\w+)")
+"""An operation of TensorFlow outside of functions."""
+_IN_GRAPH = re.compile(r"(?!TFE_|Eager|Executor|FunctionRun|ValidateInput)_?[A-Z]\w*")
+"""An operation of a function of TensorFlow. What else begins with a capital letter has colons or blanks."""
 _CALL = re.compile(r"PjitFunction\((.+)\)")
 """A call of a compiled function of JAX. Its program is called `jit_` and the same name."""
-_UNSEEN = ("end: ", "ThreadpoolListener::")
+_UNSEEN = ("end: ", "ThreadpoolListener::", "MemoryAllocation", "MemoryDeallocation")
 """Marks without a duration."""
 _Row = dict[str, Any]
 
@@ -43,11 +45,12 @@ def rows(path: Path, fact: Fact, clock: Clock) -> dict[str, Columns]:
     calls: dict[str, list[int]] = defaultdict(list)
     first, last, waited = fact.bounds[0], fact.bounds[-1], fact.bounds[-1] + fact.stop_ns
     for plane in planes:
+        graphs = any(name.startswith(("TFE_", "ExecutorState::")) for name in plane.event_names.values())
         for data in plane.lines():
             line = Line(plane, data)
             # From the time of day to the clock of the recorder.
             line.start += (began if line.start < RELATIVE else 0) - fact.wall_minus_monotonic
-            for table, row in _host(line, calls) if plane.device is None else _device(line, plane):
+            for table, row in _host(line, calls, graphs) if plane.device is None else _device(line, plane):
                 begin, end = row["time"], row["time"] + row["duration"]
                 if row.get("kind") == "operator" or table in ("kernels", "memory_operations"):
                     if first < end and begin < waited:
@@ -61,8 +64,11 @@ def rows(path: Path, fact: Fact, clock: Clock) -> dict[str, Columns]:
     return {table: _columns(listed, clock) for table, listed in found.items()}
 
 
-def _host(line: Line, calls: dict[str, list[int]]) -> Iterator[tuple[str, _Row]]:
-    """Yield what a thread of the host did; add the moments at which it called programs to `calls`."""
+def _host(line: Line, calls: dict[str, list[int]], graphs: bool) -> Iterator[tuple[str, _Row]]:
+    """Yield what a thread of the host did; add the moments at which it called programs to `calls`.
+
+    `graphs` says whether TensorFlow has computed there, whose operations carry no mark.
+    """
     called = 0
     for event in sorted(line.events(), key=lambda event: event.time):
         if event.name.startswith(_UNSEEN):
@@ -75,16 +81,22 @@ def _host(line: Line, calls: dict[str, list[int]]) -> Iterator[tuple[str, _Row]]
         if correlation := event.stats.get("correlation_id"):
             yield "launches", {**row, "name": event.name, "correlation": _number(correlation)}
         else:
-            row |= {"name": event.name, "kind": _kind(event), "detail": ""}
+            name, kind = _named(event, graphs)
+            row |= {"name": name, "kind": kind, "detail": ""}
             if "run_id" in event.stats and "hlo_module" in event.stats:
                 row["run"] = event.stats["hlo_module"], event.stats["run_id"]
             yield "operators", row
 
 
-def _kind(event: Event) -> str:
-    if "hlo_op" in event.stats or "tf_op" in event.stats or _OPERATION_NAME.fullmatch(event.name):
-        return "operator"
-    return "annotation" if "step_num" in event.stats else "runtime"
+def _named(event: Event, graphs: bool) -> tuple[str, str]:
+    """Return name and kind of an event of the host."""
+    if "hlo_op" in event.stats:
+        return event.name, "operator"
+    if graphs and (eager := _EAGER.fullmatch(event.name)):
+        return eager[1], "operator"
+    if graphs and _IN_GRAPH.fullmatch(event.name):
+        return event.name, "operator"
+    return event.name, "annotation" if "step_num" in event.stats else "runtime"
 
 
 def _device(line: Line, plane: Plane) -> Iterator[tuple[str, _Row]]:
