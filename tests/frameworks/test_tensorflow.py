@@ -14,6 +14,11 @@ from tests.recorder.reading import BOOTSTRAP, SOURCE
 
 pytestmark = pytest.mark.framework("tensorflow")
 CASES = ("graph", "eager", "by_hand", "in_turn", "retraced", "data_bound", "compute_bound")
+OPTIONS = {
+    "in_turn": ("--profile-steps", "20:23"),
+    "profiled": ("--profile-steps", "15:17", "--profile-steps", "30:40"),
+}
+"""Training → options of `holter run`."""
 Train = Callable[[str], Trained]
 
 
@@ -24,7 +29,13 @@ def train(framework_python: Path, tmp_path_factory: pytest.TempPathFactory) -> T
 
     def one(case: str) -> Trained:
         if case not in kept:
-            kept[case] = trained(framework_python, "tensorflow_loop.py", case, tmp_path_factory.mktemp(case))
+            kept[case] = trained(
+                framework_python,
+                "tensorflow_loop.py",
+                case,
+                tmp_path_factory.mktemp(case),
+                *OPTIONS.get(case, ()),
+            )
         return kept[case]
 
     return one
@@ -77,6 +88,28 @@ def test_a_trace_that_is_repeated_has_its_reason(train: Train) -> None:
     assert [mine[3][key] for key in keys] == ["value", "scale", "1.0", "0.5", 0]
     steps = train("retraced").job.steps.table.sorted("step")
     assert set(steps["step"][steps["compile"] > 0].tolist()) == {0, 10, 20, 25}
+
+
+@pytest.mark.capability("TensorFlow", windows="operations")
+def test_a_window_shows_the_operations_of_each_step(train: Train) -> None:
+    it = train("in_turn")
+    (window,) = it.windows()
+    assert (window["library"], window["first_step"], window["last_step"]) == ("TensorFlow", 20, 23)
+    for step in range(20, 23):
+        named = it.operators(step)
+        assert sum("MatMul" in one for one in named) >= 4  # two layers of two models
+    assert it.operators(19) == it.operators(23) == []
+
+
+def test_the_script_may_profile_itself(train: Train) -> None:
+    it = train("profiled")
+    assert it.truth["model"] == it.alone["model"]
+    assert it.told["cost"]["faults"] == []
+    assert min(it.truth["traces"]) > 0.5 * min(it.alone["traces"])
+    assert [one["refused"] for one in it.windows()] == [
+        "the script runs a profiler of its own",
+        "the script started a profiler of its own",
+    ]
 
 
 @pytest.mark.capability("TensorFlow", "verdict")

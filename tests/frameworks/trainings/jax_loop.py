@@ -1,6 +1,7 @@
 """Trains with JAX as the argument says; writes what really happened to truth.json."""
 
 import functools
+import glob
 import hashlib
 import json
 import os
@@ -309,6 +310,30 @@ def wild():
     x[25 * BATCH :] = np.inf
     params, told = fit(model(), stream(x, y, 0.002))
     return {"steps": 40, "losses": [str(one) for one in told["losses"]], "model": weights(params)}
+
+
+def profiled():
+    """The script profiles itself: in steps 10 to 19, and again from step 35 on."""
+    x, y = data(50)
+    params = model()
+    state, sizes = optimizer.init(params), []
+
+    def end():
+        jax.block_until_ready(params)
+        jax.profiler.stop_trace()
+        (path,) = glob.glob("own/**/*.xplane.pb", recursive=True)
+        sizes.append(os.path.getsize(path))
+        shutil.rmtree("own")
+
+    for at in range(50):
+        if at in (10, 35):
+            jax.profiler.start_trace("own")
+        params, state, _ = train_step(
+            params, state, x[at * BATCH : (at + 1) * BATCH], y[at * BATCH : (at + 1) * BATCH]
+        )
+        if at in (19, 44):
+            end()
+    return {"steps": 50, "traces": sizes, "model": weights(params)}
 
 
 def nnx():

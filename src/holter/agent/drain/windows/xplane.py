@@ -28,6 +28,8 @@ _IN_GRAPH = re.compile(r"(?!TFE_|Eager|Executor|FunctionRun|ValidateInput)_?[A-Z
 """An operation of a function of TensorFlow. What else begins with a capital letter has colons or blanks."""
 _CALL = re.compile(r"PjitFunction\((.+)\)")
 """A call of a compiled function of JAX. Its program is called `jit_` and the same name."""
+_DIRECTION = re.compile(r"([HDP])2([HDP])")
+"""In names of copies, such as MemcpyH2D."""
 _UNSEEN = ("end: ", "ThreadpoolListener::", "MemoryAllocation", "MemoryDeallocation")
 """Marks without a duration."""
 _Row = dict[str, Any]
@@ -115,7 +117,8 @@ def _device(line: Line, plane: Plane) -> Iterator[tuple[str, _Row]]:
         if COPY.search(event.name):
             detail = str(event.stats.get("memcpy_details", event.stats.get("memset_details", "")))
             size = SIZE.search(detail)
-            kind, memory = copy_kind(event.name)
+            kind, _ = copy_kind(_DIRECTION.sub(r"\1to\2", event.name))
+            memory = next((word for word in ("pageable", "pinned") if word in detail), "")
             moved = int(size[1][:15]) if size else 0
             yield "memory_operations", {**row, "kind": kind, "memory": memory, "bytes": moved}
         else:
