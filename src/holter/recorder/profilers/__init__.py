@@ -62,7 +62,7 @@ def make(session: WindowSession, window: ProfilingWindow) -> Profiler:
         module = import_module(name)
         if window.profiler == "operators":
             xplane = import_module(f"{__name__}.xplane")
-            module = xplane if xplane.collects(session.step_owner) else module
+            module = xplane if xplane.collects(session) else module
     except ModuleNotFoundError as error:
         if error.name != name:
             raise

@@ -43,7 +43,7 @@ class TraceProfiler:
 
     def start(self) -> None:
         """Begin to collect. Raises `ProfilerUnavailable`."""
-        name = _library_of(self._session.step_owner)
+        name = _library_of(self._session)
         if name is None:
             raise ProfilerUnavailable("neither JAX nor TensorFlow is loaded")
         self._library, begin = _BEGINS[name]
@@ -106,13 +106,22 @@ class TraceProfiler:
         self._trace = b""
 
 
-def collects(owner: str) -> bool:
-    """Whether this profiler collects the operators of a process whose steps have this owner."""
-    return _library_of(owner) is not None and not (owner not in _OWNERS and "torch" in sys.modules)
+def collects(session: WindowSession) -> bool:
+    """Whether this profiler collects the operators of a process."""
+    if _framework(session) not in _OWNERS and "torch" in sys.modules:
+        return False
+    return _library_of(session) is not None
 
 
-def _library_of(owner: str) -> str | None:
+def _framework(session: WindowSession) -> str:
+    """Return who counts the steps: the script, a trainer, or the framework whose loop it is."""
+    told = session.sticky.get("framework") or {}
+    return session.step_owner or str(told.get("name", ""))
+
+
+def _library_of(session: WindowSession) -> str | None:
     """Return the library whose program trains; None for PyTorch, and without a library."""
+    owner = _framework(session)
     name = _OWNERS.get(owner, "")
     if owner == "keras":
         name = getattr(sys.modules.get("keras.src.backend.config"), "backend", lambda: "")()

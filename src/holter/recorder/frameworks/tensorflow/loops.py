@@ -61,6 +61,8 @@ class Loops:
         """The function of the script that runs."""
         self._thread = self._fetched = self._began = 0
         """The thread that trains, when it last began to fetch a batch, and when to call a function."""
+        self._distributes = False
+        """Whether a batch for several devices is being fetched."""
         self.fresh = False
         """Whether a batch was fetched since the last call of a function with variables."""
         self._next = session.name(NEXT_BATCH) << 8 | int(Phase.DATA_LOADING)
@@ -75,6 +77,10 @@ class Loops:
         self.patches.wrap(iterator, "__init__", self._making)
         self.patches.wrap(iterator, "_next_internal", self._fetching)
         self.patches.wrap(functions, "__call__", self._calling)
+        distributed = sys.modules.get("tensorflow.python.distribute.input_lib")
+        self.patches.wrap(
+            getattr(distributed, "DistributedIteratorBase", None), "get_next", self._distributing
+        )
         self.patches.later(self._sampler.stop)
 
     @property
@@ -116,6 +122,32 @@ class Loops:
 
         return passed_over(__init__)
 
+    def _distributing(self, original: Any) -> Callable[..., Any]:
+        """Wrap the request for a batch of `tf.distribute`, which consists of one element for each device."""
+        session = self.session
+
+        def get_next(iterator: Any, *args: Any, **kwargs: Any) -> Any:
+            begun = False
+            try:
+                if self.breaker.on and self.outer is None and not self._distributes and self.is_eager():
+                    self._fetched = session.local.begin(self._next)
+                    begun = self._distributes = True
+            except Exception as error:
+                self.breaker.fault(error)
+            try:
+                batch = original(iterator, *args, **kwargs)
+                self.fresh = self.fresh or begun
+                return batch
+            except BaseException as error:
+                hide(error)
+                raise
+            finally:
+                if begun:
+                    self._distributes = False
+                    session.local.end_of(self._next)
+
+        return passed_over(get_next)
+
     def _fetching(self, original: Any) -> Callable[..., Any]:
         """Wrap the request for an element; in a graph it is traced here, and no element comes."""
         session = self.session
@@ -123,16 +155,17 @@ class Loops:
         def _next_internal(iterator: Any) -> Any:
             code = 0
             try:
-                if self.breaker.on and self.outer is None and self.is_eager():
+                if self.breaker.on and self.outer is None and not self._distributes and self.is_eager():
                     code = self._next
                     if not getattr(iterator, "_holter_began", False):
                         iterator._holter_began, code = True, self._start
                     self._fetched = session.local.begin(code)
-                    self.fresh = True
             except Exception as error:
                 self.breaker.fault(error)
             try:
-                return original(iterator)
+                element = original(iterator)
+                self.fresh = self.fresh or bool(code)  # at its end an iterator gives no batch
+                return element
             except BaseException as error:
                 hide(error)
                 raise
