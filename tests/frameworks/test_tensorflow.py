@@ -68,6 +68,34 @@ def test_the_breakdown_agrees_with_a_clock_in_the_script(train: Train, case: str
         assert share == pytest.approx(100 * seconds / it.truth["whole"], abs=3), part
 
 
+def test_two_devices_share_a_step(train: Train) -> None:
+    it = train("mirrored")
+    assert it.truth["model"] == it.alone["model"]
+    assert it.told["cost"]["faults"] == []
+    assert it.told["steps"]["count"] == it.truth["steps"] == 80
+    steps, took = it.job.steps.table, it.truth["took"]
+    steps = steps.where(steps["step"] >= 40)
+    whole = float(steps["duration"].sum())
+    for part in ("data_loading", "compute"):
+        share = 100 * float(steps[part].sum()) / whole
+        assert share == pytest.approx(100 * took[part] / it.truth["whole"], abs=3), part
+
+
+@pytest.mark.capability("TensorFlow", ranks="`TF_CONFIG`")
+def test_tf_config_tells_the_ranks(train: Train) -> None:
+    it = train("workers")
+    assert it.truth["models"] == it.alone["models"]
+    steps = it.job.steps.table
+    assert sorted(set(steps["rank"].tolist())) == [0, 1]
+    assert [int((steps["rank"] == rank).sum()) for rank in (0, 1)] == [40, 40]
+
+
+def test_the_end_of_an_iterator_is_no_batch(train: Train) -> None:
+    it = train("graph")
+    evaluations = [row for row in it.job.spans.table.to_rows() if row["mode"] == "eval"]
+    assert {row["name"] for row in evaluations} == {"tf.function test_step"}
+
+
 @pytest.mark.capability("TensorFlow", "checkpoints")
 def test_checkpoints_have_their_size(train: Train) -> None:
     it = train("graph")

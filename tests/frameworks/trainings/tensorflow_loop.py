@@ -5,6 +5,8 @@ import hashlib
 import json
 import os
 import shutil
+import socket
+import subprocess
 import sys
 import time
 
@@ -185,6 +187,78 @@ def retraced():
         length = BATCH - number // 10
         train_step(tf.constant(x[:length]), tf.constant(y[:length]), 1.0 if number < 25 else 0.5)
     return {"steps": 30, "model": weights(net)}
+
+
+def distributed(strategy, batches):
+    """Train with a strategy on slow batches."""
+    x, y = data(batches)
+    with strategy.scope():
+        net, optimizer = model(), keras.optimizers.SGD(0.01)
+
+    @tf.function
+    def train_step(x, y):
+        def replica(x, y):
+            with tf.GradientTape() as tape:
+                losses = keras.losses.sparse_categorical_crossentropy(y, net(x), from_logits=True)
+                loss = tf.reduce_mean(losses)
+            gradients = tape.gradient(loss, net.trainable_variables)
+            optimizer.apply_gradients(zip(gradients, net.trainable_variables, strict=True))
+            return loss
+
+        return strategy.reduce("SUM", strategy.run(replica, args=(x, y)), axis=None)
+
+    def slow(x, y):
+        return tf.py_function(lambda value: (time.sleep(0.0005), value)[1], [x], tf.float32), y
+
+    def shaped(x, y):
+        return tf.ensure_shape(x, (None, FEATURES)), y
+
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+    pairs = tf.data.Dataset.from_tensor_slices((x, y)).map(slow).batch(BATCH, drop_remainder=True)
+    pairs = pairs.map(shaped).with_options(options)
+    marks = []
+    for _ in range(2):
+        for inputs, labels in fetched(strategy.experimental_distribute_dataset(pairs)):
+            with Clock("compute"):
+                float(train_step(inputs, labels))
+            ended = time.perf_counter(), dict(took)
+        marks.append(ended)
+    return {"steps": 2 * batches, **between(marks), "model": weights(net)}
+
+
+def mirrored():
+    """Two devices of one process."""
+    (cpu,) = tf.config.list_physical_devices("CPU")
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    return distributed(tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]), 40)
+
+
+def worker():
+    """One of two processes that `TF_CONFIG` describes."""
+    told = distributed(tf.distribute.MultiWorkerMirroredStrategy(), 20)
+    return {**told, "rank": json.loads(os.environ["TF_CONFIG"])["task"]["index"]}
+
+
+def workers():
+    """Two processes that train together."""
+    sockets = [socket.create_server(("localhost", 0)) for _ in range(2)]
+    cluster = {"worker": [f"localhost:{one.getsockname()[1]}" for one in sockets]}
+    for one in sockets:
+        one.close()
+    started = []
+    for rank in range(2):
+        os.makedirs(f"worker-{rank}", exist_ok=True)
+        config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": rank}})
+        command = [sys.executable, os.path.abspath(__file__), "worker"]
+        surroundings = {**os.environ, "TF_CONFIG": config}
+        started.append(subprocess.Popen(command, cwd=f"worker-{rank}", env=surroundings))
+    assert [one.wait() for one in started] == [0, 0]
+    told = []
+    for rank in range(2):
+        with open(f"worker-{rank}/truth.json") as file:
+            told.append(json.load(file))
+    return {"steps": 40, "model": told[0]["model"], "models": [one["model"] for one in told]}
 
 
 def profiled():
