@@ -15,6 +15,8 @@ from tests.recorder.reading import BOOTSTRAP, SOURCE
 pytestmark = pytest.mark.framework("tensorflow")
 CASES = ("graph", "eager", "by_hand", "in_turn", "retraced", "data_bound", "compute_bound")
 OPTIONS = {
+    "eager": ("--save", "weights@100", "--save", "gradients@100"),
+    "compute_bound": ("--save", "weights@100"),
     "in_turn": ("--profile-steps", "20:23"),
     "profiled": ("--profile-steps", "15:17", "--profile-steps", "30:40"),
 }
@@ -127,6 +129,14 @@ def test_a_window_shows_the_operations_of_each_step(train: Train) -> None:
         named = it.operators(step)
         assert sum("MatMul" in one for one in named) >= 4  # two layers of two models
     assert it.operators(19) == it.operators(23) == []
+
+
+@pytest.mark.capability("TensorFlow", tensors="weights, and gradients of eager loops")
+def test_weights_and_eager_gradients_are_saved_on_request(train: Train) -> None:
+    it = train("eager")
+    assert it.means("^(?!gradient).*kernel", 100) == pytest.approx(it.truth["kernels"], rel=1e-6, abs=1e-9)
+    assert it.means("^gradient/.*kernel", 100) == pytest.approx(it.truth["gradients"], rel=1e-6, abs=1e-9)
+    assert train("compute_bound").job.tensors("kernel").steps() == [0, 100]
 
 
 def test_the_script_may_profile_itself(train: Train) -> None:

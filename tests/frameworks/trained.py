@@ -41,6 +41,11 @@ class Trained:
         """Return the percentage of a part in the loop by the clock of the script."""
         return 100.0 * self.truth["took"][part] / self.truth["loop"]
 
+    def means(self, pattern: str, step: int) -> list[float]:
+        """Return the means of saved tensors at a step, in order."""
+        rows = self.job.tensors(pattern).reduction("mean").to_rows()
+        return sorted(float(row["mean"]) for row in rows if row["step"] == step)
+
     def windows(self) -> list[dict[str, Any]]:
         """Return the facts of the profiling windows in the order in which they began."""
         events = self.job.trial.table("events", where="kind = 'window'").to_rows()

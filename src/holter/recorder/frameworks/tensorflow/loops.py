@@ -13,6 +13,7 @@ from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks._turns import Turns
+from holter.recorder.frameworks._variables import Variables
 from holter.recorder.patches import hide, passed_over
 from holter.recorder.sampling.loop_samples import LoopSampler
 from holter.recorder.spool.thread_spool import NAN
@@ -37,11 +38,13 @@ _LEARNS = 1024
 class _Function:
     """What is known of a `tf.function`."""
 
-    __slots__ = ("code", "evaluates", "ref", "trains")
+    __slots__ = ("code", "evaluates", "optimizers", "ref", "trains")
 
     def __init__(self, ref: weakref.ref[Any], code: int) -> None:
         self.ref, self.code = ref, code
         self.trains = False
+        self.optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
+        """Optimizers of Keras that update variables in it."""
         self.evaluates: bool | None = None
         """Whether it reads trainable variables; None before its first trace has ended."""
 
@@ -56,6 +59,7 @@ class Loops:
         """Compiled steps and eager ones: a script may have loops of both kinds, one after the other."""
         self._version = version
         self._parts: tuple[str, ...] = ()
+        self._variables = Variables(session, "TensorFlow", ("parameter", "gradient"))
         self._functions: dict[int, _Function] = {}
         self.outer: _Function | None = None
         """The function of the script that runs."""
@@ -227,6 +231,8 @@ class Loops:
                 self.fresh = False
             if called.trains and done:
                 self.begin_step(self._began)
+                for optimizer in called.optimizers:
+                    self.save(optimizer)
                 self.trained(id(function), GRAPH_PARTS, now)
         except Exception as error:
             self.breaker.fault(error)
@@ -237,6 +243,18 @@ class Loops:
         """Begin the first step with the fetch of its batch, or with its first work."""
         if not self.session.since:
             self.session.since = self._fetched or began
+
+    def save(self, optimizer: Any, gradients: Any = None) -> None:
+        """Save the variables of an optimizer, and eager gradients in the same order, if they are due."""
+        if self._variables.due:
+            variables = optimizer._trainable_variables
+            self._variables.save(("parameter", one.path, one.numpy) for one in variables)
+            if isinstance(gradients, (list, tuple)) and len(gradients) == len(variables):
+                self._variables.save(
+                    ("gradient", one.path, gradient.numpy)
+                    for one, gradient in zip(variables, gradients, strict=True)
+                    if hasattr(gradient, "numpy")
+                )
 
     def trained(self, key: int, parts: tuple[str, ...], now: int) -> None:
         """End a step, if an iteration ends with this training."""
