@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
@@ -81,10 +82,14 @@ class Loops:
         self.patches.wrap(iterator, "__init__", self._making)
         self.patches.wrap(iterator, "_next_internal", self._fetching)
         self.patches.wrap(functions, "__call__", self._calling)
-        distributed = sys.modules.get("tensorflow.python.distribute.input_lib")
-        self.patches.wrap(
-            getattr(distributed, "DistributedIteratorBase", None), "get_next", self._distributing
-        )
+        inputs = sys.modules.get("tensorflow.python.distribute.input_lib")
+        for kind, method, code in (
+            ("DistributedIteratorBase", "get_next", self._next),
+            ("DistributedDataset", "__iter__", self._start),
+            ("DistributedDatasetsFromFunction", "__iter__", self._start),
+        ):
+            wrap = partial(self._distributing, code=code)
+            self.patches.wrap(getattr(inputs, kind, None), method, wrap)
         self.patches.later(self._sampler.stop)
 
     @property
@@ -93,6 +98,10 @@ class Loops:
         if self.outer is not None or self.session.step_owner in TRAINERS or not self.breaker.on:
             return False
         return self._thread in (0, get_ident()) and self.is_eager()
+
+    def _takes(self) -> bool:
+        """Whether what happens to an iterator now is the script's own request for data."""
+        return self.outer is None and not self._distributes and self.is_eager()
 
     def _sampled(self) -> int:
         """Return the thread whose code outside of the hooks is sampled; 0 while others train."""
@@ -107,7 +116,7 @@ class Loops:
         def __init__(iterator: Any, dataset: Any = None, *args: Any, **kwargs: Any) -> None:  # noqa: N807
             begun = False
             try:
-                if dataset is not None and self.breaker.on and self.outer is None and self.is_eager():
+                if dataset is not None and self.breaker.on and self._takes():
                     self._fetched = session.local.begin(self._start)
                     begun = True
             except Exception as error:
@@ -126,31 +135,31 @@ class Loops:
 
         return passed_over(__init__)
 
-    def _distributing(self, original: Any) -> Callable[..., Any]:
-        """Wrap the request for a batch of `tf.distribute`, which consists of one element for each device."""
+    def _distributing(self, original: Any, code: int) -> Callable[..., Any]:
+        """Wrap what makes or asks an iterator of `tf.distribute`: it has one iterator for each device."""
         session = self.session
 
-        def get_next(iterator: Any, *args: Any, **kwargs: Any) -> Any:
+        def distribute(iterator: Any, *args: Any, **kwargs: Any) -> Any:
             begun = False
             try:
-                if self.breaker.on and self.outer is None and not self._distributes and self.is_eager():
-                    self._fetched = session.local.begin(self._next)
+                if self.breaker.on and self._takes():
+                    self._fetched = session.local.begin(code)
                     begun = self._distributes = True
             except Exception as error:
                 self.breaker.fault(error)
             try:
-                batch = original(iterator, *args, **kwargs)
-                self.fresh = self.fresh or begun
-                return batch
+                found = original(iterator, *args, **kwargs)
+                self.fresh = self.fresh or (begun and code == self._next)
+                return found
             except BaseException as error:
                 hide(error)
                 raise
             finally:
                 if begun:
                     self._distributes = False
-                    session.local.end_of(self._next)
+                    session.local.end_of(code)
 
-        return passed_over(get_next)
+        return passed_over(distribute)
 
     def _fetching(self, original: Any) -> Callable[..., Any]:
         """Wrap the request for an element; in a graph it is traced here, and no element comes."""
@@ -159,7 +168,7 @@ class Loops:
         def _next_internal(iterator: Any) -> Any:
             code = 0
             try:
-                if self.breaker.on and self.outer is None and not self._distributes and self.is_eager():
+                if self.breaker.on and self._takes():
                     code = self._next
                     if not getattr(iterator, "_holter_began", False):
                         iterator._holter_began, code = True, self._start
