@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,6 +16,8 @@ _LAUNCHERS = (
     ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_NTASKS"),
 )
 """Names of rank, local rank and world size, by launcher; the first one counts: torchrun runs under Slurm."""
+_TRAINS = ("chief", "master", "worker")
+"""Kinds of tasks of TensorFlow that train, in the order of their ranks."""
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, int | None]:
@@ -26,7 +29,19 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, int | None]:
                 "local_rank": _number(environment.get(local_rank)),
                 "world_size": _number(environment.get(world_size)),
             }
-    return {"rank": None, "local_rank": None, "world_size": None}
+    rank_, size = _of_tensorflow(environment.get("TF_CONFIG"))
+    return {"rank": rank_, "local_rank": None, "world_size": size}
+
+
+def _of_tensorflow(text: str | None) -> tuple[int | None, int | None]:
+    """Return rank and world size of a task of TensorFlow; None for evaluators and parameter servers."""
+    try:
+        config = json.loads(text or "{}")
+        cluster, task = config.get("cluster") or {}, config.get("task") or {}
+        tasks = [(kind, at) for kind in _TRAINS for at in range(len(cluster.get(kind) or ()))]
+        return tasks.index((task.get("type"), int(task.get("index") or 0))), len(tasks)
+    except (AttributeError, TypeError, ValueError):  # no such task, or no configuration
+        return None, None
 
 
 def _number(text: str | None) -> int | None:
