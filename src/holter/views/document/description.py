@@ -120,7 +120,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         running=why_not_running(trial.folder) is None,
         not_counted=(*not_counted(trial.sql(COUNTED).to_rows()), *left_out(events)),
     )
-    alone = program.read(events, samples, steps)
+    alone = program.read(events, samples, steps, trial.table("python_stacks"))
     mask = steady(steps)
     worst = outliers(steps, mask=mask)
     if not stretches.whole:
