@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
+CELLS: dict[str, str] = {}
+"""The cells of a notebook: the file name of their code → `cell 3`."""
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import CodeType
@@ -23,8 +26,15 @@ def frame_text(code: CodeType, line: int) -> str:
     return f"{name} ({_short(code.co_filename)}:{line})".replace(";", ",").replace("<locals>.", "")
 
 
+def file_text(path: str) -> str:
+    """Return the name of a file without its folders, or of a notebook's cell."""
+    return CELLS.get(path) or os.path.basename(path)
+
+
 def _short(path: str) -> str:
-    """Return the path below the entry of `sys.path` that holds it."""
+    """Return the path below the entry of `sys.path` that holds it, or the name of a notebook's cell."""
+    if path in CELLS:
+        return CELLS[path]
     best = ""
     for entry in sys.path:
         if entry and len(entry) > len(best) and path.startswith(entry + os.sep):
