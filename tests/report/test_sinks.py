@@ -32,8 +32,15 @@ with open("logs/mine/events.out.tfevents.1.mine", "wb") as file:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def finished(tmp_path_factory):
     return told("before", str(tmp_path_factory.mktemp("store")), ranks=2, cores=2)[0]
+
+
+@pytest.fixture
+def folder(finished):
+    """Return a job of which nothing was sent."""
+    yield finished
+    (finished.place.path / "sent.json").unlink(missing_ok=True)
 
 
 def read(path):
@@ -78,7 +85,6 @@ def test_a_second_process_goes_on_where_the_first_ended(folder, tmp_path):
         for one in read(path).Scalars("holter/step_p50_ms")
     ]
     assert len(times) == len(set(times)) > 5
-    (folder.place.path / "sent.json").unlink()
 
 
 def test_a_folder_that_cannot_be_written_is_a_fault_and_no_error(folder, tmp_path):
@@ -86,7 +92,7 @@ def test_a_folder_that_cannot_be_written_is_a_fault_and_no_error(folder, tmp_pat
     sending = Sending(folder, [target(f"tensorboard:dir={tmp_path}/file")])
     sending.judge(describe(Trial(folder)))
     assert "file" in sending.faults["tensorboard"]
-    (folder.place.path / "sent.json").unlink(missing_ok=True)
+    assert sending.close() == []
 
 
 @pytest.mark.parametrize(

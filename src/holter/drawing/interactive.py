@@ -110,7 +110,9 @@ def _script() -> str:
 def _colors() -> str:
     """Return the style of drawings with the colors of the light theme: an image has no page around it."""
     text = files("holter.drawing").joinpath("page.css").read_text(encoding="utf-8")
-    text = _LIGHT_DARK.sub(r"\1", text)
+    text = _LIGHT_DARK.sub(r"\1", re.sub(r"@media[^{]*\{(?:[^{}]*\{[^{}]*\})*\}", "", text))
     rules = re.findall(r"[^{}]+\{[^{}]*\}", text)
-    wanted = re.compile(r"^\s*(:root\{|\.(grid|tick|line|dot|sector|pale|whisker|median|cells|c\d|p-)|svg)")
+    wanted = re.compile(
+        r"^\s*(:root\{|\.(grid|tick|mid|end|line|dot|sector|pale|whisker|median|cells|c\d|p-)|svg)"
+    )
     return "".join(rule.strip() for rule in rules if wanted.match(rule) and "data-theme" not in rule)

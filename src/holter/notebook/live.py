@@ -6,7 +6,7 @@ import json
 import subprocess
 import threading
 import time
-from typing import Any
+from typing import Any, cast
 
 from IPython.display import display
 
@@ -71,7 +71,7 @@ class LiveOutput:
             if self._newest is not None and self._newest is not shown:
                 shown = self._newest
                 if handle is None:
-                    handle = display(shown, raw=True, display_id=True)
+                    handle = cast("Any", display)(shown, raw=True, display_id=True)
                 else:
                     handle.update(shown, raw=True)
             if ended:

@@ -6,14 +6,16 @@ import os
 import re
 import shlex
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+from IPython.core.error import UsageError
 from IPython.core.magic import Magics, line_cell_magic, magics_class
 from IPython.display import display
 
 from holter.notebook.live import LiveOutput, card_of
 from holter.recorder import start as recording
 from holter.recorder.sampling import frames
+from holter.schema.record import ENV_DISABLE
 
 if TYPE_CHECKING:
     from IPython.core.interactiveshell import InteractiveShell
@@ -33,11 +35,10 @@ class HolterMagics(Magics):  # type: ignore[misc, unused-ignore]
 
     def __init__(self, shell: InteractiveShell) -> None:
         super().__init__(shell)
+        self._shell: Any = shell
         self.url = ""
         """The job that is recorded; empty while none is."""
         self._live: LiveOutput | None = None
-        self._alone = False
-        """Whether one cell is recorded by `%%holter`."""
 
     @line_cell_magic  # type: ignore[untyped-decorator, unused-ignore]
     def holter(self, line: str, cell: str | None = None) -> None:
@@ -57,8 +58,8 @@ class HolterMagics(Magics):  # type: ignore[misc, unused-ignore]
         except ValueError as error:
             print(f"holter: {error}")
 
-    def begin(self, job: str | None = None, store: str | None = None) -> None:
-        """Begin to record; says so, or why it is impossible."""
+    def begin(self, job: str | None = None, store: str | None = None, *, alone: bool = False) -> None:
+        """Begin to record; says so, or why it is impossible. `alone`: one cell only."""
         if self.url:
             print(f"holter: recording already, as {self.url}; %holter stop ends it")
             return
@@ -66,7 +67,7 @@ class HolterMagics(Magics):  # type: ignore[misc, unused-ignore]
 
         name, place = job or _default_name(), store_url(store)
         check_name(name)
-        if os.environ.get(recording.ENV_DISABLE) == "1":
+        if os.environ.get(ENV_DISABLE) == "1":
             print("holter: nothing is recorded, because HOLTER_DISABLE is 1")
             return
         try:
@@ -79,18 +80,19 @@ class HolterMagics(Magics):  # type: ignore[misc, unused-ignore]
             return
         self.url = f"{place.rstrip('/')}/{name}"
         self._live = LiveOutput(self.url)
-        self.shell.events.register("pre_run_cell", self._before)
-        self.shell.events.register("post_run_cell", self._after)
+        self._shell.events.register("pre_run_cell", self._before)
+        self._shell.events.register("post_run_cell", self._after)
         self._name_earlier_cells()
-        print(f"holter: recording the following cells as job {name} into {place}; %holter stop ends it")
+        what, until = ("this cell", "") if alone else ("the following cells", "; %holter stop ends it")
+        print(f"holter: recording {what} as job {name} into {place}{until}")
 
     def end(self) -> None:
         """End the recording and show the job."""
         if not self.url:
             print("holter: nothing is recorded; %holter start begins")
             return
-        self.shell.events.unregister("pre_run_cell", self._before)
-        self.shell.events.unregister("post_run_cell", self._after)
+        self._shell.events.unregister("pre_run_cell", self._before)
+        self._shell.events.unregister("post_run_cell", self._after)
         if self._live is not None:
             self._live.close()
         recording.stop()
@@ -100,16 +102,16 @@ class HolterMagics(Magics):  # type: ignore[misc, unused-ignore]
     def _one_cell(self, cell: str, **options: Any) -> None:
         if self.url:
             print(f"holter: all cells are recorded already, as {self.url}")
-            self.shell.run_cell(cell)
+            _pass_on(self._shell.run_cell(cell))
             return
-        self.begin(**options)
+        self.begin(**options, alone=True)
         recorded = bool(self.url)
-        self.shell.user_ns.pop("_holter_result", None)
         try:
-            self.shell.run_cell(cell)
+            result = self._shell.run_cell(cell)
         finally:
             if recorded:
                 self.end()
+        _pass_on(result)
 
     def _show(self) -> None:
         if self.url:
@@ -122,16 +124,16 @@ class HolterMagics(Magics):  # type: ignore[misc, unused-ignore]
         if isinstance(found, str):
             print(f"holter: {found}")
         else:
-            display(found, raw=True)
+            cast("Any", display)(found, raw=True)
 
     def _before(self, info: Any) -> None:
         """Name the cell, and show the job below it if it trains."""
         raw = info.raw_cell or ""
         # Some versions of IPython count before this call, others after it; the history grows after it. The
         # body of a cell magic is not in the history: it belongs to the cell before.
-        number = len(self.shell.history_manager.input_hist_raw) - (not info.store_history)
+        number = len(self._shell.history_manager.input_hist_raw) - (not info.store_history)
         transformed = getattr(info, "transformed_cell", None) or raw
-        self._name(self.shell.compile.get_code_name(raw, transformed, number), number)
+        self._name(self._shell.compile.get_code_name(raw, transformed, number), number)
         if self._live is not None:
             self._live.begin_cell()
 
@@ -141,14 +143,21 @@ class HolterMagics(Magics):  # type: ignore[misc, unused-ignore]
 
     def _name_earlier_cells(self) -> None:
         """Name the cells that ran before the recording began: functions of theirs may be called."""
-        for file, number in getattr(self.shell.compile, "_filename_map", {}).items():
+        for file, number in getattr(self._shell.compile, "_filename_map", {}).items():
             self._name(file, number)
 
     def _name(self, file: str, number: int) -> None:
         frames.CELLS[file] = f"cell {number}"
 
 
-def _options(words: list[str]) -> dict[str, str]:
+def _pass_on(result: Any) -> None:
+    """Make the cell fail if its code did, so that programs that run notebooks notice; the error was shown."""
+    if not result.success:
+        error = result.error_before_exec or result.error_in_exec
+        raise UsageError(f"the code of this cell raised {type(error).__name__}")
+
+
+def _options(words: list[str]) -> dict[str, Any]:
     """Read `--job NAME` and `--store URL`. Raises `ValueError`."""
     found: dict[str, str] = {}
     waiting = list(words)

@@ -169,9 +169,8 @@ def _resumed(target: Target, kept: dict[str, object]) -> Target:
     found = runs.get(target.name) if isinstance(runs, dict) else None
     if not isinstance(found, dict):
         return target
-    return replace(
-        target, options={**target.options, **{str(key): str(value) for key, value in found.items()}}
-    )
+    again = {str(key): str(value) for key, value in found.items()}
+    return replace(target, options={**again, **target.options})
 
 
 def _point(metrics: Sequence[Metric], at: int) -> Point | None:
