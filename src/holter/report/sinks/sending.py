@@ -144,8 +144,8 @@ def judgement(told: Description, url: str) -> Judgement:
     if steps:
         numbers["steps"] = float(steps["count"])
         for key in ("mean_ms", "p50_ms", "p95_ms", "per_second"):
-            if steps[key] is not None:
-                numbers[key if key == "per_second" else f"step_{key}"] = float(steps[key])
+            if (value := steps[key]) is not None:
+                numbers[key if key == "per_second" else f"step_{key}"] = float(value)
     for part, share in (told["breakdown"] or {}).items():
         numbers[f"parts/{part}_pct"] = float(share)
     if verdict["share_pct"] is not None:
