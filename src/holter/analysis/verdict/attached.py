@@ -50,9 +50,12 @@ def judged(found: TrainingParts, gpu_pct: float | None) -> Verdict:
         if found.processes > 1
         else ""
     )
-    shares = f"{parts} of the time {of}".rstrip() + f" ({counted(found.samples, 'stack sample')})."
+    shares = (
+        f"{parts[:1].upper()}{parts[1:]} of the time {of}".rstrip()
+        + f" ({counted(found.samples, 'stack sample')})."
+    )
     if found.samples < LEAST_SAMPLES:
-        few = f"Too few samples for a verdict (at least {LEAST_SAMPLES}): {shares}"
+        few = f"Too few samples for a verdict (at least {LEAST_SAMPLES}). {shares}"
         return Verdict(suspect="inconclusive", sentence=few, advice=[_exact()])
     if guilty:
         suspect, worst = guilty[0]
@@ -65,7 +68,7 @@ def judged(found: TrainingParts, gpu_pct: float | None) -> Verdict:
             advice=[*_advice(worst, found), _exact()],
         )
     healthy = found.share(*_COMPUTE) >= _HEALTHY and (gpu_pct is None or gpu_pct >= GPU_BUSY)
-    said = f"The training computes: {shares}" if healthy else f"No part stands out: {shares}"
+    said = f"The training computes. {shares}" if healthy else f"No part stands out. {shares}"
     return Verdict(
         suspect="healthy" if healthy else "inconclusive",
         sentence=said,
