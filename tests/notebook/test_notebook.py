@@ -44,6 +44,15 @@ def fit(seconds):
         if time.monotonic() > until:
             break
 """
+PAGE = """
+import urllib.request
+
+shown = holter.ui("one")
+with urllib.request.build_opener(urllib.request.HTTPCookieProcessor()).open(shown.address) as page:
+    print(page.headers["content-security-policy"].partition("frame-ancestors ")[2])
+    print("one" in page.read().decode())
+shown
+"""
 CELLS = {
     "training": TRAINING,
     "load": "%load_ext holter",
@@ -57,6 +66,8 @@ CELLS = {
     "told": "print(job.diagnose()['verdict']['sentence'], job.summary()['own_code'])",
     "wrong": "%holter begin",
     "one": "%%holter --job one\nfit(3)\nprint('done')",
+    "ui": PAGE,
+    "link": "holter.open('one')",
     "jobs": "import os\nprint(sorted(os.listdir('holter-jobs'))[-1], holter.open('one').url)",
 }
 
@@ -143,3 +154,11 @@ def test_one_cell_is_recorded_alone(ran):
     name, url = text(ran["jobs"]).split()
     assert name == "one"
     assert url.endswith("/holter-jobs/one")
+
+
+def test_the_dashboard_is_shown_inside_and_linked(ran):
+    printed, frame = ran["ui"].outputs
+    assert printed["text"].splitlines() == ["http://localhost:* http://127.0.0.1:*", "True"]
+    assert "<iframe" in frame["data"]["text/html"]
+    (card,) = ran["link"].outputs
+    assert "Open the dashboard" in card["data"]["text/html"]
