@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "run": "record a training: holter run -- python train.py",
+    "attach": "record a training that runs already: holter attach PID",
     "demo": "record and diagnose a built-in slow training",
     "jobs": "list the jobs of a store",
     "top": "show a job in the terminal while it runs",

@@ -256,7 +256,12 @@ def _facts(description: AnyDescription, space: int) -> str:
 
     # The status, unless the headline says it.
     status = "" if description["job"]["headline"] else description["job"]["status"]
-    ending = {"Stopped": "stopped after ", "InProgress": "running for "}.get(status, "")
+    ending = {
+        "Stopped": "stopped after ",
+        "InProgress": "running for ",
+        "Ended": "ended, exit code unknown, after ",
+        "Detached": "detached after ",
+    }.get(status, "")
     facts = [ending + duration(description["job"]["duration_s"])]
     if steps := description["steps"]:
         facts.append(counted(steps["count"], "step"))

@@ -25,6 +25,8 @@ POLICY = (
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 """Allows only resources of this server: names that come from a job are shown, never executed."""
+_FRAMED = "frame-ancestors http://localhost:* http://127.0.0.1:*"
+"""Pages that may show the dashboard in a frame, where that is asked for: those of this machine."""
 _HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
@@ -40,8 +42,12 @@ class Gate:
     because another site could let a name of its own point at this machine (DNS rebinding).
     """
 
-    def __init__(self, app: ASGIApp, token: str, hosts: Collection[str]) -> None:
+    def __init__(self, app: ASGIApp, token: str, hosts: Collection[str], *, embed: bool = False) -> None:
         self.app = app
+        self._headers = dict(_HEADERS)
+        if embed:
+            policy = POLICY.replace("frame-ancestors 'none'", _FRAMED)
+            self._headers["content-security-policy"] = policy
         self.token = token
         self.hosts = {host.lower() for host in hosts}
 
@@ -57,7 +63,7 @@ class Gate:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 ours = MutableHeaders(scope=message)
-                ours.update(_HEADERS)
+                ours.update(self._headers)
                 ours.setdefault("cache-control", "no-store")
             await send(message)
 

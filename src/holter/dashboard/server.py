@@ -34,10 +34,13 @@ _REFUSED = (
 """Errors that are answered with a sentence."""
 
 
-def application(stores: Sequence[str], token: str, hosts: Collection[str] = ()) -> ASGIApp:
+def application(
+    stores: Sequence[str], token: str, hosts: Collection[str] = (), *, embed: bool = False
+) -> ASGIApp:
     """Return the dashboard of stores, given by URL or folder; every request must carry the token.
 
-    `hosts` are the valid names in the Host header; empty for any name.
+    `hosts` are the valid names in the Host header; empty for any name. With `embed`, pages of this machine
+    may show it in a frame.
     """
     served = Stores(stores)
     # Loading the database takes longer than the first answers, so it begins before the first request.
@@ -51,7 +54,7 @@ def application(stores: Sequence[str], token: str, hosts: Collection[str] = ()) 
         middleware=[Middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)],
         exception_handlers=dict.fromkeys(_REFUSED, _wrong),
     )
-    return Gate(app, token, hosts)
+    return Gate(app, token, hosts, embed=embed)
 
 
 async def _wrong(request: Request, error: Exception) -> Response:

@@ -35,6 +35,11 @@ def main(words: list[str]) -> int:
     parser.add_argument(
         "--port", type=int, default=7070, help="port to listen on; 0 takes a free one; default: 7070"
     )
+    parser.add_argument(
+        "--embed",
+        action="store_true",
+        help="allow pages of this machine, such as a notebook, to show the dashboard in a frame",
+    )
     given = parser.read(words)
     if not 0 <= given.port <= 65535:
         raise Refusal(f"--port {given.port} is out of range; valid: 0 to 65535")
@@ -69,7 +74,7 @@ def main(words: list[str]) -> int:
 
     hosts = LOOPBACK if host in LOOPBACK else ()
     config = uvicorn.Config(
-        application(stores, token, hosts),
+        application(stores, token, hosts, embed=given.embed),
         log_level="warning",
         access_log=False,
         timeout_graceful_shutdown=1,

@@ -15,6 +15,7 @@ from holter.cli.rule_selection import full_name, select
 from holter.cli.run import options as run_options
 from holter.cli.run import saving
 from holter.cli.run.configuration import Configuration, from_environment, read_file
+from holter.cli.run.pushing import check_tracker
 from holter.schema import windows
 from holter.schema.dividing import notices
 from holter.schema.record import ENV_SENTINEL
@@ -80,6 +81,8 @@ def plan(words: Sequence[str]) -> RunPlan:
     chosen = run_options.read(vars(given), configured.options)
     if chosen.join and not chosen.job:
         raise Refusal("--join needs --job NAME: the job that the nodes record together")
+    for one in chosen.to:
+        check_tracker(one)
     rules, fail_on = _rules(chosen, configured)
     launched = Launch(f"join {chosen.job}", None) if chosen.join else launch(command, os.environ)
     return RunPlan(

@@ -122,7 +122,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         not_counted=(*not_counted(trial.sql(COUNTED).to_rows()), *left_out(events)),
         staged=bool(trial.sql(SENT).rows),
     )
-    alone = program.read(events, samples, steps)
+    alone = program.read(events, samples, steps, trial.table("python_stacks"))
     mask = steady(steps)
     worst = outliers(steps, mask=mask)
     if not stretches.whole:
