@@ -50,6 +50,16 @@ class LaunchEntry(TypedDict, total=False):
     nodes: Annotated[int, Meta(ge=1, le=1_000_000)] | None
 
 
+class SchedulerEntry(TypedDict, total=False):
+    """The job of a cluster's scheduler that a node belongs to."""
+
+    name: Required[Literal["slurm", "sagemaker", "kubernetes"]]
+    job: Required[str]
+    step: str
+    restarts: _Count
+    ends: _Moment
+
+
 class SurroundingsEntry(TypedDict, total=False):
     """Code revision, packages and settings."""
 
@@ -193,6 +203,7 @@ class NodeDocument(TypedDict, total=False):
     memory_bytes: _Amount
     memory_total_bytes: _Amount
     memory_limit_bytes: _Amount
+    shm_bytes: _Amount
     gpus: list[GpuEntry] | None
     host: _Text
     os: _Text
@@ -200,6 +211,7 @@ class NodeDocument(TypedDict, total=False):
     cpu_model: _Text
     python: _Text
     agent_pid: _Whole
+    scheduler: SchedulerEntry | None
     obeys: list[str] | None
     heartbeat: _Moment
     missing: list[_MissingEntry] | None

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from holter.cli.output import Section
     from holter.views.document.types import Description
-    from holter.views.document.types.job import NodeFacts, RecordingCost
+    from holter.views.document.types.job import NodeFacts, RecordingCost, SchedulerFacts
     from holter.views.document.types.rules import RuleResult
     from holter.views.document.types.training import LoadingSummary, MetricStatistics, StepSummary
     from holter.views.document.types.wall_time import LedgerPart
@@ -140,6 +140,8 @@ def _job(d: Description) -> Iterator[str]:
     yield f"{job['status']}{code}{by}; began {when}, {took} {duration(job['duration_s'])}"
     if job["command"]:
         yield f"command: {shlex.join(map(str, job['command']))}"
+    if scheduler := job["scheduler"]:
+        yield _scheduler(scheduler)
     framework = job["framework"]
     if framework:
         known = (framework.get("name"), framework.get("version"), framework.get("device"))
@@ -153,6 +155,19 @@ def _job(d: Description) -> Iterator[str]:
         yield f"node {node['node']}: {cpus}, {memory}, {gpus_text(node['gpus'])}{part}"
     if (expected := job.get("nodes_expected") or 0) > len(d["nodes"]):
         yield f"{len(d['nodes'])} of {expected} nodes recorded"
+
+
+def _scheduler(facts: SchedulerFacts) -> str:
+    """Return the line about the scheduler's job: `slurm job 7_3, step 0, restarted once; ends 18:00:00`."""
+    parts = [f"{facts['name']} job {facts['job']}"]
+    if facts["step"] is not None:
+        parts.append(f"{'index' if facts['name'] == 'kubernetes' else 'step'} {facts['step']}")
+    if facts["restarts"]:
+        parts.append(f"requeued {counted(facts['restarts'], 'time')}")
+    if facts["ends"]:
+        ends = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(facts["ends"] / 1e9))
+        parts.append(f"its time limit ends {ends}")
+    return f"scheduler: {', '.join(parts)}"
 
 
 def _part(node: NodeFacts) -> str:
