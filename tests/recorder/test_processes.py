@@ -184,3 +184,13 @@ def test_rank_is_read_from_the_launcher(env, expected):
     from holter.recorder.rank import from_environment
 
     assert tuple(from_environment(env).values()) == expected
+
+
+def test_workers_that_torchrun_starts_again_are_of_one_run():
+    from holter.recorder.rank import run_from_environment
+
+    first = {"TORCHELASTIC_RESTART_COUNT": "0", "TORCHELASTIC_RUN_ID": "none"}
+    again = {**first, "TORCHELASTIC_RESTART_COUNT": "1"}
+    assert run_from_environment(first, 70) == run_from_environment(again, 70)
+    assert run_from_environment(first, 70) != run_from_environment(first, 71)
+    assert run_from_environment({"RANK": "0"}, 70) is None

@@ -63,7 +63,7 @@ def _squeue_end(variables: Mapping[str, str]) -> int | None:
     program = shutil.which("squeue", path=variables.get("PATH", os.defpath))
     if program is None:
         return None
-    words = [program, "--noheader", "--format=%e", "--jobs", variables["SLURM_JOB_ID"]]
+    words = [program, "--noheader", "--format=%e", "--jobs", slurm_job(variables)]
     try:
         done = subprocess.run(
             words,
