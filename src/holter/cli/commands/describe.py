@@ -177,13 +177,14 @@ def _part(node: NodeFacts) -> str:
         parts.append(f"rank {', '.join(map(str, ranks[:8]))}{' ...' if len(ranks) > 8 else ''}")
     if clock := node.get("clock"):
         against = f"clock against node {clock['against']}"
-        if clock["skew_ns"] is None or clock["spread_ns"] is None:
+        if clock["skew_ns"] is None:
             parts.append(f"{against} unknown: {clock['why']}")
         else:
-            apart, spread = clock["skew_ns"] / 1e6, clock["spread_ns"] / 1e6
+            apart, error = clock["skew_ns"] / 1e6, (clock["error_ns"] or 0) / 1e6
+            many = counted(clock["collectives"], clock["source"].removesuffix("s"))
             parts.append(
-                f"{against}: {apart:+.3f} ms, spread {spread:.3f} ms of "
-                f"{counted(clock['collectives'], 'collective')}"
+                f"{against}: {apart:+.3f} ms and {clock['drift_ppm'] or 0:+.2f} ppm, at most {error:.3f} ms "
+                f"wrong, from {many}"
             )
     return "; ".join(parts) or "no other facts"
 

@@ -148,7 +148,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         "schema": VERSION,
         "job": {**job, "headline": headline(manifest, events, scalars)},
         "nodes": nodes_of(
-            trial, nodes, steps if steps.rows else events, stretches, (job["framework"] or {}).get("device")
+            trial, nodes, steps if steps.rows else events, (job["framework"] or {}).get("device")
         ),
         "ranks": _ranks(steps, events),
         "phases": lengths,

@@ -96,8 +96,14 @@ class NodeClock(TypedDict):
     """Difference between the clocks of two nodes."""
 
     against: str
-    skew_ns: Annotated[int | None, Meta(description="Lead of this node's clock over the other clock.")]
+    skew_ns: Annotated[
+        int | None, Meta(description="Lead of this node's clock over the other clock at `at_ns`.")
+    ]
+    drift_ppm: Annotated[float | None, Meta(description="Microseconds that it gains per second.")]
+    error_ns: Annotated[Count | None, Meta(description="Bound of the error of a corrected time.")]
+    at_ns: Moment | None
     spread_ns: Count | None
+    source: Annotated[Literal["collectives", "steps"], Meta(description="What ends on both nodes together.")]
     collectives: Count
     why: Annotated[str | None, Meta(description="The reason why the skew is unknown.")]
 
