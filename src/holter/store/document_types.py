@@ -166,6 +166,38 @@ class _JudgingCostEntry(TypedDict, total=False):
     late_spans: _Count
 
 
+class LostEntry(TypedDict):
+    """The time that the worst issue of a rule costs."""
+
+    rule: str
+    pct: Annotated[float, Meta(ge=0, le=100)]
+
+
+class UsageEntry(TypedDict):
+    """What an ended job used, for the lists of a fleet; unknown is None."""
+
+    nodes: _Count
+    gpus: Annotated[int, Meta(ge=0, le=2**53)] | None
+    idle_pct: _Amount
+    idle_of: Literal["accelerators", "steps"] | None
+    lost: list[LostEntry]
+
+
+class IndexEntry(TypedDict):
+    """One ended job in the index of a store."""
+
+    id: str
+    name: str
+    status: str
+    owner: _Text
+    created: _Moment
+    start: _Moment
+    end: _Moment
+    price: _Amount
+    verdict: _VerdictEntry | None
+    usage: UsageEntry | None
+
+
 class Manifest(TypedDict, total=False):
     """`job.json`."""
 
@@ -191,6 +223,8 @@ class Manifest(TypedDict, total=False):
     total_steps: Annotated[int, Meta(ge=1, le=2**53)] | None
     tags: dict[str, str] | None
     verdict: _VerdictEntry | None
+    owner: _Text
+    usage: UsageEntry | None
     imported: _ImportedEntry | None
     stopped_by: _StoppedByEntry | None
 
