@@ -48,7 +48,7 @@ def test_the_page(server):
 
 
 def test_the_document(server):
-    found = server.json("/api/v1/fleet?price=2&days=30")
+    found = server.json("/api/v1/fleet?price=2&days=30")[1]
     assert (found["days"], found["total"]["jobs"], found["total"]["idle_cost"]) == (
         30,
         2,
