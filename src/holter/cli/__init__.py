@@ -17,6 +17,7 @@ COMMANDS = {
     "attach": "record a training that runs already: holter attach PID",
     "demo": "record and diagnose a built-in slow training",
     "jobs": "list the jobs of a store",
+    "fleet": "sum up all jobs of stores: hours, idle time, cost, problems",
     "top": "show a job in the terminal while it runs",
     "describe": "show everything that is known about a job",
     "diagnose": "say why a job is slow or sick, with the evidence",

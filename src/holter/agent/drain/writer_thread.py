@@ -191,6 +191,7 @@ class WriterThread(threading.Thread):
             cores=plan.cores or frozenset(os.sched_getaffinity(0)),
         )
         self._report.examine(machine, plan.facts)
+        self._duty("scheduler", lambda: self._report.schedule(plan.environment, ask=plan.leads))
         from holter.agent.drain.drain import Drain
         from holter.agent.drain.horovod import timeline
         from holter.agent.drain.pipeline import Pipeline

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from holter.cli.output import Section
     from holter.views.document.types import Description
-    from holter.views.document.types.job import NodeFacts, RecordingCost
+    from holter.views.document.types.job import NodeFacts, RecordingCost, SchedulerFacts
     from holter.views.document.types.rules import RuleResult
     from holter.views.document.types.training import LoadingSummary, MetricStatistics, StepSummary
     from holter.views.document.types.wall_time import LedgerPart
@@ -140,6 +140,8 @@ def _job(d: Description) -> Iterator[str]:
     yield f"{job['status']}{code}{by}; began {when}, {took} {duration(job['duration_s'])}"
     if job["command"]:
         yield f"command: {shlex.join(map(str, job['command']))}"
+    if scheduler := job["scheduler"]:
+        yield _scheduler(scheduler)
     framework = job["framework"]
     if framework:
         known = (framework.get("name"), framework.get("version"), framework.get("device"))
@@ -155,6 +157,19 @@ def _job(d: Description) -> Iterator[str]:
         yield f"{len(d['nodes'])} of {expected} nodes recorded"
 
 
+def _scheduler(facts: SchedulerFacts) -> str:
+    """Return the line about the scheduler's job: `slurm job 7_3, step 0, restarted once; ends 18:00:00`."""
+    parts = [f"{facts['name']} job {facts['job']}"]
+    if facts["step"] is not None:
+        parts.append(f"{'index' if facts['name'] == 'kubernetes' else 'step'} {facts['step']}")
+    if facts["restarts"]:
+        parts.append(f"requeued {counted(facts['restarts'], 'time')}")
+    if facts["ends"]:
+        ends = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(facts["ends"] / 1e9))
+        parts.append(f"its time limit ends {ends}")
+    return f"scheduler: {', '.join(parts)}"
+
+
 def _part(node: NodeFacts) -> str:
     """Return status, ranks and clock skew of one node of several."""
     parts = [str(node["status"])] if node.get("status") else []
@@ -162,13 +177,14 @@ def _part(node: NodeFacts) -> str:
         parts.append(f"rank {', '.join(map(str, ranks[:8]))}{' ...' if len(ranks) > 8 else ''}")
     if clock := node.get("clock"):
         against = f"clock against node {clock['against']}"
-        if clock["skew_ns"] is None or clock["spread_ns"] is None:
+        if clock["skew_ns"] is None:
             parts.append(f"{against} unknown: {clock['why']}")
         else:
-            apart, spread = clock["skew_ns"] / 1e6, clock["spread_ns"] / 1e6
+            apart, error = clock["skew_ns"] / 1e6, (clock["error_ns"] or 0) / 1e6
+            many = counted(clock["collectives"], clock["source"].removesuffix("s"))
             parts.append(
-                f"{against}: {apart:+.3f} ms, spread {spread:.3f} ms of "
-                f"{counted(clock['collectives'], 'collective')}"
+                f"{against}: {apart:+.3f} ms and {clock['drift_ppm'] or 0:+.2f} ppm, at most {error:.3f} ms "
+                f"wrong, from {many}"
             )
     return "; ".join(parts) or "no other facts"
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 
-from holter.analysis.events import framework as framework_of
 from holter.analysis.jobs.synchronous_steps import SENT
 from holter.analysis.steps.breakdown import breakdown
 from holter.analysis.steps.durations import step_statistics
@@ -25,10 +24,10 @@ from holter.analysis.verdict.failure import headline
 from holter.analysis.verdict.gathering import gather
 from holter.analysis.verdict.job_verdict import verdict
 from holter.analysis.verdict.ledger import ledger, with_ledger
-from holter.schema.signals import signal_name
 from holter.views.document import description_kept, profiled_steps, program
 from holter.views.document.bill import bill_of
 from holter.views.document.cost import cost
+from holter.views.document.job_summary import job_summary
 from holter.views.document.nodes import nodes_of
 from holter.views.document.saved_tensors import saved_tensors
 from holter.views.document.step_unit import step_unit
@@ -36,7 +35,7 @@ from holter.views.document.trace_description import describe_trace, is_trace
 from holter.views.document.types.training import OutlierStep
 from holter.views.document.types.values import row_of
 from holter.views.document.types.wall_time import NamedWorkEntry
-from holter.views.jobs import RUNNING, why_not_running
+from holter.views.jobs import why_not_running
 from holter.views.tables import Stretches, steps_of, utilization_of
 
 if TYPE_CHECKING:
@@ -46,7 +45,6 @@ if TYPE_CHECKING:
     from holter.analysis.verdict.job_facts import VerdictFacts
     from holter.analysis.verdict.ledger import LedgerItem
     from holter.schema.table import Table
-    from holter.store.documents import Document
     from holter.store.trial import Trial
     from holter.views.document.types import Description, Diagnosis, TraceDescription
     from holter.views.document.types.job import JobSummary, SkippedFile
@@ -132,7 +130,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
             breakdown=divided(moved(breakdown(steps, mask), facts.named_work), facts.own_code),
             statistics=statistics,
         )
-    job = _job(manifest, events, now)
+    job = job_summary(manifest, nodes, steps, events, now)
     lengths = _phases(trial, job, job["start"], steps, now) if job["start"] and steps.rows else None
     items = []
     if lengths is not None and named is not None:
@@ -155,7 +153,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         "schema": VERSION,
         "job": {**job, "headline": headline(manifest, events, scalars)},
         "nodes": nodes_of(
-            trial, nodes, steps if steps.rows else events, stretches, (job["framework"] or {}).get("device")
+            trial, nodes, steps if steps.rows else events, (job["framework"] or {}).get("device")
         ),
         "ranks": _ranks(steps, events),
         "phases": lengths,
@@ -241,31 +239,6 @@ def diagnosis(description: Description | TraceDescription) -> Diagnosis:
         ranks, steps, trace = description["ranks"], description["steps"], description["trace"]
         return {**found, "ranks": ranks, "steps": steps, "trace": trace}
     return {**found, "window": description["window"]}
-
-
-def _job(manifest: Document, events: Table, now: int) -> JobSummary:
-    start, end = manifest.get("start"), manifest.get("end")
-    status, signal = manifest.get("status"), manifest.get("signal")
-    until = end or (now if status in RUNNING else None)
-    framework: Any = framework_of(events) or manifest.get("framework")
-    if framework:
-        framework = {key: framework.get(key) for key in ("name", "version", "device")}
-    return {
-        "name": manifest["name"],
-        "status": cast("Any", status),
-        "command": manifest.get("command") or [],
-        "start": start,
-        "end": end,
-        "duration_s": (until - start) / 1e9 if start and until else None,
-        "exit_code": manifest.get("exit_code"),
-        "signal": signal_name(signal) if isinstance(signal, int) else signal,
-        "failure": manifest.get("failure"),
-        "stopped_by": manifest.get("stopped_by"),
-        "framework": framework,
-        "headline": None,
-        "attempts": manifest.get("attempts") or [],
-        "nodes_expected": (manifest.get("launch") or {}).get("nodes"),
-    }
 
 
 def _verdict(
