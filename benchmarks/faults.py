@@ -2,10 +2,10 @@
 
     python benchmarks/faults.py [--count N] [--seed S] [--only TEXT] [--minutes M] [--keep FOLDER]
 
-Each combination of `tests/faults/combinations.py` runs a small training twice: without holter, and recorded. The
-fault must not change the exit code, the output (with the hash of the weights) or the standard error of the
-training beyond what it does without holter. Every command must then read the job, steps that are lost must be
-told, and no spool may stay. Prints a table by who was struck, and each problem with its combination.
+Each combination of `tests/faults/combinations.py` runs a small training twice: without holter, and recorded.
+The fault must not change the exit code or the output (with the hash of the weights) beyond what it does
+without holter. Every command must then read the job, steps that are lost must be told, and no spool may stay.
+Prints a table by who was struck, and each problem with its combination.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def _ask(answer: Connection, store: str, job: str, temporary: str) -> None:
             except BaseException:
                 found.codes[name] = -1
                 traceback.print_exc()
-        found.said[name] = err.getvalue()
+        found.said[name] = err.getvalue() or ("" if "--json" in one else out.getvalue())
         found.slowest_s = max(found.slowest_s, time.monotonic() - began)
         if name == "describe" and found.codes[name] == 0:
             found.described = json.loads(out.getvalue())

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
-
 from tests.faults.combinations import AFTER, RULES_START_S, Combination
 from tests.faults.commands import Answers, asked
 
@@ -156,9 +155,9 @@ class Strike:
     def training(self) -> Iterator[psutil.Process]:
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
-                if str(self.control) in process.cmdline() and process.status() != psutil.STATUS_ZOMBIE:
-                    if str(HERE / "training.py") in process.cmdline()[:2]:
-                        yield process
+                words = process.cmdline()
+                if str(HERE / "training.py") in words[:2] and str(self.control) in words:
+                    yield process  # one that has ended and was not waited for has no words
 
     def done(self) -> int:
         return sum(
@@ -362,11 +361,11 @@ def _judge(result: Result, reference: Ended, ended: Ended, answers: Answers | st
         problems.append(f"the run hangs after {LIMIT_S:.0f} s")
     elif ended.code != expected:
         problems.append(f"exit code {ended.code} instead of {expected}")
-    if ended.out != reference.out:
+    if sorted(ended.out.splitlines()) != sorted(reference.out.splitlines()):  # ranks end in any order
         problems.append(f"standard output {ended.out!r} instead of {reference.out!r}")
     if ended.err.count("Traceback (most") > reference.err.count("Traceback (most"):
         problems.append("a traceback")
-    if one.who != "store" and (
+    if one.who not in ("store", "spool", "rules") and (
         wrong := [line for line in ended.err.splitlines() if "internal error" in line]
     ):
         problems.append(wrong[0].strip())

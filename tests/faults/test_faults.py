@@ -13,7 +13,7 @@ SAMPLE = (
     Combination("rank", "step", "SIGKILL", "ranks"),
     Combination("agent", "step", "SIGKILL", "worker"),
     Combination("store", "step", "ENOSPC"),
-    Combination("segment", "step", "truncated", "plain", 0.4567),
+    Combination("spool", "step", "missing"),
 )
 """Each takes about five seconds of a core, so CI runs few."""
 

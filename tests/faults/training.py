@@ -2,9 +2,9 @@
 
     python training.py KIND STAGE FOLDER
 
-KIND: `plain` computes in Python, `worker` gets its batches from a forked process, `ranks` starts two of `plain`,
-`torch` trains a layer with PyTorch. At STAGE it writes `FOLDER/reached` and waits for `FOLDER/go`. Each rank counts
-its steps in `FOLDER/steps-RANK` and prints the hash of its weights.
+KIND: `plain` computes in Python, `worker` gets its batches from a forked process, `ranks` starts two of
+`plain`, `torch` trains a layer with PyTorch. At STAGE it writes `FOLDER/reached` and waits for `FOLDER/go`.
+Each rank counts its steps in `FOLDER/steps-RANK` and prints the hash of its weights.
 """
 
 from __future__ import annotations
@@ -84,10 +84,10 @@ def train_plain() -> list[float]:
     weights = [0.5] * 32
     for step, batch in enumerate(from_worker() if KIND == "worker" else batches()):
         with marked(step):
-            error = sum(w * x for w, x in zip(weights, batch)) - 1
+            error = sum(w * x for w, x in zip(weights, batch, strict=True)) - 1
             if step == AT.get(STAGE):
                 reach(STAGE)
-            weights = [w - 0.01 * error * x for w, x in zip(weights, batch)]
+            weights = [w - 0.01 * error * x for w, x in zip(weights, batch, strict=True)]
             log(error * error)
             time.sleep(0.002)
         count(step + 1)
