@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import jsonschema
 from tests.cli.conftest import PUBLISHED, told
 
+from holter.cli.card import print_card
 from holter.schema.table import Table
+from holter.store.trial import Trial
 from holter.store.writer import Writer
+from holter.views.document.description import describe
 
 PARTS = {"step": (40, 30), "forward": (12, 2), "backward": (24, 4)}
 """Milliseconds on the GPU and on the host."""
@@ -31,8 +35,12 @@ def test_times_on_the_gpu_are_shown(holter):
         ("backward", 24, 60),
         ("other", 4, 10),
     ]
-    card = " ".join(holter("describe", folder.name).out.split())
-    assert "40 ms a step on the GPU, in 1 measured steps: backward 24 ms, forward 12 ms, other 4 ms" in card
+    shown = " ".join(holter("describe", folder.name).out.split())
+    assert "forward 12 ms on the GPU (30.0 %), 2 ms on the host" in shown
+    raw = io.StringIO()
+    print_card(describe(Trial(folder)), raw, "next", 100)
+    card = " ".join(raw.getvalue().split())
+    assert "40 ms a step on the GPU, in 1 measured step: backward 24 ms, forward 12 ms, other 4 ms" in card
     assert "all other times are those of the host" in card
     assert holter("report", folder.name, "-o", "report.html").code == 0
     with open("report.html", encoding="utf-8") as file:
@@ -44,4 +52,4 @@ def test_times_on_the_gpu_are_shown(holter):
 def test_without_a_gpu_nothing_is_shown(holter):
     folder, _ = told("before", ranks=1, cores=8)
     assert json.loads(holter("describe", folder.name, "--json").out)["gpu_times"] is None
-    assert "on the GPU" not in holter("describe", folder.name).out
+    assert "Parts of a step on the GPU" not in holter("describe", folder.name).out

@@ -82,8 +82,9 @@ def gpu_times_text(found: GpuTimesEntry | None) -> str:
     named = ", ".join(
         f"{words(one['part'])} {milliseconds(one['gpu_ms'])}" for one in parts if one["pct"] >= 1
     )
+    measured = counted(found["steps"], "measured step")
     return (
-        f"{milliseconds(found['gpu_ms'])} a step on the GPU, in {found['steps']:,} measured steps: {named}; "
+        f"{milliseconds(found['gpu_ms'])} a step on the GPU, in {measured}: {named}; "
         "all other times are those of the host"
     )
 
