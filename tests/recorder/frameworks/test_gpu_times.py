@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
 
 GPU = """
 import time
@@ -105,7 +104,6 @@ def measured(recording):
     }
 
 
-@pytest.mark.capability("PyTorch", "times of parts on the GPU")
 def test_parts_have_their_times_on_the_gpu(record):
     recording = record(GPU + "print(train(60, measured=3), Event.made)")
     steps, parts = measured(recording)
