@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from holter.views.document.types.job import NodeFacts, RecordingCost, SchedulerFacts
     from holter.views.document.types.rules import RuleResult
     from holter.views.document.types.training import LoadingSummary, MetricStatistics, StepSummary
-    from holter.views.document.types.wall_time import LedgerPart
+    from holter.views.document.types.wall_time import GpuTimesEntry, LedgerPart
     from holter.views.issues import IssueGroup
 
 ABOUT = "Show everything that is known about a job, finished or running."
@@ -85,6 +85,7 @@ def _sections(d: Description, width: int) -> Iterator[Section]:
         drawn = [bar(d["breakdown"], width - 2), *legend(d["breakdown"], width - 2, d["not_seen"])]
         whole = "the accelerators' time" if "trace" in d else "the training loop's time after warm-up"
         yield "Where a step's time goes", [*drawn, f"share of {whole}"]
+    yield "Parts of a step on the GPU", _on_gpu(d["gpu_times"])
     if d["steps"]:
         yield "Steps", _steps(d, d["steps"])
     yield "What changed", [one["text"] for one in d["changes"]]
@@ -103,6 +104,14 @@ def _sections(d: Description, width: int) -> Iterator[Section]:
         yield "What the job cost", bill_lines(d["bill"])
     yield "What holter cost", _cost(d["cost"])
     yield "Files that could not be read", [f"{entry['file']}: {entry['why']}" for entry in d["skipped"]]
+
+
+def _on_gpu(found: GpuTimesEntry | None) -> Iterator[str]:
+    if found:
+        for one in found["parts"]:
+            on_gpu = f"{words(one['part'])} {milliseconds(one['gpu_ms'])} on the GPU ({percent(one['pct'])})"
+            yield f"{on_gpu}, {milliseconds(one['host_ms'])} on the host"
+        yield f"means of {counted(found['steps'], 'measured step')}; all other times are those of the host"
 
 
 def _ledger(d: Description) -> Iterator[str]:

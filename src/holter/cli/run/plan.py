@@ -18,7 +18,7 @@ from holter.cli.run.configuration import Configuration, from_environment, read_f
 from holter.cli.run.pushing import check_tracker
 from holter.schema import windows
 from holter.schema.dividing import notices
-from holter.schema.record import ENV_SENTINEL
+from holter.schema.record import ENV_GPU_TIME, ENV_SENTINEL
 from holter.schema.tensor_spool import ENV_SAVE
 
 if TYPE_CHECKING:
@@ -100,6 +100,7 @@ def plan(words: Sequence[str]) -> RunPlan:
             windows.ENV_PROFILE: profiling_variable(chosen.profile_steps, configured.windows),
             **({} if chosen.look is None else {windows.ENV_LOOK: chosen.look}),
             **({ENV_SENTINEL: "0"} if chosen.no_sentinel else {}),
+            **({ENV_GPU_TIME: "0"} if chosen.no_gpu_time else {}),
             **({} if chosen.python_hz is None else {ENV_PYTHON_HZ: chosen.python_hz}),
         },
         launch=launched,

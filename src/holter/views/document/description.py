@@ -11,6 +11,7 @@ import numpy as np
 from holter.analysis.jobs.synchronous_steps import SENT
 from holter.analysis.steps.breakdown import breakdown
 from holter.analysis.steps.durations import step_statistics
+from holter.analysis.steps.gpu_times import gpu_times
 from holter.analysis.steps.loop_thread import COUNTED, not_counted
 from holter.analysis.steps.named_work import before_steps, moved
 from holter.analysis.steps.outliers import outliers
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
         StepSummary,
     )
     from holter.views.document.types.verdict import JobVerdict
-    from holter.views.document.types.wall_time import ChangeEntry, LedgerEntry, ThreadEntry
+    from holter.views.document.types.wall_time import ChangeEntry, GpuTimesEntry, LedgerEntry, ThreadEntry
     from holter.views.document.types.what_if import Replay
 
 VERSION: Literal[1] = 1
@@ -163,6 +164,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         "numbers": cast("list[NumberSummary]", numbers(told_apart(scalars, begins(steps)))),
         "tensors": saved_tensors(trial),
         "breakdown": {part: share for part, share in facts.breakdown.items() if facts.shows(part)} or None,
+        "gpu_times": cast("GpuTimesEntry", asdict(on_gpu)) if (on_gpu := gpu_times(events)) else None,
         "not_seen": list(facts.not_seen),
         "ledger": [cast("LedgerEntry", one.to_json()) for one in items],
         "threads": [cast("ThreadEntry", asdict(one)) for one in facts.threads],
