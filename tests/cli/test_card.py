@@ -144,7 +144,7 @@ def test_description_of_a_story_keeps_to_the_schema_and_shows(slow):
     show(slow, console(text, 100))
     shown = text.getvalue()
     assert max(map(len, shown.splitlines())) <= 100
-    for title in ("Verdict", "Steps", "Data loading", "The machine", "What holter cost"):
+    for title in ("Verdict", "Steps", "Data loading", "The machine", "Overhead"):
         assert f"\n{title}\n" in shown
 
 

@@ -47,11 +47,13 @@ def test_a_spike_of_one_step_is_in_the_band_and_what_is_not_finite_is_marked(rea
     assert max(value for value in line.values if value) < 4
     assert max(line.high) == 50
     assert min(line.low) == 1
-    assert loss.broken == list(BROKEN)
+    assert loss.broken == [(step, step + 1) for step in BROKEN]
+    assert loss.flag == "NaN in step 400"
     drawn = svg(loss)
-    assert drawn.count("✕") == 2
+    assert drawn.count('class="broken"') == 2
+    assert drawn.count("NaN in step 400") == 1
     assert 'class="band' in drawn
-    assert "✕" not in svg(replace(loss, broken=None))
+    assert 'class="broken"' not in svg(replace(loss, broken=None))
 
 
 @pytest.mark.parametrize("name", ["step_times", "loader_waits"])

@@ -65,7 +65,7 @@ def trace_sections(trace: ProfiledWindow | TraceNumbers) -> Iterator[Section]:
     yield "Critical path", _shares(trace["critical_path"] or {})
     yield "Kernels by precision", _shares(trace["precision"] or {})
     if "breakdowns" in trace:
-        yield "As others define it", [_breakdown(part) for part in trace["breakdowns"][: 3 * _MOST]]
+        yield "Same metrics as defined by HTA and TraceLens", [_breakdown(part) for part in trace["breakdowns"][: 3 * _MOST]]
     more = trace.get("detail")
     if more is None:
         return

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from holter.views.document.types.job import GpuFacts, SkippedFile
     from holter.views.document.types.rules import RuleIssue
     from holter.views.document.types.training import LoadingSummary, NumberSummary, StepSummary
-    from holter.views.document.types.verdict import VerdictAdvice
+    from holter.views.document.types.verdict import JobVerdict, VerdictAdvice
     from holter.views.issues import IssueGroup
 
 _PLACES: tuple[Literal["node", "rank", "device", "tensor"], ...] = ("node", "rank", "device", "tensor")
@@ -27,6 +27,7 @@ _ANGLES = "<…>"
 _FUNCTOR = re.compile(r"\b(\w*(?:Functor|Ops?|_kernel_cuda|_kernel_impl|_cuda))\b")
 _INSTANCE = re.compile(r"(\w{12,})>")
 _INSTALLED = re.compile(r"\((?:[^()]*/)?(?:site-packages|dist-packages|lib/python3\.\d+)/")
+_STATUS = {"InProgress": "Running", "IssuesFound": "Found", "NoIssuesFound": "Clear"}
 LEAST_PCT = 0.05
 """Smaller shares are omitted."""
 _NAMES = {
@@ -99,7 +100,7 @@ def reading_text(value: float | None, unit: str) -> str:
         return ""
     if unit.startswith("bytes"):
         return size(value) + unit.removeprefix("bytes")
-    return f"{value:.1f}" if unit.startswith("%") else f"{value:.4g}"
+    return f"{value:.1f}" if unit.startswith("%") else f"{value:.3g}"
 
 
 def percent(value: float | None) -> str:
@@ -151,6 +152,22 @@ def advice_text(advice: VerdictAdvice) -> str:
     return (f"→ {milliseconds(expected)} a step: " if expected is not None else "") + advice["text"]
 
 
+def status_text(status: str | None) -> str:
+    """Write the status of a job or a rule: `Running`, `Completed`, `Found`, `Clear`."""
+    return _STATUS.get(status or "", status or "unknown")
+
+
+def severity_text(severity: str) -> str:
+    """Write the severity of an issue: `note`, `warning`, `critical`."""
+    return "note" if severity == "info" else severity
+
+
+def sentence_text(verdict: JobVerdict, headline: str | None, steps: object) -> str:
+    """Write the sentence of a verdict; below a headline it is about speed, which is the lesser news."""
+    said = verdict["sentence"]
+    return f"Apart from that: {said}" if headline and steps else said
+
+
 def issue_text(found: IssueGroup) -> str:
     """Describe one issue: its rule, its summary, and whether it is resolved."""
     return f"{found.rule}: {found.issue['summary']}" + (" (over since)" if found.over else "")
@@ -171,14 +188,14 @@ def number_text(one: NumberSummary) -> str:
     if one["first"] is None:
         return f"{name}: never a finite number in {counted(one['steps'], 'step')}"
     if one["steps"] == 1:
-        said = f"{one['first']:.4g} in step {one['first_step']}"
+        said = f"{one['first']:.3g} in step {one['first_step']}"
     elif one["least"] == one["most"]:
-        said = f"{one['first']:.4g} in all of {one['steps']:,} steps"
+        said = f"{one['first']:.3g} (constant, {one['steps']:,} steps)"
     else:
-        said = f"{one['first']:.4g} in step {one['first_step']}, {one['last']:.4g} in step {one['last_step']}"
+        said = f"{one['first']:.3g} in step {one['first_step']}, {one['last']:.3g} in step {one['last_step']}"
         ends = (one["first_step"], one["last_step"])
         for word, key, step in _ENDS:
-            said += f", {word} {one[key]:.4g} in step {one[step]}" if one[step] not in ends else ""
+            said += f", {word} {one[key]:.3g} in step {one[step]}" if one[step] not in ends else ""
     return f"{name}: {said}" + (f"; {one['nonfinite']:,} not finite" if one["nonfinite"] else "")
 
 

@@ -13,7 +13,7 @@ from holter.drawing.markup import html, tag
 from holter.pages.text.sections import table
 from holter.rules import catalogue
 from holter.views.issues import coverage, not_judged, severity_rank
-from holter.views.wording import place_text
+from holter.views.wording import place_text, severity_text, status_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -58,7 +58,7 @@ def _rule(
     known = catalogue().get(str(rule.get("rule")))
     open_ = [issue for issue in issues if issue.get("status") != "resolved"]
     worst = min((issue["severity"] for issue in open_), key=severity_rank, default="")
-    status = "could not judge" if unseen else rule["status"]
+    status = "could not judge" if unseen else status_text(rule["status"])
     looks = counted(rule.get("evaluations") or 0, "check")
     counts = f"fired {counted(rule.get('triggered') or 0, 'time')} in {looks}"
     why = coverage(rule).get("lacking") if unseen else rule.get("error")
@@ -98,7 +98,7 @@ def _issue(issue: RuleIssue, told: Description, link: Callable[[Moment], str]) -
     evidence = table(("", ""), [(key.replace("_", " "), _plain(value)) for key, value in found])
     return tag(
         "div",
-        tag("p", tag("span", issue["severity"], class_="severity"), " ", issue["summary"], over),
+        tag("p", tag("span", severity_text(issue["severity"]), class_="severity"), " ", issue["summary"], over),
         tag("p", place_text(issue), at, class_="note"),
         tag("p", "→ ", issue["advice"]) if issue["advice"] else None,
         tag("details", tag("summary", "evidence"), evidence) if found else None,

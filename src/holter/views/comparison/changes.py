@@ -83,8 +83,7 @@ def changes(change: JobChange) -> Iterator[str]:
     moved = [part for part in change["parts"] if abs(part["difference_ms"]) >= 0.01 * whole]
     if step and step["certain"] and moved and comparable(change):
         told = ", ".join(
-            f"{words(part['part'])} {'+' if part['difference_ms'] > 0 else '-'}"
-            f"{milliseconds(abs(part['difference_ms']))}"
+            f"{words(part['part'])} {_signed(part['difference_ms'])}"
             for part in moved[:4]
         )
         yield f"In a step: {told}."
@@ -122,18 +121,20 @@ def step_sentence(step: ComparedStep, comparable: bool = True) -> str:
     interval = f"95 % interval {step['ratio_low']:.3g} to {step['ratio_high']:.3g}"
     ratio = step["ratio"]
     times = (
-        f"a step took {milliseconds(step['before_ms'])} before, {milliseconds(step['after_ms'])} after "
-        f"(ratio {ratio:.3g}, {interval})"
+        f"{milliseconds(step['before_ms'])} before, {milliseconds(step['after_ms'])} after "
+        f"({_signed(step['after_ms'] - step['before_ms'])}, ratio {ratio:.3g}, {interval})"
     )
     if not comparable:
-        return f"By wall time, {times}."
+        return f"By wall time, a step takes {times}."
     if not step["certain"]:
-        return f"No difference in step time can be told: {times}."
-    return (
-        f"{1 / ratio:.3g} times as fast: {times}."
-        if ratio < 1
-        else f"{100 * ratio - 100:.3g} % slower: {times}."
-    )
+        return f"No certain difference in step time: {times}."
+    share, word = (100 - 100 * ratio, "less") if ratio < 1 else (100 * ratio - 100, "more")
+    return f"A step takes {share:.3g} % {word} time: {times}."
+
+
+def _signed(value_ms: float) -> str:
+    """Write a difference of times with its sign: `+1.2 ms`."""
+    return f"{'-' if value_ms < 0 else '+'}{milliseconds(abs(value_ms))}"
 
 
 def _saving(found: RunSaving) -> str:

@@ -38,7 +38,7 @@ OVERLAYS = tuple(_CHARTS)
 
 def missing(name: str) -> str:
     """Say that no job has anything for one of `OVERLAYS`."""
-    return f"{_CHARTS[name][0]}: none of these jobs has what this chart shows."
+    return f"{_CHARTS[name][0]}: no data in any of these jobs."
 
 
 def curves(reading: Reading) -> dict[str, Curve]:
