@@ -171,7 +171,7 @@ def test_a_rule_is_muted_in_this_browser_only(look):
     expect(page.locator("article.fired").first.locator(".inside")).to_be_hidden()
     other = look("/jobs/before/insights").page
     expect(other.locator("article.fired").first.locator(".inside")).to_be_visible()
-    other.get_by_role("link", name="show this moment").first.click()
+    other.get_by_role("link", name="show the worst moment").first.click()
     other.wait_for_url("**/nodes?**from=**")
     assert seen.wrong == []
 

@@ -86,7 +86,10 @@ def _weighed(rule: RuleResult, because: str | None) -> RuleResult:
     issues = [
         issue
         if issue["severity"] == "info"
-        else cast("RuleIssue", {**issue, "severity": "info", "summary": f"{issue['summary']}; over the whole job, {because}"})
+        else cast(
+            "RuleIssue",
+            {**issue, "severity": "info", "summary": f"{issue['summary']}; over the whole job, {because}"},
+        )
         for issue in rule["issues"]
     ]
     return {**rule, "issues": issues}

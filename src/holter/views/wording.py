@@ -28,6 +28,8 @@ _FUNCTOR = re.compile(r"\b(\w*(?:Functor|Ops?|_kernel_cuda|_kernel_impl|_cuda))\
 _INSTANCE = re.compile(r"(\w{12,})>")
 _INSTALLED = re.compile(r"\((?:[^()]*/)?(?:site-packages|dist-packages|lib/python3\.\d+)/")
 _STATUS = {"InProgress": "Running", "IssuesFound": "Found", "NoIssuesFound": "Clear"}
+_LONGEST = 2000
+"""Letters of a value."""
 LEAST_PCT = 0.05
 """Smaller shares are omitted."""
 _NAMES = {
@@ -160,6 +162,23 @@ def status_text(status: str | None) -> str:
 def severity_text(severity: str) -> str:
     """Write the severity of an issue: `note`, `warning`, `critical`."""
     return "note" if severity == "info" else severity
+
+
+def value_text(value: object) -> str:
+    """Write a value of an issue's evidence or a rule's parameter, also a list or a dictionary of values."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None:
+        return "unknown"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.3g}"
+    if isinstance(value, dict):
+        text = ", ".join(f"{words(str(key))} {value_text(one)}" for key, one in value.items())
+    elif isinstance(value, list | tuple):
+        text = ", ".join(map(value_text, value))
+    else:
+        text = str(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def sentence_text(verdict: JobVerdict, headline: str | None, steps: object) -> str:

@@ -90,11 +90,13 @@ def seen(**detail):
     [
         (
             {"direction": "forward", "module": "enc.1", "parameter": "enc.1.weight", "step": 2},
-            " It first appears in the output of module enc.1 (parameter weight), in the forward pass of step 2.",
+            " It first appears in the output of module enc.1 (parameter weight), "
+            "in the forward pass of step 2.",
         ),
         (
             {"direction": "forward", "module": "act", "parameter": "enc.1.weight", "step": 2},
-            " It first appears in the output of module act, after parameter enc.1.weight, in the forward pass of step 2.",
+            " It first appears in the output of module act, after parameter enc.1.weight, "
+            "in the forward pass of step 2.",
         ),
         (
             {"direction": "backward", "module": "", "parameter": "scale", "step": 1},

@@ -274,7 +274,8 @@ def _rules(rules: list[RuleResult]) -> Iterator[str | Text]:
             yield from (Text.assemble("    ", line) for line in _issue(symptom, advice=False))
     for rule in rules:
         if rule["status"] not in ("NoIssuesFound", "IssuesFound"):
-            yield f"{rule['name']}: {status_text(rule['status'])}{': ' + str(rule['error']) if rule.get('error') else ''}"
+            why = f": {rule['error']}" if rule.get("error") else ""
+            yield f"{rule['name']}: {status_text(rule['status'])}{why}"
         if rule.get("more_issues"):
             yield f"{rule['name']}: {counted(rule['more_issues'], 'more issue')}, not listed"
     unseen = not_judged(rules)

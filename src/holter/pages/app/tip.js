@@ -1,5 +1,6 @@
 // What a chart says at the cursor: the position, and the value of each series, in a box that follows the cursor.
 
+import uPlot from "./vendor/uPlot.esm.js";
 import { moment, number } from "./words.js";
 
 /** @typedef {import("./figures.js").Figure} Figure */
@@ -15,12 +16,15 @@ export class Tip {
    * @param {Set<string>} hidden names of the series that are not shown
    */
   constructor(place, of, shown, hidden) {
-    [this.place, this.of, this.shown, this.hidden] = [place, of, shown, hidden];
+    this.place = place;
+    this.of = of;
+    this.shown = shown;
+    this.hidden = hidden;
     this.element = Object.assign(document.createElement("div"), { className: "chart-tip", hidden: true });
     place.append(this.element);
   }
 
-  /** @param {import("./vendor/uPlot.esm.js").default} chart */
+  /** @param {uPlot} chart */
   show(chart) {
     const { idx, left = -1 } = chart.cursor;
     const x = chart.data[0];

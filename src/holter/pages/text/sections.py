@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import time
 from typing import TYPE_CHECKING, Any, Literal
@@ -30,6 +29,7 @@ from holter.views.wording import (
     size,
     stages_text,
     status_text,
+    value_text,
     words,
 )
 
@@ -265,12 +265,13 @@ def _issue(found: IssueGroup) -> Markup:
     issue = found.issue
     severity = issue["severity"]
     place = place_text(issue)
-    evidence = json.dumps(issue.get("evidence") or {}, default=str, ensure_ascii=False)[:4000]
+    given = (issue.get("evidence") or {}).items()
+    evidence = table(("", ""), [(words(key), value_text(value)) for key, value in given])
     parts = [
         html(tag("span", severity_text(severity), class_="severity"), " ", issue_text(found)),
         tag("p", place, class_="note") if place else "",
         tag("p", "→ ", prose(issue["advice"])) if issue["advice"] else "",
-        tag("details", tag("summary", "evidence"), tag("code", evidence)),
+        tag("details", tag("summary", "evidence"), evidence) if given else "",
         tag("p", "Related:") if found.symptoms else "",
         *(_issue(one) for one in found.symptoms),
     ]

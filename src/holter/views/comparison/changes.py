@@ -82,10 +82,7 @@ def changes(change: JobChange) -> Iterator[str]:
     whole = sum(part["before_ms"] for part in change["parts"])
     moved = [part for part in change["parts"] if abs(part["difference_ms"]) >= 0.01 * whole]
     if step and step["certain"] and moved and comparable(change):
-        told = ", ".join(
-            f"{words(part['part'])} {_signed(part['difference_ms'])}"
-            for part in moved[:4]
-        )
+        told = ", ".join(f"{words(part['part'])} {_signed(part['difference_ms'])}" for part in moved[:4])
         yield f"In a step: {told}."
     if comparable(change):
         yield from lines(change["own_code"][:MOST_FUNCTIONS])

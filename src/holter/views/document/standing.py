@@ -1,4 +1,4 @@
-"""Says where a job stands while no verdict is possible: starting, first step, warm-up, or failed before it."""
+"""Says where a job stands while no verdict is possible: starting, warming up, or failed before a step."""
 
 from __future__ import annotations
 
