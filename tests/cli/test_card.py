@@ -192,7 +192,7 @@ def test_description_tells_symptoms_under_their_cause_and_what_could_not_be_judg
     assert text.count("Mend ") == 1, "symptoms go with their cause"
     assert re.search(
         r"\n  critical: NonFiniteGradient: .*\n  -> Mend NonFiniteGradient\.\n"
-        r"    from the same cause:\n      critical: LossSpike: .*\n",
+        r"    Related:\n      critical: LossSpike: .*\n",
         text,
     )
     assert "\n  no issue: Calm\n" in text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from holter.analysis.verdict.evidence import counted
-from holter.views.wording import milliseconds, percent, plain_kernel, words
+from holter.views.wording import milliseconds, percent, plain_event, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -45,7 +45,7 @@ def operators(d: Description | TraceDescription) -> Section:
             lines.append(f"{what}:")
         for one in listed[:_MOST]:
             calls = counted(one["count"], "call")
-            name = plain_kernel(one["name"])[:_LONGEST_NAME]
+            name = plain_event(one["name"])[:_LONGEST_NAME]
             lines.append(f"  {percent(one['pct'])}, {milliseconds(one['total_ms'])}, {calls}: {name}")
     if "window" not in d or not d["window"]:
         return "Operators", lines
@@ -198,7 +198,7 @@ def _shares(shares: Mapping[str, float]) -> list[str]:
 
 
 def _name(row: TableRow) -> str:
-    return plain_kernel(str(row["name"]))[:_LONGEST_NAME]
+    return plain_event(str(row["name"]))[:_LONGEST_NAME]
 
 
 def _us(value: float) -> str:

@@ -260,6 +260,11 @@ def plain_kernel(name: str) -> str:
     return (head.rpartition("::")[2] + inside + tail).strip() or name
 
 
+def plain_event(name: str) -> str:
+    """Write the name of an event: that of a kernel in C++ as `plain_kernel` does, others as they are."""
+    return plain_kernel(name) if "<" in name or name.startswith("void ") else name
+
+
 def meant(name: str, valid: Iterable[str]) -> str:
     """Return ` (did you mean 'NEAR'?)` if a valid name is similar to `name`; else nothing."""
     near = get_close_matches(name, list(valid), n=1)

@@ -12,7 +12,7 @@ from holter.drawing.pieces import prose
 from holter.drawing.ring import Sector, ring
 from holter.pages.text.sections import PERCENTILES, clock, table
 from holter.views.jobs import RUNNING
-from holter.views.wording import duration, milliseconds, percent, plain_kernel, reading_text, size, words
+from holter.views.wording import duration, milliseconds, percent, plain_event, reading_text, size, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -185,7 +185,7 @@ def operations(told: Description) -> Markup:
 
 def _named(name: str) -> Markup | str:
     """Write the short form of a kernel's name, with the whole name as a tooltip."""
-    short = plain_kernel(name)
+    short = plain_event(name)
     return name if short == name else tag("span", short, title=name)
 
 
