@@ -33,7 +33,7 @@ class ListedJob(TypedDict):
     duration_s: float | None
     exit_code: int | None
     verdict: dict[str, Any] | None
-    """suspect, sentence, headline, and step_ms, the mean step time; of jobs that were judged."""
+    """suspect, sentence, headline, step_ms (the mean step time), workers (of the data loader)."""
     step: int | None
     """Steps that a running job took so far."""
     planned: int | None
@@ -100,12 +100,13 @@ def readable(folder: JobFolder) -> bool:
 def judged(description: Description) -> dict[str, Any]:
     """Return what a job's manifest keeps of its verdict, for the lists of jobs; it takes a description."""
     verdict, headline = description["verdict"], description["job"]["headline"]
-    steps = description["steps"]
+    steps, loading = description["steps"], description["dataloading"]
     return {
         "suspect": verdict["suspect"],
         "sentence": verdict["sentence"],
         "headline": headline,
         "step_ms": steps["mean_ms"] if steps else None,
+        "workers": loading["workers"] if loading else None,
     }
 
 

@@ -24,10 +24,12 @@ from holter.analysis.verdict.failure import headline
 from holter.analysis.verdict.gathering import gather
 from holter.analysis.verdict.job_verdict import verdict
 from holter.analysis.verdict.ledger import ledger, with_ledger
+from holter.analysis.verdict.result import SMALLER
 from holter.schema.signals import signal_name
 from holter.views.document import description_kept, profiled_steps, program
 from holter.views.document.bill import bill_of
 from holter.views.document.cost import cost
+from holter.views.document.measured_runs import measured_runs
 from holter.views.document.nodes import nodes_of
 from holter.views.document.saved_tensors import saved_tensors
 from holter.views.document.standing import placed
@@ -122,6 +124,8 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         running=why_not_running(trial.folder) is None,
         not_counted=(*not_counted(trial.sql(COUNTED).to_rows()), *left_out(events)),
     )
+    if facts.share("data_loading") >= SMALLER and facts.steady_steps:
+        facts = replace(facts, measured=measured_runs(trial.folder))
     alone = program.read(events, samples, steps)
     mask = steady(steps)
     worst = outliers(steps, mask=mask)
