@@ -106,9 +106,16 @@ def _x_axis(
 
 
 def _y_axis(
-    axis: Axis, low: float, high: float, height: int, place: Callable[[float], float]
+    axis: Axis,
+    low: float,
+    high: float,
+    height: int,
+    place: Callable[[float], float],
+    *,
+    whole: bool = False,
 ) -> Iterator[Markup]:
-    labels = [at for at in _labels(axis, low, high) if low <= at <= high]
+    """Draw a y axis; counts have `whole` labels only."""
+    labels = [at for at in _labels(axis, low, high) if low <= at <= high and not (whole and at % 1)]
     for at, said in zip(labels, numbers(labels), strict=True):
         y = place(at)
         yield tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=f"{y:.1f}", y2=f"{y:.1f}", class_="grid")
@@ -213,7 +220,7 @@ def _bars(figure: Figure, height: int) -> Iterator[Markup]:
     _, high = _range(figure.y_axis, [values])
     y = _scale(0.0, high, height - BOTTOM, TOP)
     x = _scale(figure.x[0], figure.x[-1], LEFT, WIDTH - RIGHT)
-    yield from _y_axis(figure.y_axis, 0.0, high, height, y)
+    yield from _y_axis(figure.y_axis, 0.0, high, height, y, whole=True)
     yield from _x_axis(figure.x_axis, figure.x[0], figure.x[-1], height)
     for at, value in enumerate(values):
         if value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from difflib import get_close_matches
+from itertools import takewhile
 from typing import TYPE_CHECKING, Literal
 
 from holter.analysis.verdict.evidence import counted
@@ -24,7 +25,12 @@ _ENDS: tuple[tuple[str, Literal["least", "most"], Literal["least_step", "most_st
     ("highest", "most", "most_step"),
 )
 _ANGLES = "<…>"
-_FUNCTOR = re.compile(r"\b(\w*(?:Functor|Ops?|_kernel_cuda|_kernel_impl|_cuda))\b")
+_APART = 16
+"""Letters, from the first that differs, that tell names of kernels apart."""
+_FUNCTOR = re.compile(
+    r"\b(?!(?:A|B)?(?:Unary|Binary)Functor\b|gpu_kernel_impl)"  # which hold the functor that does the work
+    r"(CUDAFunctor_\w+|\w*(?:Functor|Ops?|_kernel_cuda|_kernel_impl|_cuda)\b|\w+_kernel(?=\())"
+)
 _INSTANCE = re.compile(r"(\w{12,})>")
 _INSTALLED = re.compile(r"\((?:[^()]*/)?(?:site-packages|dist-packages|lib/python3\.\d+)/")
 _STATUS = {"InProgress": "Running", "IssuesFound": "Found", "NoIssuesFound": "Clear"}
@@ -263,6 +269,22 @@ def plain_kernel(name: str) -> str:
 def plain_event(name: str) -> str:
     """Write the name of an event: that of a kernel in C++ as `plain_kernel` does, others as they are."""
     return plain_kernel(name) if "<" in name or name.startswith("void ") else name
+
+
+def plain_kernels(names: Sequence[str]) -> list[str]:
+    """Write names of kernels as `plain_kernel` does; those that would be alike get what tells them apart."""
+    short = [plain_kernel(name) for name in names]
+    alike: dict[str, list[int]] = {}
+    for at, name in enumerate(short):
+        alike.setdefault(name, []).append(at)
+    for places in alike.values():
+        if len(places) > 1:
+            letters = zip(*(names[at] for at in places), strict=False)
+            same = sum(1 for _ in takewhile(lambda each: len(set(each)) == 1, letters))
+            for at in places:
+                begin = max(names[at].rfind(one, 0, same) for one in "<, :") + 1
+                short[at] += f" …{names[at][begin : same + _APART].strip()}…"
+    return short
 
 
 def meant(name: str, valid: Iterable[str]) -> str:

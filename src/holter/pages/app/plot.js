@@ -194,7 +194,7 @@ function axes(of, shown, element) {
   const label = timely ? "time since the start" : shown === "step" ? "step" : named(of.x_axis);
   return [
     { ...both, label, size: 28, grid: { show: false }, values: (/** @type {any} */ _, /** @type {number[]} */ at) => (timely ? at.map(clock) : numbers(at)), ...(timely && { incrs: TIMES, space: 72 }) },
-    { ...both, label: named(of.y_axis), size: 52, values: (/** @type {any} */ _, /** @type {number[]} */ at) => numbers(at), ...(of.y_axis.log && LOGARITHMIC), ...(of.y_axis.linear && signed(of.y_axis.linear)) },
+    { ...both, label: named(of.y_axis), size: 52, values: (/** @type {any} */ _, /** @type {number[]} */ at) => numbers(at), ...(of.kind === "bars" && { incrs: WHOLE }), ...(of.y_axis.log && LOGARITHMIC), ...(of.y_axis.linear && signed(of.y_axis.linear)) },
   ];
 }
 
@@ -211,6 +211,8 @@ const signed = (linear) => ({
   ],
   filter: (/** @type {any} */ _, /** @type {number[]} */ at) => at,
 });
+/** Steps between the labels of counts. */
+const WHOLE = [1, 2, 5].flatMap((one) => [0, 1, 2, 3, 4, 5, 6, 7, 8].map((power) => one * 10 ** power)).sort((a, b) => a - b);
 const TIMES = [
   1e-6, 1e-5, 1e-4, 1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900,
   1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 432000, 864000,
