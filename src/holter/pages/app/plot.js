@@ -3,6 +3,7 @@
 import { build, few, ink } from "./plot_data.js";
 import { legend } from "./legend.js";
 import uPlot from "./vendor/uPlot.esm.js";
+import { slider, smoothable } from "./smoothing.js";
 import { Tip } from "./tip.js";
 import { clock, numbers } from "./words.js";
 
@@ -28,8 +29,9 @@ export function dimension(of) {
  * @param {Figure} of
  * @param {Page} page
  * @param {Kept} [kept] of the drawing before
+ * @param {() => void} [redraw] draws it anew
  */
-export function plot(element, of, page, kept) {
+export function plot(element, of, page, kept, redraw = () => {}) {
   const own = dimension(of);
   // Without steps nothing can be read over steps.
   // Jobs that are compared share no window of time: a chart of them is zoomed by itself.
@@ -41,7 +43,10 @@ export function plot(element, of, page, kept) {
   for (const one of series) if (one.of !== undefined && kept?.hidden.has(of.series[one.of].name)) one.show = false;
   const frame = document.createElement("figure");
   frame.className = "holter live";
-  frame.append(Object.assign(document.createElement("h3"), { textContent: of.title }));
+  const head = Object.assign(document.createElement("div"), { className: "chart-head" });
+  head.append(Object.assign(document.createElement("h3"), { textContent: of.title }));
+  if (smoothable(of)) head.append(slider(of, redraw));
+  frame.append(head);
   const hidden = kept?.hidden ?? new Set();
   const listed = legend(of, hidden, (at, visible) => {
     for (const one of series.keys()) if (series[one].of === at) chart.setSeries(one, { show: visible });
@@ -96,7 +101,7 @@ export function plot(element, of, page, kept) {
   const chart = new uPlot(options, /** @type {any} */ (data), place);
   place.addEventListener("keydown", (event) => walk(event, chart));
   if (kept?.zoom) chart.setScale("x", kept.zoom);
-  const parts = [place, ...listed.querySelectorAll("button")];
+  const parts = [place, .../** @type {NodeListOf<HTMLElement>} */ (frame.querySelectorAll(".legend button, .smoothing input"))];
   parts[kept?.focus ?? -1]?.focus({ preventScroll: true });
   if (kept?.cursor) chart.setCursor(kept.cursor, false);
   if (kept?.cursor) tip.show(chart);
