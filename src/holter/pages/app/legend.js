@@ -11,21 +11,24 @@ const LONGEST = 80; // letters of a name
  */
 export function legend(of, hidden, toggle) {
   const element = Object.assign(document.createElement("ul"), { className: "legend" });
-  if (of.series.length < 2 && of.kind !== "stacked") return element;
+  const several = of.series.length > 1 || of.kind === "stacked";
   for (const [at, one] of of.series.entries()) {
     const item = document.createElement("li");
-    const name = Object.assign(document.createElement("button"), { type: "button" });
+    const name = document.createElement(several ? "button" : "span");
     const patch = Object.assign(document.createElement("i"), { className: one.color });
     name.append(patch, short(one.name));
     if (one.name.length > LONGEST) name.title = one.name;
-    name.setAttribute("aria-pressed", String(!hidden.has(one.name)));
-    name.addEventListener("click", () => {
-      const visible = name.getAttribute("aria-pressed") !== "true";
-      name.setAttribute("aria-pressed", String(visible));
-      if (visible) hidden.delete(one.name);
-      else hidden.add(one.name);
-      toggle(at, visible);
-    });
+    if (name instanceof HTMLButtonElement) {
+      name.type = "button";
+      name.setAttribute("aria-pressed", String(!hidden.has(one.name)));
+      name.addEventListener("click", () => {
+        const visible = name.getAttribute("aria-pressed") !== "true";
+        name.setAttribute("aria-pressed", String(visible));
+        if (visible) hidden.delete(one.name);
+        else hidden.add(one.name);
+        toggle(at, visible);
+      });
+    }
     item.append(name);
     element.append(item);
   }
