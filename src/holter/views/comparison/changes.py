@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     )
 
 MOST_CHANGED, MOST_FUNCTIONS = 12, 4
+_LONGEST_PROBLEM = 48
 _SIDES: tuple[tuple[Literal["before", "after"], str], ...] = (
     ("before", "the baseline"),
     ("after", "the other job"),
@@ -35,6 +37,8 @@ _SIDES: tuple[tuple[Literal["before", "after"], str], ...] = (
 
 def comparison_rows(jobs: list[ComparedJob]) -> Iterator[tuple[str, Callable[[ComparedJob], str]]]:
     """Yield the rows of the table: a name, and the function that returns the cell of a job."""
+    if any(job["headline"] for job in jobs):
+        yield "problem", lambda job: _problem(job["headline"])
     yield "verdict", lambda job: words(job["suspect"])
     if any(job["gpu_pct"] is not None for job in jobs):
         yield "GPU, median", lambda job: percent(job["gpu_pct"])
@@ -63,6 +67,12 @@ def comparison_rows(jobs: list[ComparedJob]) -> Iterator[tuple[str, Callable[[Co
         )
         yield "  of it data loading", lambda job: money((job["cost_of_parts"] or {}).get("data_loading"))
     yield "issues", lambda job: str(len(job["issues"]))
+
+
+def _problem(headline: str | None) -> str:
+    """Return the beginning of a headline: what broke, and in which step."""
+    text = re.split(r" \(rank|[;.:] ", headline or "", maxsplit=1)[0]
+    return text if len(text) <= _LONGEST_PROBLEM else f"{text[: _LONGEST_PROBLEM - 1]}…"
 
 
 def changes(change: JobChange) -> Iterator[str]:

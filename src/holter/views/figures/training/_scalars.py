@@ -41,7 +41,7 @@ def _draw(reading: Reading, title: str, where: str, label: str, *, log: bool) ->
     if not table.rows:
         return None
     first, last = int(table["step"].min()), int(table["step"].max()) + 1
-    log = log or _is_wide(table["value"])
+    log = log or is_wide(table["value"])
     if constant := _constants(table):
         return Figure(
             title=title, kind="constants", x=[], x_axis=Axis("step"), y_axis=Axis(label), series=constant
@@ -74,7 +74,7 @@ def _draw(reading: Reading, title: str, where: str, label: str, *, log: bool) ->
     )
 
 
-def _is_wide(values: np.ndarray) -> bool:
+def is_wide(values: np.ndarray) -> bool:
     """Return whether values are positive and so different that a linear axis would hide most of them."""
     known = values[np.isfinite(values)]
     return bool(len(known) and known.min() > 0 and known.max() > _WIDE * known.min())
