@@ -23,6 +23,7 @@ from holter.views.wording import (
     issue_text,
     milliseconds,
     percent,
+    sentence_text,
     size,
     stages_text,
     trainings_text,
@@ -160,10 +161,9 @@ def _unit(steps: StepSummary | None) -> str:
 def _blocks(description: AnyDescription, width: int) -> Iterator[Block]:
     verdict = description["verdict"]
     failure = description["job"]["headline"]
-    said = verdict["sentence"]
+    said = sentence_text(verdict, failure, description["steps"])
     if failure:
         yield ("", failure, "bold red", 4)
-        said = f"Apart from that: {said}"
     if lost := unwritten(description):
         yield ("", lost, "yellow", 3)
     about_steps = cast("StepSummary | None", description.get("steps"))
