@@ -58,7 +58,7 @@ def _tensorflow(text: str | None) -> dict[str, int | None] | None:
         config = json.loads(text or "{}")
         cluster, task = config.get("cluster") or {}, config.get("task") or {}
         tasks = [(kind, at) for kind in _TRAINS for at in range(len(cluster.get(kind) or ()))]
-        rank = tasks.index((task.get("type"), int(task.get("index") or 0)))
+        rank = tasks.index((str(task.get("type")), int(task.get("index") or 0)))
     except (AttributeError, TypeError, ValueError):  # no such task, or no configuration
         return None
     return {"rank": rank, "local_rank": None, "world_size": len(tasks)}
