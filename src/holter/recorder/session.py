@@ -70,6 +70,7 @@ class Session(Steps):
         self.watch: Callable[..., None] | None = None  # what an adapter offers to save tensors with
         self.explicit: Any = None  # what it offers to scripts: `mode()`, and `save` of one tensor
         self.watch_phases: Callable[..., Any] | None = None  # and to profilers
+        self.wait_for_device: Callable[[], None] = lambda: None  # until the last step is computed
         self.torch_parts: Any = None  # its state, step clock, roots and passes, for trainers
         self.pipelines: Any = None  # what TensorFlow's adapter knows of tf.data, for them
         self.mark_ns = self.range_ns = 0  # what a record costs: by a hook, by a range; see `cost.of_marks`

@@ -25,14 +25,20 @@ def frame_text(code: CodeType, line: int) -> str:
 
 def file_text(path: str) -> str:
     """Return the path below the entry of `sys.path` that holds it, or `cell 3` for code of a notebook."""
-    if path.startswith("<ipython-input-") or f"{os.sep}ipykernel_" in path:
-        shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
-        # IPython counts executions: the number is the one beside the cell, as in `In [3]`.
-        number = getattr(getattr(shell, "compile", None), "_filename_map", {}).get(path)
-        if number is not None:
-            return f"cell {number}"
+    if (cell := cell_text(path)) is not None:
+        return cell
     best = ""
     for entry in sys.path:
         if entry and len(entry) > len(best) and path.startswith(entry + os.sep):
             best = entry
     return path[len(best) + 1 :] if best else path
+
+
+def cell_text(path: str) -> str | None:
+    """Return `cell 3` for the file name of a notebook's cell, None for other files."""
+    if not (path.startswith("<ipython-input-") or f"{os.sep}ipykernel_" in path):
+        return None
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    # IPython counts executions: the number is the one beside the cell, as in `In [3]`.
+    number = getattr(getattr(shell, "compile", None), "_filename_map", {}).get(path)
+    return None if number is None else f"cell {number}"
