@@ -89,6 +89,13 @@ def test_operators_are_what_the_loops_own_code_does_unless_it_waits(waits_in):
     assert found.suspect == ("own_code" if waits_in else "framework_overhead")
 
 
+def test_dispatch_overhead_is_named_beside_contention_too():
+    found = judged(small_per_step=1800.0, large_ms=1.0, delay=79.0)
+    assert found.suspect == "contention"
+    assert "The training waits for a core 79 % of the time" in found.sentence
+    assert "Dispatch overhead takes 19 % of each step: 1,800 operators" in found.sentence
+
+
 def test_the_function_of_the_loop_is_named_rather_than_the_operator_that_it_runs():
     own = OwnCode(
         function="tiny", file="a.py", line=3, pct=90.0, calls="copy.deepcopy", waits_in=None, iterates=False,

@@ -45,7 +45,8 @@ def framework_overhead(facts: VerdictFacts, load: OperatorLoad) -> SuspectResult
     waiting = max((one.trainer_delay or 0.0 for one in facts.loads), default=0.0)
     on_core = left * (1 - waiting / 100)  # the wait for a core is contention
     share = 100.0 * on_core / step if step else 0.0
-    if count < MANY_OPERATORS or share < DISPATCH_SHARE or 1000.0 * on_core / count > DISPATCH_US:
+    filled = 100.0 * left / step if step else 0.0  # beside contention, too
+    if count < MANY_OPERATORS or filled < DISPATCH_SHARE or 1000.0 * on_core / count > DISPATCH_US:
         return SuspectResult(
             because=f"a step has {count:,.0f} small operators, which take {pct(share)} of it"
         )
