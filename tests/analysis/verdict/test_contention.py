@@ -6,6 +6,7 @@ import pytest
 
 from holter.analysis.jobs.stragglers import Straggler
 from holter.analysis.machine.load import Load
+from holter.analysis.steps.own_code import OwnCode
 from holter.analysis.verdict.job_facts import Stall, VerdictFacts
 from holter.analysis.verdict.job_verdict import verdict
 
@@ -113,3 +114,21 @@ def test_contention_comes_first_where_it_takes_most_of_the_time(waits, first, se
     assert found.sentence.startswith("The training waits" if first == "contention" else "Evaluation takes")
     assert "Evaluation takes" in found.sentence
     assert "other.cpu" in {one.metric for one in found.evidence}
+
+
+def test_a_smaller_share_of_data_loading_names_its_generator():
+    own = OwnCode(
+        function="stream", file="a.py", line=4, pct=27.0, calls="time.sleep", waits_in="sleep", iterates=True,
+        step=3, step_share=0.1, checkpoints=False, generator=True,
+    )  # fmt: skip
+    facts = VerdictFacts(
+        breakdown={"forward": 70.0, "data_loading": 27.0, "other": 3.0}, steady_steps=100, step_ms=50.0,
+        mean_step_ms=50.0, ranks=(0,), device="cpu", own_code=[own],
+        loads=[Load(node="n", cpus=4, trainer_delay=70.0, others={"stress (ann)": 390.0})],
+    )  # fmt: skip
+    said = verdict(facts).sentence
+    assert "The training waits for a core 70 % of the time" in said
+    assert (
+        "data loading takes 27 % of the loop's time: generator stream (a.py:4), in time.sleep, worth up"
+        in said
+    )

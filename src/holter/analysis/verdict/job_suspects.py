@@ -63,8 +63,11 @@ def data_pipeline(facts: VerdictFacts) -> SuspectResult:
         return SuspectResult(
             because=f"the device computes {pct(facts.device_pct)} of each step while the host loads batches"
         )
+    iterators = [one for one in facts.own_code if one.iterates and one.pct >= NAMED]
     if share < DATA_SHARE:
-        return facts.smaller(f"data loading takes {pct(share)} {of}", share)
+        text = f"data loading takes {pct(share)} {of}"
+        named = iterators and (loading is None or loading.share_pct < share / 2)
+        return facts.smaller(f"{text}: {iterators[0].text}" if named else text, share)
     wait, step = facts.mean_ms("data_loading"), facts.whole_step_ms
     text = f"data loading takes {pct(share)} {of}: {ms(wait)} of {ms(step)} on average"
     evidence = [facts.seen(text, "data_loading", share, DATA_SHARE)]
@@ -89,7 +92,6 @@ def data_pipeline(facts: VerdictFacts) -> SuspectResult:
     if facts.pipeline is not None and (slow := slow_stage(facts, facts.pipeline)) is not None:
         said += f": {slow[0]}" if ": " not in said else ""
         evidence.append(slow[1])
-    iterators = [one for one in facts.own_code if one.iterates and one.pct >= NAMED]
     evidence += [sampled(facts, one) for one in iterators]
     if iterators and (loading is None or loading.share_pct < share / 2):
         said += f": {iterators[0].text}"
