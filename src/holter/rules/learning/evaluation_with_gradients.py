@@ -37,7 +37,7 @@ class EvaluationWithGradients(Rule):
                 continue
             yield self.issue(
                 f"the evaluation in {found['function']} at {place} runs without torch.no_grad(): "
-                f"{counts[place]} calls of {found['model']} recorded graphs that nothing used",
+                f"at least {counts[place]} calls of {found['model']} recorded graphs that nothing used",
                 code=place,
                 step_start=found["step"],
                 step_end=found["step"],
