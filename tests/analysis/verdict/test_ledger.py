@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -130,6 +131,9 @@ def test_what_outweighs_the_steps_leads_the_verdict():
     slow = Verdict(suspect="data_pipeline", sentence="Data loading takes 90 %.", share_pct=90.0)
     both = with_ledger(slow, job([0.1] * 60, evaluation_s=20))
     assert (both.suspect, both.also) == ("mixed", ["evaluation", "data_pipeline"])
+    busy = replace(slow, suspect="contention", also=["data_pipeline"])
+    all_three = with_ledger(busy, job([0.1] * 60, evaluation_s=20))
+    assert (all_three.suspect, all_three.also) == ("mixed", ["evaluation", "contention", "data_pipeline"])
 
 
 def test_its_suspects_and_items_are_published():

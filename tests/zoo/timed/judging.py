@@ -82,6 +82,8 @@ class Judged:
             return float(sum(planted) if planted else self.verdict["share_pct"])
         if self.verdict["suspect"] == case.suspect:
             return float(self.verdict["share_pct"])
+        if case.suspect == "checkpointing":  # with the wait around the writing, which is in `other`
+            return next((e["value"] for e in self.verdict["evidence"] if e["metric"] == "checkpoint"), None)
         part = {"data_pipeline": "data_loading", "evaluation": "eval", "own_code": "other"}
         found = self.told["breakdown"].get(part.get(case.suspect, ""))
         return None if found is None else float(found)

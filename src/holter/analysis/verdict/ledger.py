@@ -286,13 +286,14 @@ def _led(verdict: Verdict, items: Sequence[LedgerItem], framework: str | None) -
     accused = verdict.suspect not in ("healthy", "inconclusive")
     if accused and first.pct < (verdict.share_pct or 0.0) * _loop_share(items) / 100:
         return replace(verdict, also=[*verdict.also, suspect])
+    steps = [one for one in (verdict.suspect, *verdict.also) if one != "mixed"]
     text = f"{NAMES[first.item]} takes {took(first.seconds)} of {took(total)}"
     advised = _ADVICE[first.item].format(cache=_CACHES.get(framework, _CACHE))
     evidence = Evidence(f"{text}, {pct(first.pct)} of the job", first.item, first.pct, UNEXPLAINED)
     return replace(
         verdict,
         suspect="mixed" if accused else suspect,
-        also=[suspect, *(verdict.also or [verdict.suspect])] if accused else verdict.also,
+        also=[suspect, *steps] if accused else verdict.also,
         sentence=f"{sentence(text)} {verdict.sentence}",
         share_pct=first.pct,
         evidence=[evidence, *verdict.evidence],
