@@ -48,6 +48,21 @@ class Trained:
         """Return the percentage of a part in the loop by the clock of the script."""
         return 100.0 * self.truth["took"][part] / self.truth["loop"]
 
+    def means(self, pattern: str, step: int) -> list[float]:
+        """Return the means of saved tensors at a step, in order."""
+        rows = self.job.tensors(pattern).reduction("mean").to_rows()
+        return sorted(float(row["mean"]) for row in rows if row["step"] == step)
+
+    def windows(self) -> list[dict[str, Any]]:
+        """Return the facts of the profiling windows in the order in which they began."""
+        events = self.job.trial.table("events", where="kind = 'window'").to_rows()
+        return sorted((json.loads(one["detail"]) for one in events), key=lambda one: one.get("number", 0))
+
+    def operators(self, step: int) -> list[str]:
+        """Return the names of the operators that a window saw in a step, sorted."""
+        rows = self.job.trial.table("operators", where=f"kind = 'operator' AND step = {step}")
+        return sorted(rows["name"].tolist())
+
     def seconds(self, name: str) -> float:
         """Return the time of all spans with a name."""
         spans = self.job.trial.table("spans", where=f"name = '{name}'")

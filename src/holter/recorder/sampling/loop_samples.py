@@ -46,8 +46,6 @@ COST_SHARE = 200
 """Sampling takes at most one part in this many of a core while the loop's own code runs."""
 ENOUGH = 300
 """After each so many samples the interval grows by its first length."""
-LAST_S = 0.2
-"""How long the end of the process waits for a sample that is being taken."""
 MAX_FRAMES = 6
 MAX_PATHS = 4096
 _MAX_DEPTH = 256
@@ -75,7 +73,6 @@ class LoopSampler:
         self._stop = threading.Event()
         self._pid = 0
         """The process whose sampler thread runs."""
-        self._worker: threading.Thread | None = None
         self._loop: dict[int, LoopCode] = {}
         """The loop and its callers, by the id of their code."""
         self._known: dict[tuple[tuple[int, int], ...], int] = {}
@@ -104,21 +101,11 @@ class LoopSampler:
         if self._pid != os.getpid():  # a forked child has no thread of its parent
             self._pid = os.getpid()
             linecache.getline(__file__, 1)  # imports its modules here, not while another thread forks
-            self._worker = threading.Thread(target=self._run, name="holter-loop", daemon=True)
-            self._worker.start()
+            self._session.background.start("holter-loop", self._run, self.stop)
 
     def stop(self) -> None:
         """End the sampling soon."""
         self._stop.set()
-
-    def end(self) -> None:
-        """End the sampling before Python ends: a frame that a sample holds would keep the script's objects.
-
-        Python would destroy them after their modules, whose functions they may call.
-        """
-        self.stop()
-        if self._worker is not None and self._pid == os.getpid():
-            self._worker.join(LAST_S)
 
     def _run(self) -> None:
         breaker = self._session.breaker("loop_samples")
@@ -150,7 +137,7 @@ class LoopSampler:
                     if interval > 3 * least:
                         switch.restore()
                 else:
-                    name = self._name(sys._current_frames(), thread, moments.choice)
+                    name = self._name(thread, moments.choice)
                     # A sample after a long pause stands for two intervals at most.
                     self._write(name, now, min(now - before, int(2e9 * interval)))
                     samples += 1
@@ -169,7 +156,7 @@ class LoopSampler:
         thread, now = self._thread(), perf_counter_ns()
         part = self._part(thread)
         if part is not None:
-            name = self._name(sys._current_frames(), thread, lambda several: several[0])
+            name = self._name(thread, lambda several: several[0])
             self._write(name, now, duration, float(part))
 
     def _part(self, thread: int) -> int | None:
@@ -184,12 +171,10 @@ class LoopSampler:
         if name:
             self._session.thread_spool().add(_LOOP_STACK, name, now - duration, duration, part)
 
-    def _name(
-        self, stacks: dict[int, FrameType], thread: int, chosen: Callable[[list[Producer]], Producer]
-    ) -> int:
-        """Return the name id of a thread's stack, from the loop inwards; 0 for none."""
+    def _frames(self, thread: int) -> list[Seen]:
+        """Return copies of a thread's frames, from the loop inwards; frames themselves hold tensors."""
         frames: list[Seen] = []
-        frame = stacks.get(thread)
+        frame = sys._current_frames().get(thread)
         while frame is not None and len(frames) < _MAX_DEPTH:
             if id(frame.f_code) in self._loop:
                 frames.append(Seen.of(frame))
@@ -198,11 +183,16 @@ class LoopSampler:
                 frames.append(Seen.of(frame))
             frame = frame.f_back
         frames.reverse()
+        return frames
+
+    def _name(self, thread: int, chosen: Callable[[list[Producer]], Producer]) -> int:
+        """Return the name id of a thread's stack, from the loop inwards; 0 for none."""
+        frames = self._frames(thread)
         if not frames:
             return 0
         other = None
         if waits(frames[-1], _called(frames[-1])):
-            other = producer(stacks, (thread, threading.get_ident()), _called, chosen)
+            other = producer((thread, threading.get_ident()), _called, chosen)
         # The producer by line: with its instructions there would be as many keys as pairs of them.
         ends = other.frames if other else []
         key = (
