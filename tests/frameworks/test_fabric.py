@@ -53,7 +53,7 @@ def test_the_breakdown_agrees_with_a_clock_in_the_script(framework_python: Path,
 def test_twins_get_their_verdicts(framework_python: Path, tmp_path: Path, case: str) -> None:
     it = trained(framework_python, "fabric_loop.py", case, tmp_path, alone=False)
     if case == "compute":
-        assert it.suspects <= {"healthy"}
+        assert "ata loading takes" not in it.told["verdict"]["sentence"]
     else:
         assert "ata loading takes" in it.told["verdict"]["sentence"]
         assert "Samples.__getitem__" in it.told["verdict"]["sentence"]

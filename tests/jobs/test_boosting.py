@@ -83,7 +83,7 @@ def test_twins_get_their_verdicts(tmp_path: Path, case: str) -> None:
     assert it.told["cost"]["faults"] == []
     assert it.told["steps"]["count"] == it.truth["steps"]
     if not builds:
-        assert it.suspects <= {"healthy"}
+        assert "ata loading takes" not in it.told["verdict"]["sentence"]
         assert it.told["breakdown"]["compute"] > 90
         return
     assert it.truth["model"] == it.alone["model"]
