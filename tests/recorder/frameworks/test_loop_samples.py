@@ -251,3 +251,10 @@ def test_the_thread_that_holds_the_interpreter_is_sampled(record):
     assert held["collect"] > 0.2
     # On a crowded machine, any thread may lose its core while it holds the lock.
     assert held["collect"] > held["multiply"] + held["sleep"], held
+
+
+def test_the_end_of_a_session_waits_for_the_sampler_of_its_loop(session):
+    loop_samples.LoopSampler(session, lambda: 0, "torch").learn()
+    assert "holter-loop" in {each.name for each in threading.enumerate()}
+    session.end()
+    assert "holter-loop" not in {each.name for each in threading.enumerate()}
