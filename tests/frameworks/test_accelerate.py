@@ -25,7 +25,7 @@ def test_a_loop_with_accelerate(framework_python: Path, tmp_path: Path, case: st
     )
     assert it.scalars("loss", "train") == pytest.approx(truth["losses"])
     spans = it.job.trial.table("spans", where="worker = -1")
-    assert (spans["phase"] == "eval").sum() >= 1
+    assert it.share("eval") > 0
     assert (spans["value"][spans["phase"] == "checkpoint"] > 1000).any()
 
 
@@ -45,10 +45,11 @@ def test_the_breakdown_agrees_with_a_clock_in_the_script(framework_python: Path,
 
 
 @pytest.mark.capability("Accelerate", "verdict")
-@pytest.mark.parametrize(("case", "suspect"), [("data", "data_pipeline"), ("compute", "healthy")])
-def test_twins_get_their_verdicts(framework_python: Path, tmp_path: Path, case: str, suspect: str) -> None:
+@pytest.mark.parametrize("case", ["data", "compute"])
+def test_twins_get_their_verdicts(framework_python: Path, tmp_path: Path, case: str) -> None:
     it = trained(framework_python, SCRIPT, case, tmp_path, alone=False)
-    assert it.suspects <= {suspect}
-    if case == "data":
-        assert it.suspects == {suspect}
+    if case == "compute":
+        assert "ata loading takes" not in it.told["verdict"]["sentence"]
+    else:
+        assert "ata loading takes" in it.told["verdict"]["sentence"]
         assert "Samples.__getitem__" in it.told["verdict"]["sentence"]

@@ -26,12 +26,6 @@ class Trained:
     card: str
     job: Any
 
-    @property
-    def suspects(self) -> set[str]:
-        """What slows the training, except other programs, and the start of so short a job."""
-        verdict = self.told["verdict"]
-        return {verdict["suspect"], *verdict["also"]} - {"mixed", "contention", "startup"}
-
     def scalars(self, name: str, mode: str) -> list[float]:
         """Return the values of a recorded number in order."""
         rows = self.job.scalars.table

@@ -5,10 +5,15 @@ from __future__ import annotations
 import sys
 
 NOT_RECORDED = {
+    "chainer": "Chainer",
     "keras": "Keras",
     "lightfm": "LightFM",
+    "mindspore": "MindSpore",
+    "mlx": "MLX",
     "mxnet": "MXNet",
+    "oneflow": "OneFlow",
     "paddle": "PaddlePaddle",
+    "tinygrad": "tinygrad",
 }
 """Modules of frameworks without an adapter, and their names."""
 BACKENDS = {"keras": tuple(f"keras.src.backend.{name}.trainer" for name in ("torch", "jax", "tensorflow"))}

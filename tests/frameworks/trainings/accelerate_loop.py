@@ -22,7 +22,7 @@ truth: dict[str, Any] = {"losses": [], "steps": 0}
 took = dict.fromkeys(("load", "forward", "backward", "optimizer", "evaluate", "save"), 0.0)
 WIDTHS = {"compute": 2048, "clocked": 1024}
 EPOCHS, BATCHES = 2, 20
-WARM = 10
+WARM = 60
 """Steps that are not timed: they show what torch and the recorder do once."""
 
 
@@ -71,7 +71,8 @@ def train(case: str) -> nn.Module:
         nn.Linear(64, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 4)
     )
     seconds = {"data": 0.004, "clocked": 0.001}.get(case, 0.0)
-    loader = DataLoader(Samples(4 * BATCHES, seconds), batch_size=4, shuffle=True)
+    count = 3 * BATCHES if case == "clocked" else BATCHES
+    loader = DataLoader(Samples(4 * count, seconds), batch_size=4, shuffle=True)
     test = DataLoader(Samples(30, seconds), batch_size=4)
     optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.99**step)

@@ -129,13 +129,13 @@ class Clock:
 
     def __init__(self) -> None:
         self.ends: list[float] = []
-        self.slept = 0.0
+        self.slept: list[float] = []
 
     def after_iteration(self, info: Any) -> bool:
         began = time.perf_counter()
         time.sleep(0.05)
         self.ends.append(time.perf_counter())
-        self.slept += self.ends[-1] - began
+        self.slept.append(self.ends[-1] - began)
         return True
 
 

@@ -25,7 +25,7 @@ torch.set_num_threads(1)
 truth: dict[str, Any] = {"losses": [], "steps": 0}
 took = dict.fromkeys(("load", "forward", "backward", "optimizer", "evaluate", "callback"), 0.0)
 WIDTHS = {"compute": 2048, "clocked": 1024}
-WARM = 10
+WARM = 60
 """Steps that are not timed: they show what torch and the recorder do once."""
 
 
@@ -97,7 +97,9 @@ def train(case: str) -> Any:
     model = Net(WIDTHS.get(case, 32))
     model, optimizer = fabric.setup(model, torch.optim.SGD(model.parameters(), lr=0.1))
     seconds = {"data": 0.004, "clocked": 0.001}.get(case, 0.0)
-    loader = fabric.setup_dataloaders(DataLoader(Samples(160, seconds), batch_size=4))
+    loader = fabric.setup_dataloaders(
+        DataLoader(Samples(480 if case == "clocked" else 160, seconds), batch_size=4)
+    )
     test = fabric.setup_dataloaders(DataLoader(Samples(16, seconds), batch_size=4))
     accumulated = 4 if case == "accumulated" else 1
     began, batches, number = time.perf_counter(), iter(loader), 0

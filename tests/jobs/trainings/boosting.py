@@ -323,7 +323,7 @@ def portions() -> Iterator[tuple[Any, Any]]:
     """Return the data in portions, each of which takes a while to load."""
     for at in range(ROUNDS):
         began = time.perf_counter()
-        time.sleep(0.03)
+        time.sleep(0.1)
         took["load"] += time.perf_counter() - began
         rows = slice(at % 5 * 1000, at % 5 * 1000 + 1000)
         yield TABLE[rows], LABELS[rows]
@@ -338,7 +338,7 @@ def data_bound() -> bytes:
     model = None
     for at, (rows, labels) in enumerate(portions()):
         data = xgboost.DMatrix(rows, labels)
-        model = xgboost.train(PARAMETERS, data, 1, verbose_eval=False, xgb_model=model)
+        model = xgboost.train(PARAMETERS | {"max_depth": 2}, data, 1, xgb_model=model)
         if at % 20 == 19:
             model.save_model("model.ubj")
     return model.save_raw("ubj")
@@ -357,7 +357,7 @@ def lightgbm_data_bound() -> bytes:
     import lightgbm as library
 
     clocked(library.Dataset, "construct", "build")
-    asked = {"objective": "binary", "num_threads": 1, "verbose": -1}
+    asked = {"objective": "binary", "num_threads": 1, "verbose": -1, "num_leaves": 4}
     model = None
     for at, (rows, labels) in enumerate(portions()):
         model = library.train(asked, library.Dataset(rows, labels), 1, init_model=model)

@@ -128,14 +128,18 @@ def attach(session: Session) -> Callable[[], None]:
 
     def end(params: Any, continues: bool, began: int, *, failed: bool) -> None:
         try:
-            ended = session.local.end_of(grow)
-            if rounds.counts and not live:
-                wrote = params is not None and params.get("allow_writing_files", True)
-                found = _rounds(Path(core._get_train_dir(params)), began, ended) if wrote else []
-                if found and not continues:
+            ended, found = perf_counter_ns(), []
+            if rounds.counts and not live and params is not None and params.get("allow_writing_files", True):
+                found = _rounds(Path(core._get_train_dir(params)), began, ended)
+            if not (found and _forgotten(session, grow)):
+                session.local.end_of(grow)
+            if found:
+                if not continues:
                     session.since = found[0][0]
-                _record(session, rounds, found, whole=not found and not failed)
-                session.local.thread_spool.spent(perf_counter_ns() - ended)
+                _record(session, rounds, grow >> 8, [began, *(end for _, end, _ in found), ended], found)
+            elif rounds.counts and not live and not failed:
+                rounds.end_round()  # a training that shows no rounds is one step
+            session.local.thread_spool.spent(perf_counter_ns() - ended)
             (rounds.finish if failed else rounds.pause)()
         except Exception as error:
             rounds.breaker.fault(error)
@@ -147,16 +151,34 @@ def attach(session: Session) -> Callable[[], None]:
     return rounds.patches.undo
 
 
+def _forgotten(session: Session, code: int) -> bool:
+    """Forget the open span of a training whose rounds are known, each of which gets a span of its own.
+
+    One span of all rounds would come when their steps have been read long ago.
+    """
+    spool = session.local.thread_spool
+    spans = spool.open_spans()
+    if not spans or spans[-1][1] != code:
+        return False
+    spool.unwind(spool.depth() - 1)
+    return True
+
+
 def _record(
-    session: Session, rounds: Rounds, found: list[tuple[int, int, dict[str, float]]], *, whole: bool
+    session: Session,
+    rounds: Rounds,
+    name: int,
+    bounds: list[int],
+    found: list[tuple[int, int, dict[str, float]]],
 ) -> None:
-    """Write the steps of a training that has ended; one that shows no rounds, as a whole, is one step."""
-    if whole:
-        rounds.end_round()
-    for _, ended, metrics in found:
-        for name, value in metrics.items():
-            session.local.thread_spool.add(_SCALAR, session.name(name), ended, 0, value)
+    """Write the steps of a training that has ended, and its work between bounds: rounds, and what follows."""
+    spool = session.local.thread_spool
+    for at, (_, ended, metrics) in enumerate(found):
+        spool.add(_COMPUTE, name, bounds[at], ended - bounds[at])
+        for metric, value in metrics.items():
+            spool.add(_SCALAR, session.name(metric), ended, 0, value)
         rounds.end_round(ended)
+    spool.add(_COMPUTE, name, bounds[-2], bounds[-1] - bounds[-2])
 
 
 def _rounds(folder: Path, began: int, ended: int) -> list[tuple[int, int, dict[str, float]]]:
