@@ -158,6 +158,19 @@ def test_a_compilation_says_which_argument_changed(train: Train) -> None:
     assert {"compile jit(train_step)", "trace train_step"} <= set(spans["name"].tolist())
 
 
+@pytest.mark.capability("JAX", ranks="`jax.distributed`")
+def test_two_processes_have_their_ranks(train: Train) -> None:
+    it = train("hosts")
+    assert it.truth["models"] == it.alone["models"]
+    assert it.told["cost"]["faults"] == []
+    steps = it.job.steps.table
+    assert sorted(set(steps["rank"].tolist())) == [0, 1]
+    assert [int((steps["rank"] == rank).sum()) for rank in (0, 1)] == [20, 20]
+    losses = it.job.scalars.table
+    losses = losses.where((losses["name"] == "loss") & (losses["rank"] == 0)).sorted("step")
+    assert losses["value"].tolist() == it.truth["losses"]
+
+
 @pytest.mark.capability("JAX", windows="operations of the compiled program")
 def test_a_window_shows_the_operations_of_each_step(train: Train) -> None:
     it = train("nnx")

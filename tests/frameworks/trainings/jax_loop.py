@@ -6,6 +6,8 @@ import hashlib
 import json
 import os
 import shutil
+import socket
+import subprocess
 import sys
 import time
 
@@ -310,6 +312,42 @@ def wild():
     x[25 * BATCH :] = np.inf
     params, told = fit(model(), stream(x, y, 0.002))
     return {"steps": 40, "losses": [str(one) for one in told["losses"]], "model": weights(params)}
+
+
+def host():
+    """One of two processes that share each batch."""
+    rank = int(os.environ["HOST_RANK"])
+    jax.distributed.initialize(os.environ["HOST_COORDINATOR"], 2, rank)
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("hosts",))
+    whole = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+    parted = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("hosts"))
+    params = jax.jit(model, out_shardings=whole)()
+    state = jax.jit(optimizer.init, out_shardings=whole)(params)
+    x, y = data(20)
+    losses, half = [], BATCH // 2
+    for at in range(rank * half, len(x), BATCH):
+        batch = (jax.make_array_from_process_local_data(parted, one[at : at + half]) for one in (x, y))
+        params, state, loss = train_step(params, state, *batch)
+        losses.append(float(loss))
+    return {"steps": 20, "losses": losses, "model": weights(params)}
+
+
+def hosts():
+    """Two processes that train together."""
+    with socket.create_server(("localhost", 0)) as server:
+        coordinator = f"localhost:{server.getsockname()[1]}"
+    started = []
+    for rank in range(2):
+        os.makedirs(f"host-{rank}", exist_ok=True)
+        surroundings = {**os.environ, "HOST_RANK": str(rank), "HOST_COORDINATOR": coordinator}
+        command = [sys.executable, os.path.abspath(__file__), "host"]
+        started.append(subprocess.Popen(command, cwd=f"host-{rank}", env=surroundings))
+    assert [one.wait() for one in started] == [0, 0]
+    told = []
+    for rank in range(2):
+        with open(f"host-{rank}/truth.json") as file:
+            told.append(json.load(file))
+    return {"steps": 20, "losses": told[0]["losses"], "models": [one["model"] for one in told]}
 
 
 def profiled():
