@@ -266,6 +266,8 @@ class CompiledCalls:
         if steps != session.stride:
             session.step_by(steps)
         session.boundary(ended, manual=True, steps=steps)
+        if self._sampler is not None and self._sampler.due:
+            self._sampler.learn()
 
     def _outputs(self, program: TracedFunction, args: Any, kwargs: Any, result: Any) -> Outputs:
         """Return the names and the values of the scalars that a program has computed."""
