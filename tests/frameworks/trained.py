@@ -26,6 +26,12 @@ class Trained:
     card: str
     job: Any
 
+    @property
+    def suspects(self) -> set[str]:
+        """What slows the training, except other programs, and the start of so short a job."""
+        verdict = self.told["verdict"]
+        return {verdict["suspect"], *verdict["also"]} - {"mixed", "contention", "startup"}
+
     def scalars(self, name: str, mode: str) -> list[float]:
         """Return the values of a recorded number in order."""
         rows = self.job.scalars.table
@@ -33,8 +39,9 @@ class Trained:
         return [float(value) for value in rows["value"]]
 
     def share(self, part: str) -> float:
-        """Return the percentage of a part in all steps: the clock of the script leaves none out."""
+        """Return the percentage of a part in the steps that the clock of the script timed."""
         steps = self.job.steps.table
+        steps = steps.where(steps["step"] >= self.truth.get("first", 0))
         return 100.0 * float(steps[part].sum()) / float(steps["duration"].sum())
 
     def of_clock(self, part: str) -> float:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter import recorder
 from holter.recorder import cost, failure
+from holter.recorder.background import BackgroundThreads
 from holter.recorder.guard import MAX_TEXT, CircuitBreaker, tell
 from holter.recorder.identity import Identity
 from holter.recorder.journal import Journal
@@ -91,6 +92,7 @@ class Session(Steps):
         self.threads = ThreadSpools(self, self.writers)
         self.local = self.threads.local
         self.windows = Windows(self)
+        self.background = BackgroundThreads()
 
     @property
     def attached(self) -> bool:
@@ -217,6 +219,7 @@ class Session(Steps):
             return
         self.ended = True
         try:
+            self.background.end()
             self.windows.end()
             failure.note_last(self)
             tell_lost(self.fault)
@@ -259,6 +262,7 @@ class Session(Steps):
     def forked(self) -> None:
         """Become another process: new key, new files at the first record, nothing of the parent's."""
         self.windows.forked()
+        self.background.forked()
         self.threads.forked()  # first: no fault below may lead to writes into the parent's files
         parent, self.identity = self.identity, Identity()
         self.identity.parent = parent.key
