@@ -12,6 +12,8 @@ from tests.frameworks.trained import Trained, trained
 
 pytestmark = [pytest.mark.framework("jax"), pytest.mark.slow]
 Train = Callable[[str], Trained]
+DEVICES = ("pmap_devices", "shard_map_devices", "hosts", "profiled")
+"""Trainings of `jax_devices.py`."""
 OPTIONS = {
     "nnx": ("--profile-steps", "20:24:shapes"),
     "profiled": ("--profile-steps", "15:17", "--profile-steps", "30:40"),
@@ -25,9 +27,9 @@ def train(framework_python: Path, tmp_path_factory: pytest.TempPathFactory) -> T
 
     def one(case: str) -> Trained:
         if case not in kept:
-            kept[case] = trained(
-                framework_python, "jax_loop.py", case, tmp_path_factory.mktemp(case), *OPTIONS.get(case, ())
-            )
+            script = "jax_devices.py" if case in DEVICES else "jax_loop.py"
+            folder, options = tmp_path_factory.mktemp(case), OPTIONS.get(case, ())
+            kept[case] = trained(framework_python, script, case, folder, *options)
         return kept[case]
 
     return one
