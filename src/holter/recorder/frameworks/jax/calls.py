@@ -102,6 +102,7 @@ class CompiledCalls:
             self._end_evaluation()
             if self._gradient[0] and self._leader is None:
                 self._end_step(*self._gradient)
+            self.session.windows.end()  # at the end of the process JAX removes its devices next
             self.device.stop()
         except Exception as error:
             self.breaker.fault(error)
