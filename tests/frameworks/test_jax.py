@@ -12,6 +12,8 @@ from tests.frameworks.trained import Trained, trained
 
 pytestmark = [pytest.mark.framework("jax"), pytest.mark.slow]
 Train = Callable[[str], Trained]
+DEVICES = ("pmap_devices", "shard_map_devices", "hosts", "profiled")
+"""Trainings of `jax_devices.py`."""
 OPTIONS = {
     "nnx": ("--profile-steps", "20:24:shapes"),
     "profiled": ("--profile-steps", "15:17", "--profile-steps", "30:40"),
@@ -25,9 +27,9 @@ def train(framework_python: Path, tmp_path_factory: pytest.TempPathFactory) -> T
 
     def one(case: str) -> Trained:
         if case not in kept:
-            kept[case] = trained(
-                framework_python, "jax_loop.py", case, tmp_path_factory.mktemp(case), *OPTIONS.get(case, ())
-            )
+            script = "jax_devices.py" if case in DEVICES else "jax_loop.py"
+            folder, options = tmp_path_factory.mktemp(case), OPTIONS.get(case, ())
+            kept[case] = trained(framework_python, script, case, folder, *options)
         return kept[case]
 
     return one
@@ -156,6 +158,19 @@ def test_a_compilation_says_which_argument_changed(train: Train) -> None:
     assert healthy["issues"] == []
     spans = it.job.trial.table("spans", where="phase = 'compile'")
     assert {"compile jit(train_step)", "trace train_step"} <= set(spans["name"].tolist())
+
+
+@pytest.mark.capability("JAX", ranks="`jax.distributed`")
+def test_two_processes_have_their_ranks(train: Train) -> None:
+    it = train("hosts")
+    assert it.truth["models"] == it.alone["models"]
+    assert it.told["cost"]["faults"] == []
+    steps = it.job.steps.table
+    assert sorted(set(steps["rank"].tolist())) == [0, 1]
+    assert [int((steps["rank"] == rank).sum()) for rank in (0, 1)] == [20, 20]
+    losses = it.job.scalars.table
+    losses = losses.where((losses["name"] == "loss") & (losses["rank"] == 0)).sorted("step")
+    assert losses["value"].tolist() == it.truth["losses"]
 
 
 @pytest.mark.capability("JAX", windows="operations of the compiled program")

@@ -82,6 +82,12 @@ def stacks(names, **changes):
             "f.result, called by main (a.py:9), while thread t works in work (a.py:3)",
             "lock",
         ),
+        (
+            "main (a.py:9);Prefetch.__next__ (lib.py:3) [iterator] > fun > Condition.wait (threading.py:1)"
+            " & thread t;decode (a.py:3)",
+            "the loop waits for thread t, which works in decode (a.py:3)",
+            "lock",
+        ),
         ("main (a.py:9) > gc.collect", "gc.collect, called by main (a.py:9)", "garbage collection"),
         (
             "main (a.py:9) > batches.get > Condition.wait (threading.py:327)",

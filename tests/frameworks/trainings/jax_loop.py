@@ -1,7 +1,6 @@
 """Trains with JAX as the argument says; writes what really happened to truth.json."""
 
 import functools
-import glob
 import hashlib
 import json
 import os
@@ -232,58 +231,6 @@ def ahead():
     return {"steps": 40, "losses": losses, "model": weights(params)}
 
 
-def pmap_devices():
-    """`pmap` on two devices."""
-    x, y = data(40)
-    x, y = x.reshape(40, 2, BATCH // 2, FEATURES), y.reshape(40, 2, BATCH // 2)
-
-    @functools.partial(jax.pmap, axis_name="devices")
-    def step(params, state, x, y):
-        loss, gradients = jax.value_and_grad(loss_of)(params, x, y)
-        gradients = jax.lax.pmean(gradients, "devices")
-        updates, state = optimizer.update(gradients, state, params)
-        return optax.apply_updates(params, updates), state, jax.lax.pmean(loss, "devices")
-
-    copied = jax.tree_util.tree_map(lambda leaf: jnp.stack([leaf] * 2), model())
-    params, state, losses = copied, jax.vmap(optimizer.init)(copied), []
-    for at in range(40):
-        params, state, loss = step(params, state, x[at], y[at])
-        losses.append(float(loss[0]))
-    return {"steps": 40, "losses": losses, "model": weights(params)}
-
-
-def shard_map_devices():
-    """`shard_map` on two devices within a compiled step."""
-    x, y = data(40)
-    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("devices",))
-    spec = jax.sharding.PartitionSpec
-
-    def local(params, x, y):
-        loss, gradients = jax.value_and_grad(loss_of)(params, x, y)
-        return jax.lax.pmean(loss, "devices"), jax.lax.pmean(gradients, "devices")
-
-    whole = jax.shard_map(
-        local,
-        mesh=mesh,
-        in_specs=(spec(), spec("devices"), spec("devices")),
-        out_specs=(spec(), spec()),
-        check_vma=False,
-    )
-
-    @jax.jit
-    def step(params, state, x, y):
-        loss, gradients = whole(params, x, y)
-        updates, state = optimizer.update(gradients, state, params)
-        return optax.apply_updates(params, updates), state, loss
-
-    params = model()
-    state, losses = optimizer.init(params), []
-    for at in range(0, len(x), BATCH):
-        params, state, loss = step(params, state, x[at : at + BATCH], y[at : at + BATCH])
-        losses.append(float(loss))
-    return {"steps": 40, "losses": losses, "model": weights(params)}
-
-
 def recompiled():
     """Batches of six lengths, another static value, and a function that is made anew."""
     x, y = data(60)
@@ -310,30 +257,6 @@ def wild():
     x[25 * BATCH :] = np.inf
     params, told = fit(model(), stream(x, y, 0.002))
     return {"steps": 40, "losses": [str(one) for one in told["losses"]], "model": weights(params)}
-
-
-def profiled():
-    """The script profiles itself: in steps 10 to 19, and again from step 35 on."""
-    x, y = data(50)
-    params = model()
-    state, sizes = optimizer.init(params), []
-
-    def end():
-        jax.block_until_ready(params)
-        jax.profiler.stop_trace()
-        (path,) = glob.glob("own/**/*.xplane.pb", recursive=True)
-        sizes.append(os.path.getsize(path))
-        shutil.rmtree("own")
-
-    for at in range(50):
-        if at in (10, 35):
-            jax.profiler.start_trace("own")
-        params, state, _ = train_step(
-            params, state, x[at * BATCH : (at + 1) * BATCH], y[at * BATCH : (at + 1) * BATCH]
-        )
-        if at in (19, 44):
-            end()
-    return {"steps": 50, "traces": sizes, "model": weights(params)}
 
 
 def nnx():

@@ -101,12 +101,15 @@ class OwnCode:
     def _waiting(self) -> str:
         """The wait, and what it waits for: the thread with its function, and where that spends its time."""
         queue = self.waits_in == "queue"
+        mostly = f"; it spends its time in {self.produces[1]}" if self.produces[1:] else ""
+        if self.iterates and self.producer and not queue:  # the iterator is that of a library
+            works = f", which works in {self.produces[0]}" if self.produces else ""
+            return f"the loop waits for {self.producer}{works}{mostly}"
         waits = f"{self.place} waits for a queue" if queue else f"{self.calls}, called by {self.place}"
         if not self.producer:
             return f"{waits} ({self.calls})" if self.calls else waits
         does = f" that {self.producer} fills" if queue and self.fills else f", while {self.producer} works"
         where = f" in {self.produces[0]}" if self.produces else ""
-        mostly = f"; it spends its time in {self.produces[1]}" if self.produces[1:] else ""
         return f"{waits}{does}{where}{mostly}"
 
 

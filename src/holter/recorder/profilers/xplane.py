@@ -135,7 +135,7 @@ def _library_of(session: WindowSession) -> str | None:
 def _begin_jax() -> tuple[ModuleType, Any, str]:
     jax: Any = sys.modules["jax"]
     profiler: Any = sys.modules.get("jax._src.profiler")
-    module = getattr(profiler, "_profiler", None)
+    module: Any = getattr(profiler, "_profiler", None)
     if not hasattr(module, "ProfilerSession") or not hasattr(jax.profiler, "ProfileOptions"):
         raise ProfilerUnavailable(f"the profiler of JAX {jax.__version__} is not known; JAX 0.10 is")
     if profiler._profile_state.profile_session is not None:
@@ -151,7 +151,7 @@ def _begin_jax() -> tuple[ModuleType, Any, str]:
 def _begin_tensorflow() -> tuple[ModuleType, Any, str]:
     tensorflow: Any = sys.modules["tensorflow"]
     profiler: Any = sys.modules.get("tensorflow.python.profiler.profiler_v2")
-    module = getattr(profiler, "_pywrap_profiler", None)
+    module: Any = getattr(profiler, "_pywrap_profiler", None)
     if not hasattr(module, "ProfilerSession"):
         raise ProfilerUnavailable(
             f"the profiler of TensorFlow {tensorflow.__version__} is not known; that of TensorFlow 2.21 is"

@@ -10,11 +10,13 @@ if TYPE_CHECKING:
     from types import CodeType
     from typing import Any
 
+_RECORDER = os.path.dirname(os.path.dirname(__file__)) + os.sep
+
 
 def is_library(code: CodeType) -> bool:
-    """Return whether code belongs to an installed package or to Python."""
+    """Return whether code belongs to an installed package, to Python, or to the recorder."""
     name = code.co_filename
-    return "site-packages" in name or name.startswith((sys.prefix, sys.base_prefix, "<frozen"))
+    return "site-packages" in name or name.startswith((sys.prefix, sys.base_prefix, "<frozen", _RECORDER))
 
 
 def frame_text(code: CodeType, line: int) -> str:

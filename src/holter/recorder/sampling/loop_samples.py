@@ -2,7 +2,7 @@
 
 A sampler thread wakes at random moments, often while the loop's own code runs and rarely while spans explain
 the time. The training thread only shows it the loop: at the end of the first step, and of one step for each
-new optimizer.
+new optimizer or, where an adapter asks `due`, now and then: a script may have several loops.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ ENOUGH = 300
 """After each so many samples the interval grows by its first length."""
 MAX_FRAMES = 6
 MAX_PATHS = 4096
+AGAIN_NS = 300_000_000
+"""Time after which the loop is `due` again."""
 _MAX_DEPTH = 256
 _FOR_ITER = opmap["FOR_ITER"]
 _DELEGATES = {opmap[name] for name in ("SEND", "YIELD_FROM") if name in opmap}
@@ -79,6 +81,10 @@ class LoopSampler:
         """Name ids of stacks."""
         self._kept: list[CodeType] = []
         """The code in the keys of `_known`; kept alive, so that no other code gets its id."""
+        self.due = True
+        """Whether the training thread should show the loop."""
+        self._shown = 0
+        """When it did so last, monotonic ns."""
         self.on_wake: Callable[[int], None] = lambda phase: None
         """Called with the part that is open, 0 in the loop's own code, each time the sampler wakes."""
 
@@ -95,9 +101,11 @@ class LoopSampler:
         while frame is not None:
             known = self._loop.get(id(frame.f_code))
             calls = frozenset() if known is None else known.calls
-            self._loop[id(frame.f_code)] = LoopCode(frame.f_code, calls | {frame.f_lasti})
+            if frame.f_lasti not in calls:
+                self._loop[id(frame.f_code)] = LoopCode(frame.f_code, calls | {frame.f_lasti})
+                self._known = {}  # a `for` that enclosed no step so far may be a loop of the training
             frame = frame.f_back
-        self._session.sampler = self
+        self._session.sampler, self._shown, self.due = self, perf_counter_ns(), False
         if self._pid != os.getpid():  # a forked child has no thread of its parent
             self._pid = os.getpid()
             linecache.getline(__file__, 1)  # imports its modules here, not while another thread forks
@@ -131,6 +139,7 @@ class LoopSampler:
                 held = holders.holder(now - due, thread)
                 if held:
                     self._write(self._session.name(held), now, min(now - before, int(2e9 * interval)), HOLDS)
+                self.due = self.due or now - self._shown > AGAIN_NS
                 self.on_wake(part)
                 if part:
                     interval = min(interval * 1.25, max(MAX_INTERVAL_S, least))

@@ -102,6 +102,7 @@ class CompiledCalls:
             self._end_evaluation()
             if self._gradient[0] and self._leader is None:
                 self._end_step(*self._gradient)
+            self.session.windows.end()  # at the end of the process JAX removes its devices next
             self.device.stop()
         except Exception as error:
             self.breaker.fault(error)
@@ -266,6 +267,8 @@ class CompiledCalls:
         if steps != session.stride:
             session.step_by(steps)
         session.boundary(ended, manual=True, steps=steps)
+        if self._sampler is not None and self._sampler.due:
+            self._sampler.learn()
 
     def _outputs(self, program: TracedFunction, args: Any, kwargs: Any, result: Any) -> Outputs:
         """Return the names and the values of the scalars that a program has computed."""

@@ -32,8 +32,6 @@ GRAPH_PARTS = ("data_loading", "compute", "checkpoint", "eval")
 EAGER_PARTS = ("data_loading", "compute", "backward", "optimizer", "checkpoint", "eval")
 """The parts that are seen of a step with a tape: what it records is forward and loss in one."""
 _EVAL = int(Mode.EVAL)
-_LEARNS = 1024
-"""Steps between two looks at the code that ends a step."""
 
 
 class _Function:
@@ -275,7 +273,7 @@ class Loops:
             self.session.journal("framework", fact)
         if self.turns[parts].ends(key):
             self.session.boundary(now)
-            if self.session.step % _LEARNS == 1:
+            if self._sampler.due:
                 self._sampler.learn()
 
 
