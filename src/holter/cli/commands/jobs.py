@@ -29,7 +29,7 @@ EXAMPLES = """  holter jobs
   holter jobs --watch
   holter jobs --json"""
 
-STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped", "Unreadable")
+STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped", "Ended", "Detached", "Unreadable")
 _NAME_WIDTH = 34
 _VERDICT_WIDTH = 20
 _WATCH_S = 2.0
@@ -38,6 +38,8 @@ COLORS = {
     "Completed": "green",
     "Failed": "red",
     "Stopped": "yellow",
+    "Ended": "green",
+    "Detached": "green",
     "InProgress": "cyan",
     "Unreadable": "red",
 }

@@ -146,6 +146,7 @@ def _steps(rendering: Rendering, reading: Reading, told: Description) -> Markup:
             sections.ledger(told["ledger"]),
             tag("h2", "Where a step's time goes"),
             drawn,
+            sections.gpu_times(told["gpu_times"]),
             sections.named_work(told["named_work"]),
             sections.own_code(told["own_code"]),
         )
