@@ -6,8 +6,6 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
-from holter.store.trial import Trial
-from holter.views.document.planned import planned
 from holter.views.wording import duration
 
 if TYPE_CHECKING:
@@ -67,6 +65,10 @@ def summary(folder: JobFolder, now_ns: int) -> ListedJob:
 def _progress(folder: JobFolder, *, running: bool) -> _Progress:
     """Return how far a running job is; what cannot be read is unknown."""
     if running:
+        # Tables take time to load, and most lists have no running job.
+        from holter.store.trial import Trial
+        from holter.views.document.planned import planned
+
         with suppress(OSError, ValueError, LookupError):
             trial = Trial(folder, threads=1)
             newest = trial.sql("SELECT max(step) AS step FROM steps")["step"][0]
