@@ -109,7 +109,7 @@ def test_an_address_brings_back_what_was_seen(look):
     expect(island.locator(".legend .at")).to_have_text(re.compile(r"step 1,0\d\d"))
     page.keyboard.press("Escape")
     page.wait_for_url(re.compile(r"\?store=0&axis=step$"))
-    page.locator("a[data-page=nodes]").click()
+    page.locator("a[data-page=system]").click()
     page.wait_for_url("**/nodes?store=0&axis=step")
     assert seen.wrong == []
 
@@ -147,7 +147,7 @@ def test_all_is_done_by_keyboard(look):
 
 
 def test_marked_cores_are_drawn_at_once(look):
-    seen = look("/jobs/before/nodes")
+    seen = look("/jobs/before/system")
     page = seen.page
     island = chart(page, "cores")
     expect(island.locator(".legend li")).to_have_count(2)  # the mean, and where the cursor is
@@ -160,7 +160,7 @@ def test_marked_cores_are_drawn_at_once(look):
 
 
 def test_a_rule_is_muted_in_this_browser_only(look):
-    seen = look("/jobs/before/insights")
+    seen = look("/jobs/before/findings")
     page = seen.page
     page.keyboard.press("j")
     rule = page.locator("article.fired").first
@@ -169,7 +169,7 @@ def test_a_rule_is_muted_in_this_browser_only(look):
     expect(rule.locator(".inside")).to_be_hidden()
     page.reload()
     expect(page.locator("article.fired").first.locator(".inside")).to_be_hidden()
-    other = look("/jobs/before/insights").page
+    other = look("/jobs/before/findings").page
     expect(other.locator("article.fired").first.locator(".inside")).to_be_visible()
     other.get_by_role("link", name="show this moment").first.click()
     other.wait_for_url("**/nodes?**from=**")
@@ -223,7 +223,7 @@ def test_a_running_job_is_followed_and_told_what_to_do(browser, tmp_path):
             once = len(asked)
             until(page, lambda: len(asked) > once + 1)
             expect(page.locator("table")).to_contain_text("whole job")
-            page.goto(f"http://{server.own}/jobs/live/settings")
+            page.goto(f"http://{server.own}/jobs/live/controls")
             page.locator("select[name=interval_ms]").select_option("1000")
             page.get_by_role("button", name="Set", exact=True).click()
             expect(page.locator("form[data-order=configure] output")).to_contain_text("sent; the agent")

@@ -14,7 +14,7 @@ from holter.dashboard.answers import kept
 from holter.dashboard.server import application
 from holter.dashboard.stores import Stores
 from holter.pages.islands import Rendering
-from holter.pages.job import data_loading, overview
+from holter.pages.job import performance
 from holter.pages.text import report
 from holter.store.job import create
 from holter.store.trial import Trial
@@ -48,9 +48,9 @@ def test_what_nobody_knows_of_loading_is_said_once(tmp_path):
         "steps", {**row, "time": [10**18], "duration": [10**9], "data_loading": [10**8], "other": [9 * 10**8]}
     )
     writer.close()
-    page = data_loading.draw(Reading(Trial(waiting)), {}, Rendering())
+    page = performance.draw(Reading(Trial(waiting)), {}, Rendering())
     assert page.count("no torch DataLoader was used") == 1
-    assert "<table" not in page
+    assert "<table" not in page.partition("Data loading</h2>")[2]
 
 
 def test_tabs_that_ask_at_once_are_answered_by_one_thread(store):
@@ -96,5 +96,5 @@ def test_callbacks_are_named_below_the_parts_of_a_step(tmp_path):
     writer.close()
     reading = Reading(Trial(named))
     row = '<td>callback Saves.on_train_batch_end</td><td>other</td><td class="n">20.0 %</td>'
-    assert row in overview.draw(reading, {}, Rendering())
+    assert row in performance.draw(reading, {}, Rendering())
     assert row in "".join(report.body(reading))

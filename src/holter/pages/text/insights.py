@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
     from holter.views.document.types.rules import RuleIssue, RuleResult
 
 
+_RESULTS = {
+    "NoIssuesFound": "passed",
+    "IssuesFound": "found something",
+    "InProgress": "still checks",
+    "Error": "failed",
+}
 _MOST = 50
 _LONGEST = 2000
 
@@ -31,15 +38,47 @@ Moment = tuple[float, float]
 
 
 def rules(
-    told: Description, link: Callable[[Moment], str], extra: Callable[[str], str] = lambda _: ""
+    told: Description, link: Callable[[str, Moment], str], extra: Callable[[str], str] = lambda _: ""
 ) -> Markup:
-    """Draw every rule, those that found something first.
+    """Draw every rule that found something, the worst first.
 
-    `link` returns the address that shows a moment, `extra` an addition to the head of a rule.
+    `link` returns the address that shows a moment of a rule, `extra` an addition to the head of a rule.
     """
     unseen = set(not_judged(told["rules"]))
-    ordered = sorted(told["rules"], key=lambda rule: (_worst(rule), rule["name"] in unseen, rule["name"]))
-    return html(*(_rule(rule, told, rule["name"] in unseen, link, extra) for rule in ordered))
+    fired = sorted(
+        (rule for rule in told["rules"] if rule["issues"]), key=lambda rule: (_worst(rule), rule["name"])
+    )
+    return html(*(_rule(rule, told, rule["name"] in unseen, link, extra) for rule in fired))
+
+
+def passed(told: Description) -> Markup:
+    """List the rules that found nothing, with what each looks for; nothing if every rule found something."""
+    unseen = set(not_judged(told["rules"]))
+    quiet = [rule for rule in told["rules"] if not rule["issues"]]
+    quiet.sort(key=lambda rule: (rule["status"] != "Error", rule["name"] not in unseen, rule["name"]))
+    rows = [_quiet(rule, rule["name"] in unseen) for rule in quiet]
+    if not rows:
+        return Markup()
+    lacked = sum(rule["name"] in unseen for rule in quiet)
+    title = f"{counted(len(quiet), 'check')} without a finding" + (
+        f"; {lacked} had too little data" if lacked else ""
+    )
+    return tag(
+        "details",
+        tag("summary", title),
+        table(("rule", "result", "checks", "looks for"), rows, numbers=(2,)),
+        class_="passed",
+    )
+
+
+def _quiet(rule: RuleResult, unseen: bool) -> tuple[object, ...]:
+    """Return the row of a rule that found nothing."""
+    known = catalogue().get(str(rule.get("rule")))
+    why = str(coverage(rule).get("lacking") or "") if unseen else str(rule.get("error") or "")
+    result = tag("span", "could not judge" if unseen else _RESULTS.get(rule["status"], rule["status"]))
+    note = tag("span", f" {why}", class_="note") if why else None
+    looks = known.description if known is not None else ""
+    return rule["name"], html(result, note), rule.get("evaluations") or 0, html(looks, _card(rule, known))
 
 
 def _worst(rule: RuleResult) -> tuple[int, int]:
@@ -51,14 +90,15 @@ def _rule(
     rule: RuleResult,
     told: Description,
     unseen: bool,
-    link: Callable[[Moment], str],
+    to: Callable[[str, Moment], str],
     extra: Callable[[str], str],
 ) -> Markup:
     name, issues = rule["name"], rule["issues"]
+    link = partial(to, str(rule.get("rule")))
     known = catalogue().get(str(rule.get("rule")))
     open_ = [issue for issue in issues if issue.get("status") != "resolved"]
     worst = min((issue["severity"] for issue in open_), key=severity_rank, default="")
-    status = "could not judge" if unseen else rule["status"]
+    status = "could not judge" if unseen else _RESULTS.get(rule["status"], rule["status"])
     looks = counted(rule.get("evaluations") or 0, "check")
     counts = f"fired {counted(rule.get('triggered') or 0, 'time')} in {looks}"
     why = coverage(rule).get("lacking") if unseen else rule.get("error")

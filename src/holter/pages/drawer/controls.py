@@ -1,4 +1,4 @@
-"""The page that controls a running job: sampling, profiling windows and stop; and its report."""
+"""Controls a running job: profiling windows, sampling and stop; and offers its report."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from holter.drawing.markup import html, tag
-from holter.pages.job._forms import choice, entry
+from holter.pages.forms import choice, entry
 from holter.schema.metrics import INTERVALS_MS
 from holter.schema.windows import MAX_SECONDS, MAX_STEPS, PYTHON
 from holter.views.jobs import RUNNING
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from holter.store.documents import Document
     from holter.views.reading import Reading
 
-TITLE = "Settings"
-SHOWN = 100
+TITLE = "Controls"
+SHOWN = 30
 
 _WARNINGS = {
     "operators": "Records every operator and kernel: it takes GPU memory, and steps are slow while it runs. "
@@ -43,16 +43,16 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
     if job["status"] not in RUNNING:
         text = (
             f"This run has finished ({job['status'] or 'damaged'}); live controls are off. While a job runs, "
-            "this page changes its sampling interval, starts profiling windows and stops the training."
+            "this changes its sampling interval, starts profiling windows and stops the training."
         )
-        return html(tag("h1", "Settings"), tag("p", text), report)
+        return html(tag("h1", TITLE), tag("p", text), report)
     interval = reading.interval_ns // 1_000_000
     return html(
-        tag("h1", "Settings"),
-        tag("h2", "Monitor"),
-        _monitor(interval, reading.trial.manifest),
+        tag("h1", TITLE),
         tag("h2", "Profiling windows"),
         _windows(len(reading.description["ranks"])),
+        tag("h2", "Monitor"),
+        _monitor(interval, reading.trial.manifest),
         tag("h2", "Stop the training"),
         _stop(),
         report,

@@ -1,4 +1,4 @@
-"""The page about Python code: flame graphs, functions, callers and callees."""
+"""The view of Python code: flame graphs, functions, callers and callees."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from holter.analysis.verdict.evidence import counted
 from holter.drawing.flame import flame
-from holter.drawing.markup import html, tag
+from holter.drawing.markup import tag
 from holter.drawing.pieces import prose
+from holter.pages.forms import choice, entry, form, link, number
 from holter.pages.islands import island
-from holter.pages.job._forms import choice, entry, form, link, number
 from holter.pages.tables import Number, share_cell, sortable, time_cell
 from holter.views.document.python_profile import python_profile, segments
 from holter.views.flames import FlameSelection, flames
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from holter.views.flames import FlameDocument
     from holter.views.reading import Reading
 
-TITLE = "Python"
-SHOWN = 60
+TITLE = "Flame"
+SHOWN = 30
 _FUNCTIONS, _SEGMENTS, _CALLS = 100, 100, 50
 _EMPTY = (
     "No Python code was profiled. `holter profile JOB --count 3 --python pyinstrument` samples the next "
@@ -35,6 +35,7 @@ _EMPTY = (
     "60:63:cprofile` does so from the start. A slow data loader is sampled automatically."
 )
 _SELECTION = ("mode", "phase", "rank", "first", "last")
+_TABLES = ("python_functions", "python_stacks", "operators")
 _SOURCES = {
     "pyinstrument": "samples of a profiling window",
     "loader": "continuous samples of the code that builds batches",
@@ -47,25 +48,31 @@ _TIMERS = {
 }
 
 
-def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Markup:
-    """Draw the page: what was profiled, a flame graph, tables of functions, and its segments."""
+def present(reading: Reading) -> bool:
+    """Whether Python code or host events were recorded."""
+    loading = reading.description["dataloading"]  # a slow loader is sampled without a window
+    sampled = bool(loading and loading["callables"])
+    return sampled or any(reading.trial.newest(name) is not None for name in _TABLES)
+
+
+def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Iterator[Markup]:
+    """Draw the view: what was profiled, a flame graph, tables of functions, and its segments."""
     chosen = asked_part(asked)
     parts = segments(reading.trial)
     found = list(flames(reading.trial, chosen))
     timed = _timed(reading, chosen)
-    shown = [tag("h1", TITLE)]
     if not (parts or found or timed):
-        return html(shown[0], tag("p", prose(_EMPTY), class_="empty"))
-    shown.append(_filter(rendering, reading, asked, parts))
+        yield tag("p", prose(_EMPTY), class_="empty")
+        return
+    yield _filter(rendering, reading, asked, parts)
     if not (found or timed):
-        shown.append(tag("p", "No profile matches this selection.", class_="empty"))
+        yield tag("p", "No profile matches this selection.", class_="empty")
     if found:
-        shown += _flame(rendering, asked, found)
+        yield from _flame(rendering, asked, found)
     for one in timed:
-        shown += _timer(rendering, asked, one)
+        yield from _timer(rendering, asked, one)
     if parts:
-        shown.append(tag("h2", "What was profiled") + _segments(rendering, parts))
-    return html(*shown)
+        yield tag("h2", "What was profiled") + _segments(rendering, parts)
 
 
 def asked_part(asked: Mapping[str, str]) -> FlameSelection:
@@ -104,7 +111,7 @@ def _filter(
     first = entry(asked, "first", "steps from", kind="number", min=0)
     last = entry(asked, "last", "to", kind="number", min=0)
     fields = (*choices, first, last)
-    return form(rendering, asked, "which part of the job", *fields, keep=("source", "function"))
+    return form(rendering, asked, "which part of the job", *fields, keep=("view", "source", "function"))
 
 
 def _flame(rendering: Rendering, asked: Mapping[str, str], found: list[FlameDocument]) -> Iterator[Markup]:
@@ -119,7 +126,7 @@ def _flame(rendering: Rendering, asked: Mapping[str, str], found: list[FlameDocu
             for name, one in zip(names, found, strict=True)
         ]
         picked = choice(asked, "source", "of", listed, default=names[at])
-        yield form(rendering, asked, "choice of the flame graph", picked, keep=_SELECTION)
+        yield form(rendering, asked, "choice of the flame graph", picked, keep=("view", *_SELECTION))
     title = f"Flame graph of {one['name']}"
     samples = f", {counted(one['samples'], 'sample')}" if one["samples"] else ""
     yield tag(

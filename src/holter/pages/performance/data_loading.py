@@ -1,4 +1,4 @@
-"""The page about data loading: workers, batches in flight, stages, waits and advice."""
+"""Data loading: workers, batches in flight, stages, waits and advice."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from markupsafe import Markup
 from holter.analysis.verdict.device_facts import LOADING
 from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
-from holter.pages.job._forms import choice, form, number, picture, pictures
+from holter.pages.forms import choice, form, number, picture
+from holter.pages.layout import bare, grid
 from holter.pages.tables import Number, share_cell, sortable, time_cell
 from holter.pages.text.sections import bullets, table
 from holter.views.document.loaders import loaders
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     from holter.views.document.types import Description
     from holter.views.reading import Reading
 
-TITLE = "Data loading"
-SHOWN = 70
 _EMPTY = (
     "No data loading was recorded: no step waited for a batch, and no torch DataLoader was used. "
     "`holter run -- python train.py` records a DataLoader automatically."
@@ -57,48 +56,47 @@ _FACTS = {
 }
 
 
-def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Markup:
-    """Draw the page."""
+def data_loading(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Markup:
+    """Draw everything about data loading."""
     told = reading.description
     steps = reading.steps
     waited = bool(steps.rows and steps["data_loading"].any())
     if not (waited or reading.loading.spans.rows):
-        return tag("h1", TITLE) + (
-            _of_trace(rendering, reading, asked) or tag("p", prose(_EMPTY), class_="empty")
-        )
+        return _of_trace(rendering, reading, asked) or tag("p", prose(_EMPTY), class_="empty")
     number(asked, "rank")
     found = loaders(reading.trial, **reading.bounds)
     ranks = reading.loading.ranks
-    parts = [tag("h1", TITLE), _said(told, found)]
+    parts = [_said(told, found)]
     if len(ranks) > 1:
         options = [("", "all"), *((str(rank), str(rank)) for rank in ranks)]
         chosen = choice(asked, "rank", "rank", options)
         parts.append(form(rendering, asked, "which rank", chosen))
+
+    def one(name: str, columns: int = 6) -> Markup:
+        return bare(picture(rendering, reading, name, asked), columns=columns)
+
     if not (found["workers"] or found["callables"] or any(found[name]["count"] for name in _DURATIONS)):
-        unseen = tag("p", prose(_UNSEEN), class_="note")
-        return html(
-            *parts,
-            tag("h2", "Waiting for batches"),
-            picture(rendering, reading, "loader_waits", asked),
-            unseen,
-        )
-    parts += [
-        tag("h2", "Workers and their batches"),
-        picture(rendering, reading, "loader_workers", asked),
-        tag(
-            "p", "A few batches of the middle of the job. Choose a time window to see others.", class_="note"
+        return html(*parts, grid(one("loader_waits", 12)), tag("p", prose(_UNSEEN), class_="note"))
+    middle = "A few batches of the middle of the job. Choose a time window to see others."
+    return html(
+        *parts,
+        grid(
+            bare(
+                picture(rendering, reading, "loader_workers", asked),
+                tag("p", middle, class_="note"),
+                columns=12,
+            ),
+            one("batches_in_flight"),
+            one("loader_waits"),
+            one("data_loading", 4),
+            one("fetch_times", 4),
+            one("batch_sizes", 4),
+            bare(_callables(rendering, found)),
+            bare(_workers(rendering, found)),
+            bare(_durations(rendering, found)),
+            bare(_outliers(rendering, reading, found)),
         ),
-        pictures(rendering, reading, asked, "batches_in_flight", "loader_waits"),
-        tag("h2", "Stages of building a batch"),
-        pictures(rendering, reading, asked, "data_loading", "fetch_times", "batch_sizes"),
-        _callables(rendering, found),
-        tag("h2", "Each worker"),
-        _workers(rendering, found),
-        tag("h2", "Durations"),
-        _durations(rendering, found),
-        _outliers(rendering, reading, found),
-    ]
-    return html(*parts)
+    )
 
 
 def _said(told: Description, found: LoaderSummary) -> Markup:
@@ -202,7 +200,8 @@ def _durations(rendering: Rendering, found: LoaderSummary) -> Markup:
                 yield [title, Number(found["batches"]), time_cell(found[name]), *unknown]
 
     heads = ("what", "count", "median", "longest", "outliers")
-    return sortable(rendering, "durations", "How long it takes", heads, rows())
+    listed = list(rows())
+    return sortable(rendering, "durations", "How long it takes", heads, listed) if listed else Markup()
 
 
 def _outliers(rendering: Rendering, reading: Reading, found: LoaderSummary) -> Markup:

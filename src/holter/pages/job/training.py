@@ -1,4 +1,4 @@
-"""The page about tensors: histories, distributions, a map of layers, losses and the first NaN."""
+"""The page about learning: losses, learning rate, gradient norm, tensors and the first NaN."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from markupsafe import Markup
 from holter.analysis.verdict.evidence import counted
 from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
+from holter.pages.forms import choice, entry, form, lines, link, number, picture, pictures
 from holter.pages.islands import island
-from holter.pages.job._forms import choice, entry, form, lines, link, number, picture, pictures
+from holter.pages.layout import bare, grid
 from holter.pages.tables import Number, sortable
 from holter.views.figures.tensors._statistics import MODES, NOTHING
 from holter.views.figures.tensors.tensor_histories import MOST
+from holter.views.jobs import RUNNING
 from holter.views.tensors import STATISTICS, catalog, first_nonfinite, matching, statistic
 from holter.views.wording import words
 
@@ -24,17 +26,29 @@ if TYPE_CHECKING:
     from holter.views.reading import Reading
     from holter.views.tensors import SavedTensor
 
-TITLE = "Tensors"
-SHOWN = 80
+TITLE = "Training"
+SHOWN = 60
 A_PAGE = 100
 _MAPS = ("l2", "update_ratio", "dead")
 """What layers are compared by first."""
+_WAITING = "No loss and no tensor has been recorded so far."
+
+
+def missing(reading: Reading) -> str | None:
+    """Say how to record numbers and tensors of the training."""
+    told = reading.description
+    if told["numbers"] or told["tensors"] or first_nonfinite(reading.trial):
+        return None
+    return _WAITING if told["job"]["status"] in RUNNING else f"No loss was seen. {NOTHING}"
 
 
 def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Markup:
     """Draw the page."""
-    parts = [tag("h1", TITLE), _first_nonfinite(reading), tag("h2", "Losses")]
-    parts.append(pictures(rendering, reading, asked, "losses", "gradient_norm"))
+    charts = (
+        bare(picture(rendering, reading, name, asked), columns=columns)
+        for name, columns in (("losses", 12), ("gradient_norm", 6), ("learning_rate", 6))
+    )
+    parts = [tag("h1", TITLE), _first_nonfinite(reading), grid(*charts)]
     rows = catalog(reading.trial)
     if not rows:
         return html(*parts) + tag("p", prose(NOTHING), class_="empty")

@@ -1,4 +1,4 @@
-"""The page about machines: CPU, network, GPUs and GPU memory of each node, next to the training phases."""
+"""The page about machines: every core and GPU, CPU, memory, network and disk of each node."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from markupsafe import Markup
 
 from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
-from holter.pages.islands import chart, charts, island
-from holter.pages.job._forms import choice, form, hidden
+from holter.pages.forms import choice, form, hidden
+from holter.pages.islands import chart, island
+from holter.pages.layout import bare, card, grid
+from holter.pages.text import overview
+from holter.pages.text.remarks import load
 from holter.pages.text.sections import machine
+from holter.views.jobs import RUNNING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,8 +22,8 @@ if TYPE_CHECKING:
     from holter.pages.islands import Rendering
     from holter.views.reading import Reading
 
-TITLE = "Nodes"
-SHOWN = 20
+TITLE = "System"
+SHOWN = 30
 OF_DEVICES = {
     "cores": ("cores", "cpu.core.util"),
     "gpus": ("gpus", "gpu.util"),
@@ -30,42 +34,61 @@ _EMPTY = (
     "No machine samples were taken: the job was not started by `holter run`, or it was too short. "
     "`holter doctor` says what can be measured here."
 )
+_IMPORTED = "A trace holds no samples of the machine. `holter run` records them together with the training."
+_WAITING = "No sample of the machine has arrived so far; the first ones take some seconds."
 _SAID = {"cores": "cores", "gpus": "GPUs"}
+
+
+def missing(reading: Reading) -> str | None:
+    """Say how to sample the machine."""
+    told = reading.description
+    if told["utilization"]:
+        return None
+    if "imported" in reading.trial.manifest:
+        return _IMPORTED
+    return _WAITING if told["job"]["status"] in RUNNING else _EMPTY
 
 
 def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Markup:
     """Draw the page."""
     names = sorted(reading.trial.nodes)
     node = asked.get("node") if asked.get("node") in names else None
-    if not reading.description["utilization"]:
-        return html(
-            tag("h1", "Nodes"),
-            tag("p", prose(_EMPTY)),
-        )
+    if lacking := missing(reading):
+        return html(tag("h1", TITLE), tag("p", prose(lacking), class_="empty"))
     here = reading.at(reading.window, reading.width, node=node)
+    told = reading.description
+    read = {str(row["metric"]) for row in told["utilization"]}
+
+    def one(name: str, *more: object, columns: int = 4) -> Markup:
+        return bare(_chart(rendering, here, name, asked), *more, columns=columns)
+
+    gpus = (
+        card("GPUs", _chips(rendering, here, "gpus", "gpu.util", asked), columns=12),
+        one("gpus", columns=6),
+        one("gpu_memory", columns=6),
+    )
     return html(
-        tag("h1", "Nodes"),
+        tag("h1", TITLE),
         _choose(rendering, names, node, asked),
-        tag("h2", "CPU and network"),
-        _chips(rendering, here, "cores", "cpu.core.util", asked),
-        _charts(rendering, here, asked, "cores", "network", "io_wait", "memory", "disk"),
-        tag("h2", "GPU and GPU memory"),
-        _chips(rendering, here, "gpus", "gpu.util", asked),
-        _charts(rendering, here, asked, "gpus", "gpu_memory"),
-        tag("h2", "Every core and GPU"),
-        chart(rendering, here, "devices", kind="heatmap", node=node),
-        tag("h2", "The machine and the phases of training"),
-        _chart(rendering, here, "utilization", asked),
-        chart(rendering, here, "phases_over_time"),
-        tag("h2", "Time spent in the last steps"),
-        charts(rendering, here, "last_steps"),
-        tag("h2", "All readings"),
-        machine(reading.description["utilization"]),
+        grid(
+            bare(chart(rendering, here, "devices", kind="heatmap", node=node), columns=12),
+            *(gpus if "gpu.util" in read else ()),
+            card("Cores", _chips(rendering, here, "cores", "cpu.core.util", asked), columns=12),
+            *(one(name) for name in ("cores", "io_wait", "memory", "network", "disk")),
+            one("gpu_boxes") if "gpu.util" in read else None,
+            *(one(name) for name in _busy(reading, read)),
+            card("Spread", overview.summary(told), columns=12, whole=True),
+            card("Remarks", load(told["utilization"]), columns=6, whole=True),
+            card("All readings", machine(told["utilization"]), columns=6, whole=True),
+        ),
     )
 
 
-def _charts(rendering: Rendering, reading: Reading, asked: Mapping[str, str], *names: str) -> Markup:
-    return tag("div", *(_chart(rendering, reading, name, asked) for name in names), class_="charts")
+def _busy(reading: Reading, read: set[str]) -> list[str]:
+    """Return the charts of busy and idle time; those of GPUs only where page Profile has not better ones."""
+    cpu = ["cpu_active", "cpu_over_time"] if "cpu.util" in read else []
+    gpu = ["gpu_active", "gpu_over_time"] if "gpu.util" in read and not reading.profiled.ran else []
+    return cpu + gpu
 
 
 def _chart(rendering: Rendering, reading: Reading, name: str, asked: Mapping[str, str]) -> Markup:
