@@ -29,7 +29,7 @@ def to_page(rendering: Rendering, reading: Reading, asked: Mapping[str, str], pa
     """
     given = {name.rstrip("_"): value for name, value in more.items()}
     if rendering.standalone:
-        window = urlencode({name: given[name] for name in ("from", "to") if name in given})
+        window = urlencode([(name, given[name]) for name in ("from", "to") if name in given])
         return f"#{page}{'?' * bool(window)}{window}"
     there = job_address(reading.trial.folder.name, int(asked.get("store", "0")), page, {**asked, **given})
     own = {name: value for name, value in given.items() if name not in KEPT}

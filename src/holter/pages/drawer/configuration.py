@@ -29,6 +29,7 @@ _MISSING = {
     "settings": "No variable that decides about speed was set, such as `OMP_NUM_THREADS` or `NCCL_DEBUG`. "
     "Other variables are never recorded, because they may hold secrets.",
 }
+_MOST_LOADERS = 8
 _LOADER = ("batch_size", "workers", "prefetch_factor", "pin_memory", "persistent_workers", "dataset")
 
 
@@ -98,9 +99,9 @@ def _hyperparameters(reading: Reading, command: Sequence[str]) -> Markup:
 
 def _loaders(reading: Reading) -> list[dict[str, Any]]:
     """Return the loaders of the lowest rank, each once."""
-    found = [dict(one) for one in loaders(reading.trial)["loaders"]]
-    lowest = min((one.get("rank", 0) for one in found), default=0)
-    return [one for one in found if one.get("rank", 0) == lowest][:8]
+    found: list[dict[str, Any]] = [dict(one) for one in loaders(reading.trial)["loaders"]]
+    lowest = min((int(one["rank"]) for one in found if isinstance(one.get("rank"), int)), default=None)
+    return [one for one in found if one.get("rank") == lowest][:_MOST_LOADERS]
 
 
 def _options(command: Sequence[str]) -> Iterator[tuple[str, str]]:
