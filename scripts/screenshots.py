@@ -124,8 +124,8 @@ def main() -> None:
                         # Tall enough for all of it: charts below the window would not be drawn.
                         page.set_viewport_size({"width": width, "height": 900})
                         page.goto(at + address)
-                        # A page that is open already is only scrolled to another drawer.
-                        page.reload()
+                        if "#" in address:
+                            page.reload()  # another drawer of the page that is open would not load
                         height = page.evaluate("document.documentElement.scrollHeight")
                         page.set_viewport_size({"width": width, "height": min(height, 6000)})
                         page.wait_for_timeout(1500)

@@ -1,4 +1,4 @@
-"""The shell of the pages in a real browser: old addresses, the drawer, commands, steps, a baseline, the strip."""
+"""The shell of the pages: old addresses, steps, a baseline; in a real browser drawer, commands and strip."""
 
 from __future__ import annotations
 

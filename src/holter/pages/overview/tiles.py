@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from markupsafe import Markup
 
 from holter.drawing.markup import tag
 from holter.drawing.sparkline import sparkline
+from holter.pages.islands import island
 from holter.pages.layout import WHOLE
 from holter.views.figure import Figure
 from holter.views.figures import draw
@@ -14,8 +17,6 @@ from holter.views.wording import duration, milliseconds, percent, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from markupsafe import Markup
 
     from holter.pages.islands import Rendering
     from holter.views.document.types import Description
@@ -45,9 +46,8 @@ def tiles(reading: Reading, rendering: Rendering) -> Markup:
     """Draw the tiles; with a baseline, each says how it differs from that job."""
     other = rendering.baseline
     before = {one.label: one for one in _tiles(other)} if other else {}
-    # A long job draws its curves later, so that the text is there at once.
     drawn = [
-        _draw(one, before.get(one.label), None if rendering.later else _course(reading, one))
+        _draw(one, before.get(one.label), _course(reading, rendering, one))
         for one in _tiles(reading.description)
     ]
     return tag("div", *drawn, class_="tiles") if drawn else tag("div")
@@ -113,12 +113,18 @@ def _difference(one: Tile, before: Tile) -> Markup | None:
     return tag("span", told, " ", tag("span", old, class_="dim"), class_=f"delta {mood}")
 
 
-def _course(reading: Reading, one: Tile) -> Markup | None:
+def _course(reading: Reading, rendering: Rendering, one: Tile) -> Markup | None:
+    """Return the place of the small curve, of the whole job; a script draws that of a long job."""
     if one.course is None:
         return None
     name, begins = one.course
-    found = draw(name, reading.at(reading.window, _POINTS))
-    if not isinstance(found, Figure):
-        return None
-    series = next((series for series in found.series if series.name.startswith(begins)), None)
-    return sparkline(series.values, f"course of {one.label}") if series else None
+
+    def paint() -> Markup:
+        found = None if rendering.later else draw(name, reading.at(None, _POINTS))
+        if not isinstance(found, Figure):
+            return Markup()
+        series = next((series for series in found.series if series.name.startswith(begins)), None)
+        return (sparkline(series.values, f"course of {one.label}") if series else None) or Markup()
+
+    data = {"figure": name, "begins": begins, "label": f"course of {one.label}"}
+    return island(replace(rendering, later=""), "spark", paint, **data)

@@ -17,11 +17,12 @@ from holter.views.document.loaders import loaders
 from holter.views.wording import advice_text, percent, stages_text, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from holter.pages.islands import Rendering
     from holter.views.document.loaders import LoaderSummary
     from holter.views.document.types import Description
+    from holter.views.document.types.values import TableRow
     from holter.views.reading import Reading
 
 _EMPTY = (
@@ -38,6 +39,7 @@ _DURATIONS: dict[Literal["next_batch", "batch_time", "initialization", "worker_l
     "initialization": "creating an iterator",
     "worker_life": "lifetime of a worker",
 }
+_MOST_OUTLIERS = 5
 _CALLS = 4
 """Histograms of ranges whose names speak of loading."""
 _OF_BATCHES: dict[Literal["queued", "waited", "handover"], str] = {
@@ -166,21 +168,40 @@ def _callables(rendering: Rendering, found: LoaderSummary) -> Markup:
 def _workers(rendering: Rendering, found: LoaderSummary) -> Markup:
     if not found["workers"]:
         return tag("p", "No workers: the training thread loads the data itself.", class_="note")
+    several = len({(one["rank"], one["loader"]) for one in found["workers"]}) > len(
+        {one["rank"] for one in found["workers"]}
+    )
     rows = (
         [
-            Number(one["rank"]),
-            _numbered(one["loader"], "unknown"),
-            _numbered(one["worker"], "training thread"),
-            Number(one["batches"]),
-            Number(one["samples"]),
-            time_cell(one["fetch_median"]),
-            share_cell(one["busy_pct"]),
-            share_cell(one["collate_pct"]),
+            Number(rank),
+            Number(len({one["loader"] for one in mine})),
+            _numbered(worker, "training thread"),
+            Number(sum(one["batches"] for one in mine)),
+            Number(sum(one["samples"] for one in mine)),
+            time_cell(_mean(mine, "fetch_median")),
+            share_cell(_mean(mine, "busy_pct")),
+            share_cell(_mean(mine, "collate_pct")),
         ]
-        for one in found["workers"]
+        for (rank, worker), mine in _by_worker(found["workers"]).items()
     )
-    heads = ("rank", "loader", "worker", "batches", "samples", "median fetch", "busy", "collating")
-    return sortable(rendering, "workers", "Workers", heads, rows)
+    heads = ("rank", "loaders", "worker", "batches", "samples", "median fetch", "busy", "collating")
+    title = "Workers; of several loaders, as of several epochs, the mean by batches" if several else "Workers"
+    return sortable(rendering, "workers", title, heads, rows)
+
+
+def _by_worker(rows: Sequence[TableRow]) -> dict[tuple[int, int], list[TableRow]]:
+    """Return the rows of each worker of a rank: a loader that each epoch makes anew has a row for each."""
+    found: dict[tuple[int, int], list[TableRow]] = {}
+    for row in rows:
+        found.setdefault((row["rank"], row["worker"]), []).append(row)
+    return found
+
+
+def _mean(rows: Sequence[TableRow], name: str) -> float | None:
+    """Return the mean of a column, each row weighted by its batches; None if no row has a value."""
+    known = [(row[name], max(row["batches"], 1)) for row in rows if row[name] is not None]
+    weight = sum(batches for _, batches in known)
+    return sum(value * batches for value, batches in known) / weight if weight else None
 
 
 def _numbered(value: int, without: str) -> Number:
@@ -205,7 +226,11 @@ def _durations(rendering: Rendering, found: LoaderSummary) -> Markup:
 
 
 def _outliers(rendering: Rendering, reading: Reading, found: LoaderSummary) -> Markup:
-    listed = [(said, one) for name, said in _DURATIONS.items() for one in found[name]["outliers"]]
+    listed = [
+        (said, one)
+        for name, said in _DURATIONS.items()
+        for one in sorted(found[name]["outliers"], key=lambda row: -row["duration"])[:_MOST_OUTLIERS]
+    ]
     if not listed:
         return Markup()
     rows = (
@@ -219,7 +244,7 @@ def _outliers(rendering: Rendering, reading: Reading, found: LoaderSummary) -> M
         for title, one in listed
     )
     heads = ("what", "since the start", "duration", "rank", "worker")
-    return sortable(rendering, "outliers", "Outliers: twice the median or longer", heads, rows)
+    return sortable(rendering, "outliers", "Outliers: the longest of each kind", heads, rows)
 
 
 def _of_trace(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) -> Markup:

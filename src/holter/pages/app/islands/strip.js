@@ -30,8 +30,9 @@ export function mount(element, page) {
   async function load() {
     try {
       const params = { width: WIDTH };
-      const [phases, machine] = await Promise.all(["phases_over_time", "utilization"].map((name) => figure(page, name, params)));
-      const found = usable(phases) ? phases : usable(machine) ? machine : null;
+      // A report file lacks what it could not draw.
+      const asked = ["phases_over_time", "utilization"].map((name) => figure(page, name, params).catch(() => null));
+      const found = (await Promise.all(asked)).find(usable) ?? null;
       element.hidden = found === null || !page.seconds;
       seconds = page.seconds;
       if (found) draw(found);
@@ -41,8 +42,8 @@ export function mount(element, page) {
     }
   }
 
-  /** @param {Figure} told */
-  const usable = (told) => told.missing === undefined && told.html === undefined && told.series.length > 0;
+  /** @param {Figure | null} told */
+  const usable = (told) => told !== null && told.missing === undefined && told.html === undefined && told.series.length > 0;
 
   /** @param {Figure} told */
   function draw(told) {
