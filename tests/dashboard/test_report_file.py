@@ -97,20 +97,23 @@ def test_devices_are_chosen(look):
 def test_pages_are_turned_by_links_and_by_the_back_button(look):
     seen = look()
     page = seen.page
-    expect(page.locator("#report")).to_be_visible()
+    expect(page.locator("#overview")).to_be_visible()
     expect(page.locator("#system")).to_be_hidden()
     page.click("a[data-page=system]")
     expect(page.locator("#system")).to_be_visible()
-    expect(page.locator("#report")).to_be_hidden()
+    expect(page.locator("#overview")).to_be_hidden()
     expect(page.locator("#system canvas.surface")).to_be_visible()
     page.go_back()
-    expect(page.locator("#report")).to_be_visible()
+    expect(page.locator("#overview")).to_be_visible()
+    expect(page.locator(".strip-of-job path").first).to_be_visible()
+    page.click("a[data-page=performance]")
     chart = page.locator("#performance [data-figure=breakdown_over_steps]")
     chart.scroll_into_view_if_needed()
     button = chart.locator(".legend button").first
     assert violations(page) == []
     button.click()
     expect(button).to_have_attribute("aria-pressed", "false")
+    page.click("a[data-page=report]")
     assert HOSTILE in page.inner_text("#report")
     assert seen.wrong == []
 
@@ -153,6 +156,6 @@ def test_print_has_all_pages(look):
     seen = look()
     seen.page.emulate_media(media="print")
     assert seen.page.locator("section.sheet:visible").count() >= 6
-    assert not seen.page.locator("header").is_visible()
+    assert not seen.page.locator("body > header").is_visible()
     assert len(seen.page.pdf()) > 20_000
     assert seen.wrong == []

@@ -17,7 +17,6 @@ export function drawer(page) {
   const close = Object.assign(document.createElement("button"), { type: "button", textContent: "Close", className: "close" });
   close.addEventListener("click", () => dialog.close());
   dialog.append(close, inside);
-  document.body.append(dialog);
   let shown = "";
 
   /** @param {string} name */
@@ -48,6 +47,7 @@ export function drawer(page) {
     if (shown !== name) inside.textContent = "…";
     shown = name;
     dialog.setAttribute("aria-label", names.get(name)?.textContent ?? name);
+    if (!dialog.isConnected) document.body.append(dialog);
     if (!dialog.open) dialog.showModal();
     load(name);
   }
@@ -62,6 +62,7 @@ export function drawer(page) {
   dialog.addEventListener("close", () => {
     shown = "";
     inside.replaceChildren();
+    dialog.remove();
     page.settle();
     if (names.has(location.hash.slice(1))) history.pushState(null, "", location.pathname + location.search);
   });

@@ -126,5 +126,5 @@ def _course(reading: Reading, rendering: Rendering, one: Tile) -> Markup | None:
         series = next((series for series in found.series if series.name.startswith(begins)), None)
         return (sparkline(series.values, f"course of {one.label}") if series else None) or Markup()
 
-    data = {"figure": name, "begins": begins, "label": f"course of {one.label}"}
+    data = {"course": name, "begins": begins, "label": f"course of {one.label}"}
     return island(replace(rendering, later=""), "spark", paint, **data)

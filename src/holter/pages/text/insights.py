@@ -31,8 +31,6 @@ _RESULTS = {
     "Error": "failed",
 }
 _MOST = 50
-_NEARLY_ALL = 0.8
-"""An issue that held for this share of the job has no moment to look at."""
 _LONGEST = 2000
 
 Moment = tuple[float, float]
@@ -187,8 +185,6 @@ def _moment(issue: RuleIssue, told: Description, *, wide: bool = True) -> Moment
         return None
     last = issue.get("time_end") or issue.get("last_found") or first
     begin, end = (first - start) / 1e9, (max(last, first) - start) / 1e9
-    if wide and end - begin > _NEARLY_ALL * (told["job"]["duration_s"] or 0.0):
-        return None  # the whole job is shown anyway
     more = max(0.1 * (end - begin), 2.0) if wide else 0.0
     return max(begin - more, 0.0), end + more
 

@@ -16,7 +16,7 @@ const HEIGHT = 28;
 export function mount(element, page) {
   async function load() {
     try {
-      const told = await figure(page, element.dataset.figure ?? "", { width: POINTS });
+      const told = await figure(page, element.dataset.course ?? "", { width: POINTS });
       const series = told.missing === undefined ? told.series?.find((one) => one.name.startsWith(element.dataset.begins ?? "")) : undefined;
       const path = series && course(series.values);
       if (path) element.replaceChildren(drawing(path, element.dataset.label ?? ""));
