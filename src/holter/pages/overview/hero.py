@@ -10,7 +10,9 @@ from holter.analysis.verdict.evidence import counted
 from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
 from holter.pages.text.sections import advice, bullets
+from holter.rules import catalogue
 from holter.views.document.cost import unwritten
+from holter.views.issues import ordered
 from holter.views.jobs import RUNNING, said, summary
 from holter.views.wording import duration, milliseconds, words
 
@@ -20,8 +22,11 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
     from holter.views.document.types import Description
+    from holter.views.issues import IssueGroup
     from holter.views.reading import Reading
 
+_LEARNING = ("data", "learning", "reliability", "tensors", "training")
+"""The subjects of rules that are not about speed."""
 _ENOUGH = 20
 """Steps after warm-up from which on a verdict of a running job is more than a guess."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
@@ -71,10 +76,6 @@ def hero(reading: Reading) -> Markup:
     told = reading.description
     first, mood, speed = headline(reading)
     lead, *rest = _SENTENCE.split(first, maxsplit=1)
-    # What is advised of speed helps nobody whose job failed or stopped before its first step.
-    advised = (
-        mood != "waiting" and told["verdict"]["advice"] and (speed or first == told["verdict"]["sentence"])
-    )
     lost = unwritten(told)
     said = (tag("i", class_="dot"), tag("span", _MOODS[mood], class_="visually-hidden"), " ", prose(lead))
     return tag(
@@ -83,31 +84,34 @@ def hero(reading: Reading) -> Markup:
         tag("p", prose(rest[0]), class_="dim") if rest else None,
         tag("p", lost, class_="headline") if lost else None,
         tag("p", "Speed: ", prose(speed), class_="dim") if speed else None,
-        _to_do(told) if advised else None,
+        None if mood == "waiting" else _to_do(told, about_speed=first == told["verdict"]["sentence"]),
         _why(told) if mood != "waiting" else None,
         class_=f"hero verdict {'' if mood == 'good' else mood}",
         aria_label="the most important about this job",
     )
 
 
-def _to_do(told: Description) -> Markup:
+def _to_do(told: Description, *, about_speed: bool) -> Markup | None:
+    """Return the most important advice: about speed, or about what is sick; None without any."""
+    if not about_speed:
+        advised = next((one.issue["advice"] for one in ordered(told["rules"]) if _of_learning(one)), None)
+        return tag("p", tag("b", "What to do: "), prose(advised), class_="to-do") if advised else None
+    if not told["verdict"]["advice"]:
+        return None
     one = told["verdict"]["advice"][0]
     expected, steps = one["expected_step_ms"], told["steps"]
     now = steps["mean_ms"] if steps else None
-    gain = ""
+    gain = None
     if expected is not None:
-        gain = (
-            f"{milliseconds(now)} → {milliseconds(expected)} a step"
-            if now
-            else f"→ {milliseconds(expected)} a step"
-        )
-    return tag(
-        "p",
-        tag("b", "What to do: "),
-        prose(one["text"]),
-        html(" ", tag("span", gain, class_="gain")) if gain else None,
-        class_="to-do",
-    )
+        said = f"{milliseconds(now)} → {milliseconds(expected)}" if now else f"→ {milliseconds(expected)}"
+        gain = html(" ", tag("span", f"{said} a step", class_="gain"))
+    return tag("p", tag("b", "What to do: "), prose(one["text"]), gain, class_="to-do")
+
+
+def _of_learning(one: IssueGroup) -> bool:
+    """Whether an issue is about learning or a failure, and not about speed."""
+    known = catalogue().get(one.rule)
+    return known is not None and known.__module__.split(".")[2] in _LEARNING
 
 
 def _why(told: Description) -> Markup | None:

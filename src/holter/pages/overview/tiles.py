@@ -78,7 +78,8 @@ def _tiles(told: Description) -> Iterator[Tile]:
     if losses:
         one = next((loss for loss in losses if loss["mode"] in ("train", "global")), losses[0])
         least = f"lowest {one['least']:.3g}" if one["least"] is not None else ""
-        broken = f"{one['nonfinite']:,} not finite" if one["nonfinite"] else least
+        last = f"in step {one['last_step']}; {one['nonfinite']:,} not finite"
+        broken = last if one["nonfinite"] else least
         yield Tile(one["name"].capitalize(), one["last"], "{:.3g}".format, broken, True, ("losses", ""))
 
 
