@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from holter.analysis.verdict.evidence import counted
 from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
+from holter.pages.addresses import to_page
 from holter.pages.forms import link
 from holter.pages.layout import bare, grid
 from holter.pages.profile import views
@@ -43,7 +44,12 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
     """Draw the page: one view of it, or all views in a report file."""
     head = (tag("h1", TITLE), *(tag("p", text) for text in _windows(reading.profiled.windows)))
     if (lacking := missing(reading)) and not asked.get("view"):
-        return html(*head, tag("p", prose(lacking), class_="empty"), _windows_table(rendering, reading))
+        start = None
+        if reading.description["job"]["status"] in RUNNING and not rendering.standalone:
+            there = to_page(rendering, reading, asked, "controls")
+            start = tag("a", "Open Controls", href=there, data_drawer="controls")
+        lack = tag("p", prose(lacking), " ", start, class_="empty")
+        return html(*head, lack, _windows_table(rendering, reading))
     if rendering.standalone:
         parts = (
             html(tag("h2", one.TITLE), *one.draw(reading, asked, rendering))
