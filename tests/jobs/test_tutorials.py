@@ -24,7 +24,7 @@ INSTALL = re.compile(r"`pip install -e '?\.(\[[a-z,]+\])?'?((?: [a-z0-9-]+)*)`")
 # A tutorial → what must be seen, on either stream, in this order.
 SEEN = {
     "first-job": (r"decode_photo|slow_transform", r'"data_pipeline"'),
-    "slow-data-loader": (r"Data loading takes", r"augment", r"^data_pipeline$", r"times as fast"),
+    "slow-data-loader": (r"Data loading takes", r"augment", r"^data_pipeline$", r"less time"),
     "nan-hunt": (
         r"NonFinite",
         r"Stopped",

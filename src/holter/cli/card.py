@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from itertools import islice
 from typing import TYPE_CHECKING, TextIO, cast
 
@@ -10,7 +9,7 @@ from holter.analysis.verdict.device_verdict import ABOUT_STEPS
 from holter.analysis.verdict.evidence import counted, sentence
 from holter.analysis.verdict.loop_suspects import NAMED
 from holter.cli.bar import bar, legend
-from holter.cli.output import clean, columns, console, write
+from holter.cli.output import clean, columns, console, wrap, write
 from holter.views.document.bill import bill_lines
 from holter.views.document.cost import unwritten
 from holter.views.document.step_unit import PLAIN
@@ -22,6 +21,7 @@ from holter.views.wording import (
     issue_text,
     milliseconds,
     percent,
+    sentence_text,
     size,
     stages_text,
     trainings_text,
@@ -44,9 +44,6 @@ if TYPE_CHECKING:
 
 MOST_LINES = 20
 _LABEL = 11
-_TIE = "\ue000"
-"""A character of the private use area, in place of a space at which a line must not break."""
-_UNIT = re.compile(r"(?<=\d) (?=%|ms\b|s\b|kB\b|MB\b|GB\b)")
 
 Block = tuple[str, "str | Text", str, int]
 """Label, text, style, and the most lines of the block."""
@@ -154,10 +151,9 @@ def _unit(steps: StepSummary | None) -> str:
 def _blocks(description: AnyDescription, width: int) -> Iterator[Block]:
     verdict = description["verdict"]
     failure = description["job"]["headline"]
-    said = verdict["sentence"]
+    said = sentence_text(verdict, failure, description["steps"])
     if failure:
         yield ("", failure, "bold red", 4)
-        said = f"Apart from that: {said}"
     if lost := unwritten(description):
         yield ("", lost, "yellow", 3)
     about_steps = cast("StepSummary | None", description.get("steps"))
@@ -230,10 +226,7 @@ def _wrap(block: Block, out: Console, width: int, more: int = 0) -> list[Text]:
     most += more
     indent = _LABEL if label else 1
     text = content if isinstance(content, Text) else Text(clean(content), style=style)
-    lines = list(_kept_together(text).wrap(out, width - indent)) or [Text()]
-    for line in lines:
-        line.plain = line.plain.replace(_TIE, " ")
-        line.rstrip()
+    lines = wrap(text, out, width - indent) or [Text()]
     if len(lines) > most:
         lines = lines[:most]
         lines[-1].truncate(width - indent - 1)
@@ -241,13 +234,6 @@ def _wrap(block: Block, out: Console, width: int, more: int = 0) -> list[Text]:
     first = Text(f" {label:<{indent - 1}}"[:indent], style="bright_black")
     rest = Text(" " * indent)
     return [Text.assemble(first if i == 0 else rest, line) for i, line in enumerate(lines)]
-
-
-def _kept_together(text: Text) -> Text:
-    """Prevent line breaks between a number and its unit."""
-    tied = text.copy()
-    tied.plain = _UNIT.sub(_TIE, text.plain)
-    return tied
 
 
 def _facts(description: AnyDescription, space: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     Section = tuple[str, Iterable[Line]]
 
 WIDEST = 100
+_TIE = "\ue000"
+"""A character of the private use area, in place of a space at which a line must not break."""
+_UNIT = re.compile(r"(?<=\d) (?=%|ms\b|s\b|kB\b|MB\b|GB\b)")
 _PROGRESS_S = 0.5
 _ASCII: dict[int, str] = dict(
     zip(map(ord, "█▓▒░▚▞▌▄▖≡▐·─→…≤≥"), [*"#=:.%/|_,+*--", "->", "...", "<=", ">="], strict=True)
@@ -120,9 +124,19 @@ def write_lines(out: Console, lines: Iterable[Line], indent: str) -> None:
         around = indent + " " * (len(text.plain) - len(text.plain.lstrip(" ")))
         text = text[len(around) - len(indent) :]
         text.plain = clean(text.plain)
-        for piece in text.wrap(out, out.width - len(around)):
-            piece.rstrip()
+        for piece in wrap(text, out, out.width - len(around)):
             write(out, Text.assemble(around, piece))
+
+
+def wrap(text: Text, out: Console, width: int) -> list[Text]:
+    """Return the lines of a text; no line breaks between a number and its unit."""
+    tied = text.copy()
+    tied.plain = _UNIT.sub(_TIE, text.plain)
+    lines = list(tied.wrap(out, width))
+    for line in lines:
+        line.plain = line.plain.replace(_TIE, " ")
+        line.rstrip()
+    return lines
 
 
 def write_json(document: Any) -> None:

@@ -15,7 +15,7 @@ WHOLE = tag("span", "whole job", class_="whole", title="A time window does not c
 
 def grid(*cards: object) -> Markup:
     """Return cards side by side; on a narrow screen one below the other."""
-    return tag("div", *cards, class_="grid")
+    return tag("div", *cards, class_="board")
 
 
 def card(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from holter.analysis.loading.dataloading import DataLoading
@@ -10,7 +12,7 @@ from holter.analysis.machine.load import Load
 from holter.analysis.steps.named_work import NamedWork
 from holter.analysis.verdict import job_suspects
 from holter.analysis.verdict.job_advice import data_pipeline
-from holter.analysis.verdict.job_facts import VerdictFacts
+from holter.analysis.verdict.job_facts import MeasuredRun, VerdictFacts
 
 STAGES = {"decode": 15.0, "transform": 75.0}
 
@@ -85,6 +87,29 @@ def test_batches_that_are_cheaper_than_a_workers_get_none():
 def test_workers_that_are_dearer_than_the_work():
     found = expected(starved(fetch_ms=2.0, busy_pct=1.0, callables=[], stages={"queue": 90.0}))
     assert one(found, "num_workers=0") == pytest.approx(32)
+
+
+def test_advice_gives_the_step_time_that_an_earlier_job_measured():
+    facts = replace(starved(workers=0, cpus=4, cpu=30.0), measured=(MeasuredRun("before", 2, 250.0),))
+    assert one(expected(facts), "num_workers from 0 to 2") == pytest.approx(250)
+    (advice,) = [one for one in data_pipeline(facts) if "num_workers" in one.text]
+    assert advice.why.endswith("job before took 250 ms a step with 2 workers")
+
+
+def test_advice_does_not_lead_back_to_what_was_measured_as_slower():
+    cheap = starved(fetch_ms=2.0, busy_pct=1.0, callables=[], stages={"queue": 90.0})
+    assert one(expected(cheap), "num_workers=0") == pytest.approx(32)
+    slower = replace(cheap, measured=(MeasuredRun("before", 0, 320.0),))
+    assert not any("num_workers" in text for text in expected(slower))
+    other = replace(cheap, measured=(MeasuredRun("before", 4, 320.0),))
+    assert any("num_workers=0" in text for text in expected(other))
+
+
+def test_no_more_workers_than_cores():
+    # Workers that wait for a disk take a tenth of a core each.
+    facts = starved(cpus=4, cpu=50.0)
+    facts = replace(facts, loads=[replace(facts.loads[0], worker_core_p50=5.0)])
+    assert one(expected(facts), "num_workers from 2 to 4") == pytest.approx(150)
 
 
 def test_workers_that_slow_each_other_down_go_on_doing_so():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from holter.analysis.jobs.stragglers import place_text, slow_together
@@ -181,12 +181,29 @@ def _more_workers(facts: VerdictFacts, pipeline: _Pipeline) -> list[Advice]:
     # A worker that waits for I/O takes less than a core, and so does another one like it.
     each = min(max((load.worker_core_p50 or 100.0) / 100, 0.1), 1.0) if pipeline.workers else 1.0
     possible = pipeline.workers + int(free / local / each)
-    target = min(wanted, possible)
+    # PyTorch, too, warns of more workers than cores.
+    target = min(wanted, possible, max(int(load.cpus / local), pipeline.workers))
     if target <= pipeline.workers:
         return []
     expected = pipeline.expected(workers=target)
     why = f"{hidden}; {free:.0f} of {counted(load.cpus, 'core')} are free"
-    return [Advice(f"{_raise_workers(facts, pipeline, target)}.", expected, why)]
+    advice = Advice(f"{_raise_workers(facts, pipeline, target)}.", expected, why)
+    return _as_measured(facts, advice, target)
+
+
+def _as_measured(facts: VerdictFacts, advice: Advice, workers: int) -> list[Advice]:
+    """Check advice on a number of workers against an earlier job that had so many.
+
+    Its step time replaces the expected one; if it was not faster, the advice is dropped.
+    """
+    run = next((one for one in facts.measured if one.workers == workers), None)
+    if run is None:
+        return [advice]
+    expected = run.step_ms - facts.evaluation_ms  # which is added to every advice
+    if expected >= _WORTH * (facts.mean_step_ms or 0.0):
+        return []
+    why = f"{advice.why}; job {run.job} took {ms(run.step_ms)} a step with {counted(workers, 'worker')}"
+    return [replace(advice, expected_step_ms=expected, why=why)]
 
 
 def _raise_workers(facts: VerdictFacts, pipeline: _Pipeline, wanted: int) -> str:
@@ -204,7 +221,7 @@ def _no_workers(facts: VerdictFacts, pipeline: _Pipeline) -> list[Advice]:
         f"building a batch takes {ms(pipeline.fetch)}, and waiting for one from a worker takes "
         f"{ms(facts.mean_ms('data_loading'))} on average"
     )
-    return [Advice("Load in the training process: num_workers=0.", expected, why)]
+    return _as_measured(facts, Advice("Load in the training process: num_workers=0.", expected, why), 0)
 
 
 def communication(facts: VerdictFacts) -> list[Advice]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from holter.analysis.loading.dataloading import COMPUTE, CPU_FULL
 from holter.analysis.verdict.evidence import Evidence, ms, pct
@@ -24,6 +24,16 @@ if TYPE_CHECKING:
 
 _TYPICAL = 0.75
 """A part whose share of a typical step is at least this fraction of its mean share is a part of each step."""
+
+
+class MeasuredRun(NamedTuple):
+    """An earlier job of the same command."""
+
+    job: str
+    workers: int
+    """Workers of its data loader."""
+    step_ms: float
+    """Its mean step time."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -85,6 +95,8 @@ class VerdictFacts:
     """The steps in which a Python profiler ran."""
     running: bool = False
     """Whether the job still runs and accepts orders."""
+    measured: tuple[MeasuredRun, ...] = ()
+    """Earlier jobs of the same command, the newest first; advice is checked against them."""
     not_seen: tuple[str, ...] = ()
     """Parts that each step has but that no hook observed; their time is in `other`."""
     not_counted: tuple[str, ...] = ()

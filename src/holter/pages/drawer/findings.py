@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
@@ -13,6 +14,7 @@ from holter.pages.addresses import to_page
 from holter.pages.islands import island
 from holter.pages.text.insights import passed, rules
 from holter.rules import catalogue
+from holter.views.step_clock import ran
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,7 +51,7 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
     return html(
         tag("h1", TITLE),
         tag("p", said, " ", tag("kbd", "j"), " and ", tag("kbd", "k"), " move from finding to finding."),
-        rules(told, link, mute),
+        rules(told, link, mute, partial(ran, reading.steps, reading.start)),
         passed(told),
     )
 

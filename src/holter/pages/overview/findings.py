@@ -8,7 +8,7 @@ from holter.analysis.verdict.evidence import counted
 from holter.drawing.markup import html, tag
 from holter.pages.text.sections import issues
 from holter.views.issues import not_judged, ordered
-from holter.views.wording import issue_text, place_text
+from holter.views.wording import issue_text, place_text, severity_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -58,7 +58,7 @@ def _finding(one: IssueGroup) -> Markup:
     place = place_text(one.issue)
     return tag(
         "li",
-        tag("span", one.severity, class_="severity"),
+        tag("span", severity_text(one.severity), class_="severity"),
         " ",
         issue_text(one),
         tag("span", f" {place}", class_="note") if place else None,

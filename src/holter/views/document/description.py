@@ -24,17 +24,21 @@ from holter.analysis.verdict.failure import headline
 from holter.analysis.verdict.gathering import gather
 from holter.analysis.verdict.job_verdict import verdict
 from holter.analysis.verdict.ledger import ledger, with_ledger
+from holter.analysis.verdict.result import SMALLER
 from holter.schema.signals import signal_name
 from holter.views.document import description_kept, profiled_steps, program
 from holter.views.document.bill import bill_of
 from holter.views.document.cost import cost
+from holter.views.document.measured_runs import measured_runs
 from holter.views.document.nodes import nodes_of
 from holter.views.document.saved_tensors import saved_tensors
+from holter.views.document.standing import placed
 from holter.views.document.step_unit import step_unit
 from holter.views.document.trace_description import describe_trace, is_trace
 from holter.views.document.types.training import OutlierStep
 from holter.views.document.types.values import row_of
 from holter.views.document.types.wall_time import NamedWorkEntry
+from holter.views.issues import weighed
 from holter.views.jobs import RUNNING, why_not_running
 from holter.views.tables import Stretches, steps_of, utilization_of
 
@@ -120,6 +124,8 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         running=why_not_running(trial.folder) is None,
         not_counted=(*not_counted(trial.sql(COUNTED).to_rows()), *left_out(events)),
     )
+    if facts.share("data_loading") >= SMALLER and facts.steady_steps:
+        facts = replace(facts, measured=measured_runs(trial.folder))
     alone = program.read(events, samples, steps)
     mask = steady(steps)
     worst = outliers(steps, mask=mask)
@@ -146,6 +152,9 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
             before=before_steps(named, int(steps["time"].min())),
         )
     judged = _verdict(facts, trial, steps, items, lengths)
+    if alone:
+        judged = program.told(judged, alone)
+    judged = placed(judged, job, running=facts.running, steps=steps.rows, steady=facts.steady_steps)
     document: Description = {
         "schema": VERSION,
         "job": {**job, "headline": headline(manifest, events, scalars)},
@@ -191,8 +200,8 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         "window": profiled_steps.window(facts.profiled, profiled) if facts.profiled and profiled else None,
         "what_if": cast("Replay", facts.what_if.to_json()) if facts.what_if else None,
         "program": program.document(alone) if alone else None,
-        "verdict": program.told(judged, alone) if alone else judged,
-        "rules": list(trial.folder.evaluations().get("rules") or []),
+        "verdict": judged,
+        "rules": weighed(list(trial.folder.evaluations().get("rules") or []), judged),
         "cost": program.with_samples(cost(trial, events, steps, samples), alone),
         "bill": None,
         "looked_at_pct": 100.0 / stretches.every,
