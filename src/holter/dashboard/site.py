@@ -34,7 +34,7 @@ from holter.pages.addresses import job_address
 from holter.pages.drawer import drawers
 from holter.pages.islands import Rendering, island
 from holter.pages.job import FIRST, MOVED, pages
-from holter.pages.overview.findings import findings
+from holter.pages.overview.findings import count, findings
 from holter.pages.shell import header, state_text, tabs
 from holter.pages.text import sections
 from holter.store.trial import Trial
@@ -249,6 +249,7 @@ def _facts(
     job = description["job"]
     return {
         "state": state_text(description, reading),
+        "findings": count(description["rules"]) or "",
         "start": job["start"] or "",
         "seconds": job["duration_s"] or 0.0,
         "status": job["status"] or "",

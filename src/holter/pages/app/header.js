@@ -5,9 +5,12 @@
 /** @param {Page} page */
 export function head(page) {
   const status = document.getElementById("status");
+  const findings = document.querySelector("nav.pages a[data-drawer=findings]");
   const say = () => {
     const text = page.main.dataset.state;
     if (status && text && status.textContent !== text) status.textContent = text;
+    const { findings: count } = page.main.dataset;
+    if (findings && count !== undefined) findings.textContent = count ? `Findings (${count})` : "Findings";
     status?.classList.toggle("running", page.running);
     status?.classList.toggle("failed", page.main.dataset.status === "Failed");
   };

@@ -86,10 +86,10 @@ def data_loading(reading: Reading, asked: Mapping[str, str], rendering: Renderin
             bare(
                 picture(rendering, reading, "loader_workers", asked),
                 tag("p", middle, class_="note"),
-                columns=12,
+                columns=6,
             ),
-            one("batches_in_flight"),
             one("loader_waits"),
+            one("batches_in_flight", 12),
             one("data_loading", 4),
             one("fetch_times", 4),
             one("batch_sizes", 4),
