@@ -85,8 +85,3 @@ def drawn(name: str, reading: Reading, **options: Any) -> Markup:
     """Return the picture of a chart, or the reason why it is missing."""
     found = draw(name, reading, **options)
     return tag("p", prose(found), class_="note") if isinstance(found, str) else figure(found)
-
-
-def charts(rendering: Rendering, reading: Reading, *names: str) -> Markup:
-    """Return several charts side by side."""
-    return tag("div", *(chart(rendering, reading, name) for name in names), class_="charts")
