@@ -18,6 +18,7 @@ from holter.views.wording import (
     advice_text,
     at_once_text,
     duration,
+    gpu_times_text,
     issue_text,
     milliseconds,
     percent,
@@ -38,7 +39,12 @@ if TYPE_CHECKING:
     from holter.views.document.types.job import FrameworkFacts, RecordingCost
     from holter.views.document.types.program import ProgramEntry
     from holter.views.document.types.training import StepSummary
-    from holter.views.document.types.wall_time import ChangeEntry, LedgerEntry, NamedWorkEntry
+    from holter.views.document.types.wall_time import (
+        ChangeEntry,
+        GpuTimesEntry,
+        LedgerEntry,
+        NamedWorkEntry,
+    )
 
     AnyDescription = Description | TraceDescription
 
@@ -170,6 +176,8 @@ def _blocks(description: AnyDescription, width: int) -> Iterator[Block]:
         yield from (("", line, "", 1) for line in named)
     if time := _ledger(cast("list[LedgerEntry]", description.get("ledger") or [])):
         yield ("time", time, "", 2)
+    if on_gpu := gpu_times_text(cast("GpuTimesEntry | None", description.get("gpu_times"))):
+        yield ("gpu", on_gpu, "", 2)
     work = cast("list[NamedWorkEntry]", description.get("named_work") or [])
     # A framework that computes in one piece names that piece; scripts name their phases.
     framework = cast("FrameworkFacts | None", description["job"].get("framework"))
@@ -242,7 +250,12 @@ def _facts(description: AnyDescription, space: int) -> str:
 
     # The status, unless the headline says it.
     status = "" if description["job"]["headline"] else description["job"]["status"]
-    ending = {"Stopped": "stopped after ", "InProgress": "running for "}.get(status, "")
+    ending = {
+        "Stopped": "stopped after ",
+        "InProgress": "running for ",
+        "Ended": "ended, exit code unknown, after ",
+        "Detached": "detached after ",
+    }.get(status, "")
     facts = [ending + duration(description["job"]["duration_s"])]
     if steps := description["steps"]:
         facts.append(counted(steps["count"], "step"))

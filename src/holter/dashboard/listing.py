@@ -96,6 +96,7 @@ def page(listed: list[ListedJob], wrong: list[str], asked: dict[str, str]) -> Ma
     return html(
         tag("h1", "Jobs"),
         said_wrong,
+        tag("p", tag("a", "Sums over all jobs: hours, idle time, cost, problems", href="/fleet")),
         form,
         tag(
             "form",

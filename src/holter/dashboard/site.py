@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse
 from starlette.routing import Route
 
-from holter.dashboard import listing
+from holter.dashboard import fleet_page, listing
 from holter.dashboard.answers import (
     HTML,
     MOST_OFFSET,
@@ -40,6 +40,7 @@ from holter.pages.text import sections
 from holter.store.trial import Trial
 from holter.views.comparison.document import compare
 from holter.views.comparison.overlays import OVERLAYS, missing
+from holter.views.fleet import fleet
 from holter.views.jobs import RUNNING, said, summary
 from holter.views.step_clock import time_of_step
 from holter.views.tables import is_long
@@ -72,6 +73,7 @@ def routes(stores: Stores) -> list[Route]:
         Route("/jobs/{job}", site.job),
         Route("/jobs/{job}/{page}", site.job),
         Route("/compare", site.compare),
+        Route("/fleet", site.fleet),
         Route("/app/{state}/{name:path}", _asset),
     ]
 
@@ -100,6 +102,13 @@ class _Site:
         listed, wrong = await run_in_threadpool(lambda: self.stores.listed(whole=whole))
         asked = {key: request.query_params.get(key, "") for key in listing.ASKED}
         return framed("Jobs", listing.page(listed, wrong, asked), data={"events": "/events"})
+
+    async def fleet(self, request: Request) -> Response:
+        """Answer with the sums over all jobs."""
+        asked = dict(request.query_params)
+        price, days = fleet_page.asked_for(asked)
+        found = await run_in_threadpool(lambda: fleet(self.stores.urls, price=price, days=days))
+        return framed("Fleet", fleet_page.page(found, asked))
 
     async def job(self, request: Request) -> Response:
         """Answer with a page of a job, or with its contents only for `part=inside`."""

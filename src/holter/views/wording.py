@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from holter.views.document.types.rules import RuleIssue
     from holter.views.document.types.training import LoadingSummary, NumberSummary, StepSummary
     from holter.views.document.types.verdict import JobVerdict, VerdictAdvice
+    from holter.views.document.types.wall_time import GpuTimesEntry
     from holter.views.issues import IssueGroup
 
 _PLACES: tuple[Literal["node", "rank", "device", "tensor"], ...] = ("node", "rank", "device", "tensor")
@@ -80,6 +81,21 @@ def at_once_text(steps: StepSummary | None) -> str:
     """Say that one call runs several steps; empty if each step runs alone."""
     count = steps.get("at_once", 1) if steps else 1
     return f"one call runs {count:,} steps; each step has the mean time of its call" if count > 1 else ""
+
+
+def gpu_times_text(found: GpuTimesEntry | None) -> str:
+    """Return the parts of a step on the GPU, the largest first; empty if no step was measured."""
+    if not found:
+        return ""
+    parts = sorted(found["parts"], key=lambda one: -one["pct"])
+    named = ", ".join(
+        f"{words(one['part'])} {milliseconds(one['gpu_ms'])}" for one in parts if one["pct"] >= 1
+    )
+    measured = counted(found["steps"], "measured step")
+    return (
+        f"{milliseconds(found['gpu_ms'])} a step on the GPU, in {measured}: {named}; "
+        "all other times are those of the host"
+    )
 
 
 def milliseconds(value: float | None) -> str:

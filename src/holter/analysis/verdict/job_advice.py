@@ -176,7 +176,8 @@ def _more_workers(facts: VerdictFacts, pipeline: _Pipeline) -> list[Advice]:
         return [Advice(f"{text}, if enough cores are free.", None, hidden)]
     free = load.cpus * max(_CPU_FULL - load.cpu_p50, 0.0) / 100
     if not pipeline.workers:
-        free = max(free, min(load.cpus - 1, 1))
+        # A worker takes over what the training process does now, but no core that another program uses.
+        free = max(free, min(load.cpus - 1 - (load.foreign_core or 0.0) / 100, 1))
     local = max(len(facts.ranks) // max(len(facts.loads), 1), 1)
     # A worker that waits for I/O takes less than a core, and so does another one like it.
     each = min(max((load.worker_core_p50 or 100.0) / 100, 0.1), 1.0) if pipeline.workers else 1.0
@@ -230,6 +231,8 @@ def communication(facts: VerdictFacts) -> list[Advice]:
     slow = facts.stragglers[0] if facts.stragglers else None
     if step is None:
         return []
+    if facts.staged:
+        return _staged(facts)
     if slow is not None:
         equal = facts.what_if and facts.what_if.without("rank", "ranks")
         expected = equal.step_ms if equal else None
@@ -262,6 +265,21 @@ def communication(facts: VerdictFacts) -> list[Advice]:
         Advice(text, hidden, why),
         Advice("Communicate less: accumulate gradients over several batches, or compress them.", None, why),
     ]
+
+
+def _staged(facts: VerdictFacts) -> list[Advice]:
+    """Advise on the stages of a pipeline: what they save depends on the order of their micro-batches."""
+    why = f"waiting for another stage takes {ms(facts.mean_ms('communication'))} per step on average"
+    slow = slow_together(facts.stragglers)
+    if slow:
+        one = facts.stragglers[0]
+        where = place_text(slow)
+        why += f"; the own work of rank {one.rank} takes {ms(one.own_ms)}, that of others {ms(one.others_ms)}"
+        text = f"Move layers of the pipeline from {where} to other stages, until all compute equally long."
+    else:
+        text = "Divide the layers so that all stages of the pipeline compute equally long."
+    more = "Split a batch into more micro-batches, so that stages compute while others do."
+    return [Advice(text, None, why), Advice(more, None, why)]
 
 
 def model_compute(_: VerdictFacts) -> list[Advice]:

@@ -75,6 +75,8 @@ class VerdictFacts:
     causes: list[str] = field(default_factory=list)
     """Codes of the reasons why the training thread waits for batches."""
     stragglers: list[Straggler] = field(default_factory=list)
+    staged: bool = False
+    """Whether ranks send tensors to single other ranks, as the stages of a pipeline do."""
     what_if: WhatIf | None = None
     """Mean step times without single causes, if several ranks take the steps together."""
     loads: list[Load] = field(default_factory=list)
@@ -121,9 +123,9 @@ class VerdictFacts:
 
     def shows(self, part: str) -> bool:
         """Return whether the breakdown holds a value for a part; a part that nothing observes has none."""
-        if part == "compute":
-            return bool(self.breakdown.get(part)) or part in self.observed
-        return part not in self.not_seen and (not self.observed or part in (*self.observed, "other"))
+        if part == "compute" or self.observed:
+            return bool(self.breakdown.get(part)) or part in (*self.observed, "other")
+        return part not in self.not_seen
 
     def of_time(self, *parts: str) -> str:
         """Return `of each step` if typical steps have this share of the parts, or `of the loop's time`."""

@@ -29,7 +29,7 @@ EXAMPLES = """  holter jobs
   holter jobs --watch
   holter jobs --json"""
 
-STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped", "Unreadable")
+STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped", "Ended", "Detached", "Unreadable")
 _NAME_WIDTH = 34
 _WATCH_S = 2.0
 _AGES_NS = {"min": 60e9, "h": 3.6e12, "d": 86.4e12, "w": 604.8e12}
@@ -37,6 +37,8 @@ COLORS = {
     "Completed": "green",
     "Failed": "red",
     "Stopped": "yellow",
+    "Ended": "green",
+    "Detached": "green",
     "InProgress": "cyan",
     "Unreadable": "red",
 }

@@ -11,6 +11,7 @@ from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
 from holter.pages.forms import choice, form, number, picture
 from holter.pages.layout import bare, grid
+from holter.pages.performance.pipeline import pipeline_stages
 from holter.pages.tables import Number, share_cell, sortable, time_cell
 from holter.pages.text.sections import bullets, table
 from holter.views.document.loaders import loaders
@@ -74,14 +75,18 @@ def data_loading(reading: Reading, asked: Mapping[str, str], rendering: Renderin
         chosen = choice(asked, "rank", "rank", options)
         parts.append(form(rendering, asked, "which rank", chosen))
 
+    stages = pipeline_stages(rendering, reading, asked)
+
     def one(name: str, columns: int = 6) -> Markup:
         return bare(picture(rendering, reading, name, asked), columns=columns)
 
     if not (found["workers"] or found["callables"] or any(found[name]["count"] for name in _DURATIONS)):
-        return html(*parts, grid(one("loader_waits", 12)), tag("p", prose(_UNSEEN), class_="note"))
+        unseen = None if stages else tag("p", prose(_UNSEEN), class_="note")
+        return html(*parts, stages, grid(one("loader_waits", 12)), unseen)
     middle = "A few batches of the middle of the job. Choose a time window to see others."
     return html(
         *parts,
+        stages,
         grid(
             bare(
                 picture(rendering, reading, "loader_workers", asked),

@@ -30,6 +30,7 @@ def steps(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> M
         bare(chart(rendering, reading, "last_steps"), columns=6 if slow else 12) if recorded else None,
         bare(slow, columns=6),
         card("Step times", sections.steps(told["steps"]), whole=True),
+        bare(sections.gpu_times(told["gpu_times"])),
         card("Where the job's time went", sections.ledger(told["ledger"]), whole=True),
         card("The loop's own code", sections.own_code(told["own_code"]), whole=True),
         card("Named work in a step", sections.named_work(told["named_work"]), whole=True),

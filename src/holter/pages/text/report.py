@@ -39,6 +39,7 @@ def body(reading: Reading, *, charts: bool = True) -> Iterator[Markup]:
         yield (
             tag("h2", "Where a step's time goes")
             + sections.breakdown(told["breakdown"], told["not_seen"], told["dataloading"])
+            + sections.gpu_times(told["gpu_times"])
             + _titled("h3", "Named work in a step", sections.named_work(told["named_work"]))
             + _titled("h3", "The loop's own code", sections.own_code(told["own_code"]))
             + remarks.division(told, figure)

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from holter.views.document.types.verdict import VerdictAdvice
     from holter.views.document.types.wall_time import (
         ChangeEntry,
+        GpuTimesEntry,
         LedgerEntry,
         NamedWorkEntry,
         OwnCodeEntry,
@@ -191,6 +192,25 @@ def named_work(found: Sequence[NamedWorkEntry]) -> Markup:
     rows = [(one["name"], words(one["part"]), percent(one["pct"])) for one in found]
     heads = ("callback, logger or annotation", "part of a step", "share of the loop")
     return table(heads, rows, numbers=(2,))
+
+
+def gpu_times(found: GpuTimesEntry | None) -> Markup:
+    """Return the parts of a step on the GPU beside those on the host; nothing if no step was measured."""
+    if not found:
+        return Markup()
+    rows = [
+        (words(one["part"]), milliseconds(one["gpu_ms"]), percent(one["pct"]), milliseconds(one["host_ms"]))
+        for one in found["parts"]
+    ]
+    rows.append(("step", milliseconds(found["gpu_ms"]), percent(100.0), milliseconds(found["host_ms"])))
+    said = (
+        f"Means of {found['steps']:,} measured steps, between CUDA events on the stream of the training. "
+        "All other times on this page are times of the host, which starts work and does not wait for it."
+    )
+    if found["left_out"]:
+        said += f" {found['left_out']:,} more steps could not be read."
+    heads = ("part of a step", "on the GPU", "share", "on the host")
+    return html(tag("h3", "On the GPU"), tag("p", said, class_="note"), table(heads, rows, numbers=(1, 2, 3)))
 
 
 def changes(found: Sequence[ChangeEntry]) -> Markup:
