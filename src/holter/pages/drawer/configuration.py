@@ -65,7 +65,7 @@ def _no_command(manifest: Mapping[str, Any]) -> str:
 
 
 def _pairs(found: object, what: str) -> Markup:
-    """Return names and values, or why there are none."""
+    """Return names and values, or say why they are missing."""
     if not isinstance(found, dict) or not found:
         return tag("p", prose(_MISSING[what]), class_="note")
     return table(("", ""), [(str(name), tag("code", str(value))) for name, value in found.items()])
