@@ -126,6 +126,7 @@ def main() -> None:
                         page.goto(at + address)
                         if "#" in address:
                             page.reload()  # another drawer of the page that is open would not load
+                            page.locator("dialog.drawer h1").wait_for()
                         height = page.evaluate("document.documentElement.scrollHeight")
                         page.set_viewport_size({"width": width, "height": min(height, 6000)})
                         page.wait_for_timeout(1500)
