@@ -132,7 +132,7 @@ def test_jobs_are_compared_with_the_oldest(server):
     assert "before against after" in re.sub("<[^>]+>", "", swapped)
     code, refused, _ = server.get("/compare?job=after&job=before&baseline=other")
     assert code == 400
-    assert "none of the compared jobs" in refused
+    assert "not among the compared jobs" in refused
     asked = "/api/v1/compare/figures?job=0/after&job=0/before"
     assert server.json(asked)[1]["figures"]["step_times"]["kind"] == "lines"
     status, told_ = server.json(f"{asked}&names=nothing")

@@ -142,6 +142,23 @@ def test_a_hand_zooms_drags_clicks_and_measures(look):
     assert seen.wrong == []
 
 
+def test_a_track_is_pinned_to_the_top_and_back(look):
+    seen = look("/jobs/trace/timeline")
+    page = seen.page
+    ready(page).focus()
+    first = page.locator(".timeline-label").first
+    expect(first).not_to_contain_text("★")
+    page.keyboard.press(".")
+    expect(page.get_by_role("button", name="Pin its track")).to_be_visible()
+    page.keyboard.press("p")
+    expect(first).to_contain_text("★")
+    expect(first).to_contain_text("rank")
+    assert violations(page) == []
+    page.keyboard.press("p")
+    expect(first).not_to_contain_text("★")
+    assert seen.wrong == []
+
+
 def test_tracks_are_opened_closed_and_filtered(look):
     seen = look("/jobs/trace/timeline")
     page = seen.page

@@ -98,6 +98,22 @@ def test_a_stretch_without_samples_is_a_gap(tmp_path):
     assert values[-1] is None
 
 
+@pytest.mark.parametrize(("rate", "unit", "shown"), [(744.0, "B/s", 744.0), (3.2e8, "MB/s", 320.0)])
+def test_throughput_has_the_unit_that_it_needs(tmp_path, rate, unit, shown):
+    folder = job("rates", str(tmp_path))
+    start = int(folder.manifest()["start"])
+    times = [start + at * 10**9 for at in range(1, 6)]
+    writer = Writer(folder, "n0")
+    writer.append(
+        "samples", {"time": times, "metric": ["net.tx"] * 5, "device": [""] * 5, "value": [rate] * 5}
+    )
+    writer.close()
+    folder.update(end=start + 6 * 10**9)
+    figure = draw("network", Reading(Trial(folder), width=10))
+    assert figure.y_axis.unit == unit
+    assert max(value for value in figure.series[0].values if value is not None) == pytest.approx(shown)
+
+
 def test_buckets_hold_every_value_once():
     position = np.arange(1000)
     at = buckets(position, 0, 999, 7)

@@ -32,7 +32,7 @@ def places(stores: Stores, chosen: Sequence[str], baseline: str = "") -> list[Se
     The first one is the baseline: the job that `baseline` names, by default the oldest.
 
     Raises:
-        RefusalError: Fewer than two jobs are named, or the baseline is none of them.
+        RefusalError: Fewer than two jobs are named, or the baseline is not among them.
         LookupError: A job does not exist.
     """
     if len(chosen) < 2:
@@ -40,7 +40,7 @@ def places(stores: Stores, chosen: Sequence[str], baseline: str = "") -> list[Se
     named = [_named(text) for text in chosen]
     first = _named(baseline) if baseline else None
     if first is not None and first not in named:
-        raise RefusalError(f"the baseline {baseline[:80]!r} is none of the compared jobs")
+        raise RefusalError(f"the baseline {baseline[:80]!r} is not among the compared jobs")
     found = [ServedJob(number, stores.folder(name, number)) for number, name in named]
 
     def order(one: ServedJob) -> tuple[bool, int]:

@@ -76,7 +76,7 @@ def test_a_stop_comes_before_all_other_causes():
     found = judged(stopped_pct=60.0, trainer_delay=50.0, stalls=stalls)
     assert (found.suspect, found.share_pct) == ("contention", 60.0)
     assert found.sentence == (
-        "The training is stopped 60 % of the time, as SIGSTOP and debuggers do (step 7 took 4000 ms)."
+        "The training is stopped 60 % of the time, as SIGSTOP and debuggers do (step 7 took 4 s)."
     )
     assert "kill -CONT" in texts(found)[0]
     late = Straggler(1, "n", 90.0, 50.0, 0.8, 1.0, 0.4, "data_loading", 40.0, 40.0)

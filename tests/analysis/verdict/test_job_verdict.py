@@ -132,7 +132,7 @@ def test_idle_gpus_that_nothing_explains_are_inconclusive():
     ("loading", "said"),
     [
         (9, "No bottleneck found: 91 % of each step is compute, and 9 % is data loading."),
-        (27, "A smaller share: data loading takes 27 % of each step, worth up to 270 ms of 1000 ms."),
+        (27, "A smaller share: data loading takes 27 % of each step, worth up to 270 ms of 1 s."),
         (31, "Data loading takes 31 % of each step"),
     ],
 )
@@ -202,7 +202,7 @@ def test_all_shares_are_of_the_loop_and_the_second_is_named_beside_the_first():
         found.sentence
     )
     # What data loading is worth is a part of the same step that the card shows.
-    assert found.smaller[0].text.endswith(f"worth up to 600 ms of {1000 / 0.4:.0f} ms")
+    assert found.smaller[0].text.endswith("worth up to 600 ms of 2.5 s")
 
 
 def test_a_busy_device_excuses_waiting_for_data():

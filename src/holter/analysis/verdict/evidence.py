@@ -38,7 +38,7 @@ def us(value: float) -> str:
 
 def ms(value: float) -> str:
     """Write a time given in milliseconds for people: `600 ms`, `2.14 ms`, `12.5 s`."""
-    if value >= 10_000:
+    if value >= 1000:
         return f"{value / 1000:.3g} s"
     return f"{value:.0f} ms" if value >= 100 else f"{value:.3g} ms"
 

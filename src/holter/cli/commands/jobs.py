@@ -31,6 +31,7 @@ EXAMPLES = """  holter jobs
 
 STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped", "Ended", "Detached", "Unreadable")
 _NAME_WIDTH = 34
+_VERDICT_WIDTH = 20
 _WATCH_S = 2.0
 _AGES_NS = {"min": 60e9, "h": 3.6e12, "d": 86.4e12, "w": 604.8e12}
 COLORS = {
@@ -83,7 +84,7 @@ def main(words: list[str]) -> int:
     elif given.watch:
         _watch(lambda: chosen()[0])
     elif found:
-        output.console(sys.stdout).print(_table(found))
+        output.console(sys.stdout).print(_table(found, output.columns(sys.stdout)))
     elif count:
         output.say(f"None of the {counted(count, 'job')} in {url} matches; `holter jobs` lists all.")
     else:
@@ -111,7 +112,7 @@ def _watch(look: Callable[[], list[ListedJob]]) -> None:
     with Live(console=console, auto_refresh=False) as live:
         while True:
             listed = look()[: max(console.height - 3, 1)]
-            live.update(_table(listed) if listed else "No job yet.", refresh=True)
+            live.update(_table(listed, console.width) if listed else "No job yet.", refresh=True)
             time.sleep(_WATCH_S)
 
 
@@ -135,7 +136,8 @@ def _step(job: ListedJob) -> str:
     return milliseconds(known) if isinstance(known, int | float) else ""
 
 
-def _table(listed: list[ListedJob]) -> Table:
+def _table(listed: list[ListedJob], columns: int) -> Table:
+    """Return the jobs as a table; in a narrow terminal the verdict has the place of the step time."""
     from rich.table import Table
     from rich.text import Text
 
@@ -159,8 +161,12 @@ def _table(listed: list[ListedJob]) -> Table:
     table.add_column("created", no_wrap=True)
     table.add_column("status", no_wrap=True)
     table.add_column("duration", justify="right", no_wrap=True)
-    table.add_column("step", justify="right", no_wrap=True)
+    others = [max(len(str(row[at])) for row in rows) + 2 for at in range(1, len(rows[0]))]
+    taken = width + 2 + sum(others)
+    if roomy := columns - taken >= _VERDICT_WIDTH:
+        table.add_column("step", justify="right", no_wrap=True)
     table.add_column("verdict")
     for job, row in zip(listed, rows, strict=True):
-        table.add_row(*row, Text(output.clean(said(job)), no_wrap=True, overflow="ellipsis"))
+        verdict = Text(output.clean(said(job)), no_wrap=True, overflow="ellipsis")
+        table.add_row(*(row if roomy else row[:-1]), verdict)
     return table

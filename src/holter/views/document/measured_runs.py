@@ -64,7 +64,7 @@ def _run(name: str, manifest: Document) -> MeasuredRun | None:
     return MeasuredRun(name, workers, float(step_ms))
 
 
-def _hosts(folder: JobFolder) -> list[object]:
+def _hosts(folder: JobFolder) -> list[str]:
     return sorted(str(facts.get("host")) for facts in folder.nodes().values())
 
 

@@ -70,12 +70,11 @@ class Bucket(NamedTuple):
 
 
 def over_time(
-    reading: Reading, metrics: Iterable[str], by: str, *, where: str = "true", scale: float = 1.0
+    reading: Reading, metrics: Iterable[str], by: str, *, where: str = "true"
 ) -> dict[str, list[Bucket]]:
     """Return samples of some metrics in stretches of the window, by series.
 
-    `by` is the SQL that identifies a series, such as `metric` or `node || ' ' || device`. Readings are
-    multiplied by `scale`.
+    `by` is the SQL that identifies a series, such as `metric` or `node || ' ' || device`.
     """
     span = max(reading.until - reading.since, 1)
     if reading.node is not None:
@@ -91,7 +90,7 @@ def over_time(
     )
     found: dict[str, list[Bucket]] = {}
     for name, at, *values in zip(*(table[column].tolist() for column in table.names), strict=True):
-        found.setdefault(str(name), []).append(Bucket(at, *(value * scale for value in values)))
+        found.setdefault(str(name), []).append(Bucket(at, *values))
     return found
 
 

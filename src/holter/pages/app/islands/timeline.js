@@ -224,6 +224,8 @@ export class Timeline {
 
   /** What a lane is called, with what is above it. @param {number} lane @returns {string} */
   track(lane) {
+    const pinned = this.rows.pinned.get(lane);
+    if (pinned !== undefined) return pinned;
     const row = this.rows.list.find(({ entry }) => entry.lane === lane);
     if (!row) return "a closed track";
     const names = [row.entry.name];

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from holter.store.parquet.queries import literals
 from holter.views.figure import Axis, Figure, shares
-from holter.views.figures._buckets import line, over_seconds, over_time
+from holter.views.figures._buckets import Bucket, line, over_seconds, over_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from holter.views.reading import Reading
 
+_RATES = (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3), ("B/s", 1.0))
 BUSY = Axis("busy", "%", top=100.0)
 NO_CPU = "No CPU was sampled: traces of other profilers have no such samples, `holter run` records them."
 NO_GPU = (
@@ -25,20 +27,20 @@ NO_GPU_SEEN = (
 
 
 def readings(reading: Reading, title: str, metric: str, where: str = "true") -> Figure | None:
-    """Draw how many readings of a metric were above 0, and how many were not."""
+    """Draw the mean of all readings of a percentage, and the rest of the time."""
     table = reading.trial.sql(
-        "SELECT count(*) FILTER (value > 0) AS active, count(*) AS readings FROM samples "  # noqa: S608
+        "SELECT avg(value) AS busy, count(*) AS readings FROM samples "  # noqa: S608
         f"WHERE metric = '{metric}' AND NOT isnan(value) AND {where} AND {reading.inside}",
         **reading.bounds,
     )
-    count, active = int(table["readings"][0]), int(table["active"][0])
-    if not count:
+    if not int(table["readings"][0]):
         return None
+    busy = float(table["busy"][0])
     return shares(
         title,
-        {"active": active, "idle": count - active},
-        Axis("readings"),
-        note="Active: readings above 0 %. A sample tells that anything ran, not how much.",
+        {"active": busy, "idle": max(100.0 - busy, 0.0)},
+        Axis("of the time", "%"),
+        note="Mean of all readings and devices.",
     )
 
 
@@ -50,17 +52,29 @@ def by_node(reading: Reading, title: str, metric: str, where: str = "true") -> F
 
 
 def metrics_chart(
-    title: str, names: Mapping[str, str], axis: Axis, *, scale: float = 1.0, note: str = ""
+    title: str, names: Mapping[str, str], axis: Axis, *, note: str = ""
 ) -> Callable[[Reading], Figure | None]:
     """Return a chart of named metrics over time: the mean of all nodes, with the range of all readings.
 
-    `scale` is the factor from readings to the unit of the axis.
+    An axis of `B/s` gets the unit that the largest reading needs, such as `MB/s`.
     """
 
     def draw(reading: Reading) -> Figure | None:
-        found = over_time(reading, names, "metric", scale=scale)
+        found = over_time(reading, names, "metric")
+        if axis.unit == "B/s":
+            return _rates(reading, found)
         series = [line(reading, name, found[metric]) for metric, name in names.items() if metric in found]
         return over_seconds(reading, title, axis, series, note) if series else None
+
+    def _rates(reading: Reading, found: dict[str, list[Bucket]]) -> Figure | None:
+        most = max((row.high for rows in found.values() for row in rows), default=0.0)
+        unit, factor = next(((u, f) for u, f in _RATES if most >= f), _RATES[-1])
+        scaled = {
+            metric: [Bucket(row.at, *(value / factor for value in row[1:])) for row in rows]
+            for metric, rows in found.items()
+        }
+        series = [line(reading, name, scaled[metric]) for metric, name in names.items() if metric in scaled]
+        return over_seconds(reading, title, replace(axis, unit=unit), series, note) if series else None
 
     return draw
 

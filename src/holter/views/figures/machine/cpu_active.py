@@ -1,4 +1,4 @@
-"""Share of readings in which the CPU was active."""
+"""Share of the time in which the cores were busy."""
 
 from __future__ import annotations
 
@@ -15,6 +15,6 @@ MISSING = NO_CPU
 
 
 def draw(reading: Reading) -> Figure | None:
-    """Draw readings of single cores above 0 % and at it; of the whole node where there are no others."""
+    """Draw the mean of single cores; of the whole node where there are no others."""
     titled = partial(readings, reading, "CPU active time")
     return titled("cpu.core.util") or titled("cpu.util")

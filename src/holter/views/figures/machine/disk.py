@@ -7,6 +7,5 @@ MISSING = "No samples of disks were taken."
 draw = metrics_chart(
     "Disks",
     {"disk.read_bytes": "read", "disk.write_bytes": "written"},
-    Axis("rate", "MB/s"),
-    scale=1e-6,
+    Axis("rate", "B/s"),
 )
