@@ -190,4 +190,4 @@ def test_the_configuration_says_what_was_recorded_and_what_was_not(tmp_path):
         assert text in page, text
     assert "<td>lr</td><td><code>0.1</code></td>" in page
     bare = configuration.draw(Reading(Trial(_steps(tmp_path, "bare"))), {}, Rendering())
-    assert bare.count("Not recorded") == 2
+    assert bare.count("Not recorded") == 3

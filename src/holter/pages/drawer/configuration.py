@@ -26,6 +26,7 @@ SHOWN = 20
 _MISSING = {
     "code": "Not recorded: the command ran outside of a git repository, or was not started by `holter run`.",
     "packages": "Not recorded: the command's Python was not found, or `holter run` did not start the job.",
+    "unknown": "Not recorded: `holter run` did not start the job.",
     "settings": "No variable that decides about speed was set, such as `OMP_NUM_THREADS` or `NCCL_DEBUG`. "
     "Other variables are never recorded, because they may hold secrets.",
 }
@@ -48,7 +49,7 @@ def draw(reading: Reading, _asked: Mapping[str, str], rendering: Rendering) -> M
         tag("h2", "Code"),
         _pairs(known.get("code"), "code"),
         tag("h2", "Environment"),
-        _pairs(known.get("settings"), "settings"),
+        _pairs(known.get("settings"), "settings" if isinstance(recorded, dict) else "unknown"),
         tag("h2", "The job"),
         sections.job(told),
         overview.details(told),
