@@ -150,7 +150,7 @@ def heatmap(page: Page, address: str, name: str) -> None:
     print(f"| heat map, new server: server, drawing | {first[0]:.0f} ms, {first[1]:.0f} ms | ≤ 200 ms |")
     query, drawing = (share([one[part] for one in rest], 50) for part in (0, 1))
     print(f"| heat map again: server, drawing | {query:.0f} ms, {drawing:.0f} ms | ≤ 200 ms |")
-    opened(page, address, f"/jobs/{name}/nodes", "[data-island=heatmap][data-state=ready]")
+    opened(page, address, f"/jobs/{name}/system", "[data-island=heatmap][data-state=ready]")
     zooms = page.evaluate(HEAT_ZOOM)
     middle, late = share(zooms, 50), share(zooms, 95)
     print(f"| zoom from what is held, median (slowest 5 %) | {middle:.1f} ({late:.1f}) ms | ≤ 20 ms |")

@@ -1,7 +1,7 @@
 """Make docs/screenshots, a picture of every page of the dashboard: python scripts/screenshots.py [STORE].
 
 Without a store a generated one is shown: a job of 8 GPUs and 96 cores that is slow, its faster successor, one
-that failed, one that is empty and one that runs: its settings are shown. Chromium has to be installed, and
+that failed, one that is empty and one that runs: its controls are shown. Chromium has to be installed, and
 the extra `dev`.
 """
 
@@ -78,12 +78,13 @@ def addresses(page, shown: str) -> dict[str, str]:
         key=lambda one: next((at for at, name in enumerate(names) if f"/jobs/{name}?" in one), len(names))
     )
     page.goto(page.url.split("/?")[0].rstrip("/") + jobs[0])
-    links = page.locator("a[data-page]").evaluate_all(
-        "all => all.map(one => [one.dataset.page, one.getAttribute('href')])"
+    links = page.locator("nav.pages a[data-page]").evaluate_all(
+        "all => all.map(one => [one.dataset.page, one.dataset.drawer, one.getAttribute('href')])"
     )
-    found |= dict(links)
+    # A drawer is shown over the overview.
+    found |= {name: f"{jobs[0]}#{name}" if drawer else href for name, drawer, href in links}
     if any(f"/jobs/{RUNNING}?" in one for one in jobs):
-        found["settings"] = f"/jobs/{RUNNING}/settings?store=0"
+        found["controls"] = f"/jobs/{RUNNING}?store=0#controls"
     if len(jobs) > 1:
         marked = "&".join(f"job=0/{one.split('/')[2].split('?')[0]}" for one in jobs[:2])
         found["compare"] = f"/compare?{marked}"
@@ -95,8 +96,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("store", nargs="?")
     parser.add_argument("-o", "--output", default=str(ROOT / "docs" / "screenshots"))
-    parser.add_argument("--widths", type=int, nargs="+", default=[1280])
-    parser.add_argument("--schemes", nargs="+", default=["light", "dark"])
+    parser.add_argument("--widths", type=int, nargs="+", default=[1440])
+    parser.add_argument("--schemes", nargs="+", default=["light"])
     parser.add_argument("--job", default="before", help="whose pages; the newest where it is not there")
     parser.add_argument("--pages", nargs="+", help="only these")
     given = parser.parse_args()
@@ -123,6 +124,9 @@ def main() -> None:
                         # Tall enough for all of it: charts below the window would not be drawn.
                         page.set_viewport_size({"width": width, "height": 900})
                         page.goto(at + address)
+                        if "#" in address:
+                            page.reload()  # another drawer of the page that is open would not load
+                            page.locator("dialog.drawer h1").wait_for()
                         height = page.evaluate("document.documentElement.scrollHeight")
                         page.set_viewport_size({"width": width, "height": min(height, 6000)})
                         page.wait_for_timeout(1500)

@@ -21,15 +21,15 @@ HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 PAGES = [
     "/",
     "/jobs/before",
-    "/jobs/before/nodes?cores=cpu1",
-    "/jobs/before/insights",
+    "/jobs/before/system?cores=cpu1",
+    "/jobs/before/findings",
     "/jobs/before?from=20&to=60&axis=step",
     "/jobs/empty",
-    "/jobs/empty/nodes",
-    "/jobs/empty/insights",
+    "/jobs/empty/system",
+    "/jobs/empty/findings",
     "/jobs/sick",
-    "/jobs/sick/insights",
-    "/jobs/running/settings",
+    "/jobs/sick/findings",
+    "/jobs/running/controls",
     "/jobs/broken",
     "/compare?job=0/before&job=0/after",
     "/jobs/none",
@@ -76,10 +76,10 @@ def test_every_page_is_quiet_and_fit_for_everybody(look, path):
     [
         "/",
         "/jobs/before",
-        "/jobs/before/nodes",
-        "/jobs/before/insights",
+        "/jobs/before/system",
+        "/jobs/before/findings",
         "/jobs/sick",
-        "/jobs/running/settings",
+        "/jobs/running/controls",
     ],
 )
 def test_no_page_is_wider_than_the_window(look, path, width):
@@ -109,7 +109,7 @@ def test_jobs_are_found_marked_and_compared_by_keyboard(look):
 
 
 def test_a_page_follows_its_job_and_keeps_what_is_open(look, store):
-    seen = look("/jobs/before/insights")
+    seen = look("/jobs/before/findings")
     page = seen.page
     expect(page.locator("#state")).to_have_text("connected")
     page.locator("summary").first.click()
@@ -142,7 +142,7 @@ def test_without_third_party_files_pages_are_pictures_and_say_what_to_run(browse
         seen = Looked(context, server)
         page = seen.page
         page.goto(f"http://{server.own}/?token=secret-token")
-        page.goto(f"http://{server.own}/jobs/before")
+        page.goto(f"http://{server.own}/jobs/before/performance")
         expect(page.locator(".notice")).to_contain_text("python hatch_build.py")
         expect(page.locator("#state")).to_have_text("connected")
         assert page.locator("svg.chart").count() >= 8

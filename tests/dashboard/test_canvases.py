@@ -25,7 +25,7 @@ def server(store):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("path", ["/jobs/trace/timeline", "/jobs/before/timeline", "/jobs/before/nodes"])
+@pytest.mark.parametrize("path", ["/jobs/trace/timeline", "/jobs/before/timeline", "/jobs/before/system"])
 def test_canvases_are_quiet_and_fit_for_everybody(look, path, scheme):
     seen = look(path, scheme=scheme)
     island = "heatmap" if path.endswith("nodes") else "timeline"
@@ -36,14 +36,14 @@ def test_canvases_are_quiet_and_fit_for_everybody(look, path, scheme):
 
 
 @pytest.mark.parametrize("width", [400, 2500])
-@pytest.mark.parametrize("path", ["/jobs/trace/timeline", "/jobs/before/nodes"])
+@pytest.mark.parametrize("path", ["/jobs/trace/timeline", "/jobs/before/system"])
 def test_canvases_are_not_wider_than_the_window(look, path, width):
     page = look(path, width=width).page
     ready(page, "heatmap" if path.endswith("nodes") else "timeline")
     fits(page, width)
 
 
-@pytest.mark.parametrize("path", ["/jobs/hostile/timeline", "/jobs/hostile/nodes"])
+@pytest.mark.parametrize("path", ["/jobs/hostile/timeline", "/jobs/hostile/system"])
 def test_names_are_shown_and_never_executed(look, path):
     seen = look(path)
     page = seen.page
@@ -62,7 +62,7 @@ def test_names_are_shown_and_never_executed(look, path):
 
 
 def test_the_heat_map_is_read_and_brushed_by_hand_and_keys(look):
-    seen = look("/jobs/before/nodes")
+    seen = look("/jobs/before/system")
     page = seen.page
     canvas = ready(page, "heatmap")
     canvas.scroll_into_view_if_needed()

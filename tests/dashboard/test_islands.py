@@ -62,14 +62,19 @@ def window(page):
 
 
 def test_every_picture_of_lines_becomes_a_chart_that_tells_values(look):
-    seen = look("/jobs/before")
-    page = seen.page
-    for name in ("utilization", "step_times", "breakdown_over_steps", "phases_over_time", "step_histogram"):
-        island = chart(page, name)
-        assert island.locator("svg.chart").count() == 0
-        island.locator(".u-over").hover()
-        expect(island.locator(".chart-tip b").first).to_have_text(re.compile(rf"\d.*{UNITS.get(name, '')}$"))
-    assert seen.wrong == []
+    for path, names in (
+        ("/jobs/before", ("utilization", "step_times")),
+        ("/jobs/before/performance", ("breakdown_over_steps", "phases_over_time", "step_histogram")),
+    ):
+        seen = look(path)
+        for name in names:
+            island = chart(seen.page, name)
+            assert island.locator("svg.chart").count() == 0
+            island.locator(".u-over").hover()
+            expect(island.locator(".chart-tip b").first).to_have_text(
+                re.compile(rf"\d.*{UNITS.get(name, '')}$")
+            )
+        assert seen.wrong == []
 
 
 def test_dragging_sets_the_window_of_all_charts_and_going_back_works(look):
@@ -92,7 +97,7 @@ def test_dragging_sets_the_window_of_all_charts_and_going_back_works(look):
     assert window(page)[1] - window(page)[0] == pytest.approx((last - first) / 5, rel=0.1)
     page.go_back()
     until(page, lambda: window(page) == (first, last))
-    expect(page.get_by_role("button", name="whole job", exact=True)).to_be_visible()
+    expect(page.get_by_role("button", name="show the whole job")).to_be_visible()
     expect(page.locator(".window")).to_have_text(shown)
     chart(page, "utilization").locator(".u-over").dblclick()
     until(page, lambda: window(page) is None)
@@ -104,13 +109,13 @@ def test_an_address_brings_back_what_was_seen(look):
     page = seen.page
     island = chart(page, "utilization")
     expect(page.locator(".window")).to_have_text(re.compile(r"^40\.0 s . 1:00 min$"))
-    expect(page.locator("#commands button[aria-pressed]")).to_have_text("by step")
+    expect(page.locator("#commands [aria-pressed=true]")).to_have_text("Step")
     island.locator(".u-over").hover()
     expect(island.locator(".chart-tip .at").first).to_have_text(re.compile(r"step 1,0\d\d"))
     page.keyboard.press("Escape")
     page.wait_for_url(re.compile(r"\?store=0&axis=step$"))
-    page.locator("a[data-page=nodes]").click()
-    page.wait_for_url("**/nodes?store=0&axis=step")
+    page.locator("a[data-page=system]").click()
+    page.wait_for_url("**/system?store=0&axis=step")
     assert seen.wrong == []
 
 
@@ -140,14 +145,14 @@ def test_all_is_done_by_keyboard(look):
     page.keyboard.press("t")
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     page.keyboard.press("g")
-    page.keyboard.press("n")
-    page.wait_for_url("**/nodes**")
+    page.keyboard.press("s")
+    page.wait_for_url("**/system**")
     expect(page.locator("html"), "the theme stays").to_have_attribute("data-theme", "dark")
     assert seen.wrong == []
 
 
 def test_marked_cores_are_drawn_at_once(look):
-    seen = look("/jobs/before/nodes")
+    seen = look("/jobs/before/system")
     page = seen.page
     island = chart(page, "cores")
     expect(island.locator(".legend li")).to_have_count(1)  # the mean
@@ -160,7 +165,7 @@ def test_marked_cores_are_drawn_at_once(look):
 
 
 def test_a_rule_is_muted_in_this_browser_only(look):
-    seen = look("/jobs/before/insights")
+    seen = look("/jobs/before/findings")
     page = seen.page
     page.keyboard.press("j")
     rule = page.locator("article.fired").first
@@ -169,17 +174,17 @@ def test_a_rule_is_muted_in_this_browser_only(look):
     expect(rule.locator(".inside")).to_be_hidden()
     page.reload()
     expect(page.locator("article.fired").first.locator(".inside")).to_be_hidden()
-    other = look("/jobs/before/insights").page
+    other = look("/jobs/before/findings").page
     expect(other.locator("article.fired").first.locator(".inside")).to_be_visible()
     other.get_by_role("link", name="show the worst moment").first.click()
-    other.wait_for_url("**/nodes?**from=**")
+    other.wait_for_url("**/performance?**from=**")
     assert seen.wrong == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_living_charts_are_fit_for_everybody_and_print(look, scheme):
     seen = look("/jobs/before", scheme=scheme, height=4000)
-    chart(seen.page, "losses")
+    chart(seen.page, "step_times")
     assert violations(seen.page) == []
     assert len(seen.page.pdf()) > 20_000
 
@@ -223,7 +228,7 @@ def test_a_running_job_is_followed_and_told_what_to_do(browser, tmp_path):
             once = len(asked)
             until(page, lambda: len(asked) > once + 1)
             expect(page.locator("table")).to_contain_text("whole job")
-            page.goto(f"http://{server.own}/jobs/live/settings")
+            page.goto(f"http://{server.own}/jobs/live/controls")
             page.locator("select[name=interval_ms]").select_option("1000")
             page.get_by_role("button", name="Set", exact=True).click()
             expect(page.locator("form[data-order=configure] output")).to_contain_text("sent; the agent")

@@ -54,7 +54,7 @@ def test_monitoring_is_switched_and_a_window_waits_for_its_time(live, tmp_path):
         time.sleep(0.5)  # what was read before is written
         last = time.time_ns()
         until(lambda: any(w.get("first_step") for w in details(Trial(live).table("events"), "window")))
-        page = server.get("/jobs/live/settings")[1]
+        page = server.get("/jobs/live/controls")[1]
         assert '<option value="off" selected>off</option>' in page
         told = time.time_ns()
         assert order("configure", monitoring="on", interval_ms=100)[0] == 200

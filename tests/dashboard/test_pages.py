@@ -21,7 +21,7 @@ from holter.dashboard import job_list
 from holter.store.job import find
 from holter.store.trial import Trial
 
-PAGES = ["", "/nodes", "/insights", "/settings"]
+PAGES = ["", "/performance", "/system", "/profile", "/training", "/findings", "/configuration", "/controls"]
 HOSTILE = "<script>alert(1)</script>"
 
 
@@ -73,7 +73,7 @@ def test_every_page_of_every_kind_of_job_is_there(server, name, page):
 def test_a_page_that_is_not_there_names_those_that_are(server):
     status, text, _ = server.get("/jobs/before/nods")
     assert status == 404
-    assert "overview, nodes, insights" in text
+    assert "overview, performance, system, profile, timeline, training, findings" in text
 
 
 def test_a_page_is_drawn_whole_without_scripts_and_bare_when_it_is_only_refreshed(server):
@@ -81,13 +81,12 @@ def test_a_page_is_drawn_whole_without_scripts_and_bare_when_it_is_only_refreshe
     inside = server.get("/jobs/before?part=inside")[1]
     assert whole.count("<svg") > 5
     assert 'data-island="figure"' in inside
-    assert "svg class" not in inside
     assert 'class="chart"' not in inside
     assert "<header" not in inside
 
 
 def test_a_window_is_kept_from_page_to_page(server):
-    page = server.get("/jobs/before/nodes?store=0&from=10&to=20.5&axis=step")[1]
+    page = server.get("/jobs/before/system?store=0&from=10&to=20.5&axis=step")[1]
     assert "/jobs/before?store=0&amp;from=10&amp;to=20.5&amp;axis=step" in page
 
 
@@ -127,16 +126,16 @@ def test_chosen_cores_are_drawn_beside_the_mean(server):
     assert len(server.json(path)[1]["series"]) == 1
     names = [one["name"] for one in server.json(f"{path}&devices=cpu1,cpu3")[1]["series"]]
     assert names[1:] == ["cpu1", "cpu3"]
-    page = server.get("/jobs/before/nodes?cores=cpu1&cores=cpu3")[1]
+    page = server.get("/jobs/before/system?cores=cpu1&cores=cpu3")[1]
     assert page.count("checked") == 2
 
 
 def test_insights_say_evidence_advice_formula_and_the_moment(server):
-    page = server.get("/jobs/before/insights")[1]
+    page = server.get("/jobs/before/findings")[1]
     assert "Fires when:" in page
     assert "show the worst moment" in page
-    assert re.search(r'href="/jobs/before/nodes\?store=0&amp;from=[\d.]+&amp;to=', page)
-    hostile = server.get("/jobs/failed/insights")[1]
+    assert re.search(r'href="/jobs/before/(?:system|performance)\?store=0&amp;from=[\d.]+&amp;to=', page)
+    hostile = server.get("/jobs/failed/findings")[1]
     assert "&lt;script&gt;" in hostile
 
 
@@ -155,14 +154,29 @@ def test_scripts_are_kept_by_browsers_and_never_stale(server):
     assert "no-store" in server.get("/")[2]["cache-control"]
 
 
-@pytest.mark.parametrize("page", ["", "/nodes", "/insights"])
+@pytest.mark.parametrize("page", ["", "/performance", "/system"])
 def test_a_page_and_all_that_it_loads_is_light(server, page):
     text = server.get(f"/jobs/before{page}")[1]
     files = {*re.findall(r'(?:src|href)="(/app/[^"]+)"', text)}
     at = re.search(r'"(/app/[^/]+/)start\.js"', text)[1]
     files |= {
         f"{at}{name}.js"
-        for name in ("clock", "keys", "live", "morph", "orders", "page", "window", "words", "figures")
+        for name in (
+            *(
+                "clock",
+                "drawer",
+                "header",
+                "keys",
+                "live",
+                "morph",
+                "orders",
+                "page",
+                "palette",
+                "window",
+                "words",
+            ),
+            *("figures", "islands/strip"),
+        )
     }
     files |= {f"{at}{name}.js" for name in ("plot", "plot_data", "legend", "islands/figure", "islands/chips")}
     names = ",".join({*re.findall(r'data-figure="(\w+)"', text)})

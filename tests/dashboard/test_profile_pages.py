@@ -12,13 +12,14 @@ from tests.dashboard.made import HOSTILE, imported
 
 from holter.pages.islands import Rendering
 from holter.pages.job import pages
+from holter.pages.profile import views
 from holter.store.job import find
 from holter.store.trial import Trial
 from holter.store.writer import Writer
 from holter.views.reading import Reading
 
 MANY = 10_000
-PAGES = ("profiler", "python", "data_loading", "tensors")
+PAGES = ("profile", "performance", "training")
 START = 1_700_000_000 * 10**9
 
 
@@ -92,7 +93,7 @@ def test_no_name_and_no_parameter_becomes_markup(readings, name, page):
         "annotation": HOSTILE, "shown": HOSTILE, "search": HOSTILE, "function": HOSTILE, "source": HOSTILE,
         "tensor": HOSTILE, "mode": "train", "collection": HOSTILE, "role": HOSTILE,
     }  # fmt: skip
-    for given in ({}, asked):
+    for given in ({}, asked, *({**asked, "view": view} for view in views() if page == "profile")):
         text = drawn(readings[name], page, **given)
         assert "<img" not in text
         assert "<script" not in text
@@ -107,53 +108,61 @@ def test_an_empty_job_says_how_to_get_the_data(readings, page):
 
 
 def test_ten_thousand_tensors_are_a_page_at_a_time(readings):
-    text = drawn(readings["many"], "tensors")
+    text = drawn(readings["many"], "training")
     assert f"{MANY:,} tensors" in text
     assert text.count("?tensor=") + text.count("tensor=gradient") >= 100
     assert len(text) < 400_000
-    second = drawn(readings["many"], "tensors", page="1", search="layers.12")
+    second = drawn(readings["many"], "training", page="1", search="layers.12")
     assert "Tensors 101 to" in second
-    none = drawn(readings["many"], "tensors", search="nothing like that")
+    none = drawn(readings["many"], "training", search="nothing like that")
     assert "No matching tensors." in none
     assert "9,700 more tensors are not drawn" in text
 
 
 def test_the_first_nan_is_told_with_what_led_to_it(readings):
-    text = drawn(readings["many"], "tensors")
+    text = drawn(readings["many"], "training")
     assert "step 12 of rank 0" in text
     assert "backward pass" in text
     assert "LogBackward0" in text
-    assert "not finite" not in drawn(readings["before"], "tensors").split("<h2>")[0]
+    assert "not finite" not in drawn(readings["before"], "training").split("<h2>")[0]
 
 
 @pytest.mark.parametrize(
     ("page", "asked", "said"),
     [
-        ("profiler", {"rank": "9"}, "no rank 9"),
-        ("profiler", {"rank": "x"}, "rank is 'x'"),
-        ("profiler", {"most": "1000"}, "1 to 100"),
-        ("python", {"first": "-3"}, "first is '-3'"),
-        ("tensors", {"map": "l3"}, "no statistic 'l3'"),
+        ("profile", {"rank": "9"}, "no rank 9"),
+        ("profile", {"rank": "x"}, "rank is 'x'"),
+        ("profile", {"most": "1000"}, "1 to 100"),
+        ("profile", {"view": "flame", "first": "-3"}, "first is '-3'"),
+        ("profile", {"view": "x"}, "there are: kernels, operators, flame, memory"),
+        ("training", {"map": "l3"}, "no statistic 'l3'"),
     ],
 )
 def test_what_is_asked_wrongly_is_said(readings, page, asked, said):
-    reading = readings["many" if page == "tensors" else "trace"]
+    reading = readings["many" if page == "training" else "trace"]
     with pytest.raises(ValueError, match=re.escape(said)):
         drawn(reading, page, **asked)
 
 
 def test_the_profiler_has_its_thirteen_panels(readings):
-    text = drawn(readings["trace"], "profiler", annotation="augment")
+    trace = readings["trace"]
+    text = "".join(drawn(trace, "profile", view=view, annotation="augment") for view in views())
     for title in (
         "GPU active time", "GPU utilization", "Time of all kernels", "kernels with most time",
         "Launches of all kernels", "kernels with most launches", "Step times on GPUs", "Precision of kernels",
         "GPU activity", "GPU memory operations", "Durations of augment",
     ):  # fmt: skip
         assert title in text, title
-    assert text.count("No CPU was sampled") == 1  # panels 3 and 4: a trace has none
-    both = drawn(readings["before"], "profiler")
-    assert "CPU active time" in both
-    assert "CPU utilization" in both
+    system = drawn(readings["before"], "system")  # panels 3 and 4: a trace has no samples of the machine
+    assert "CPU active time" in system
+    assert "CPU utilization" in system
+
+
+def test_a_view_is_chosen_by_what_was_recorded(readings):
+    assert 'aria-current="true">Kernels' in drawn(readings["trace"], "profile")
+    assert 'aria-current="true">Flame' in drawn(readings["before"], "profile")
+    assert "Nothing was profiled" in drawn(readings["empty"], "profile")
+    assert "No Python code was profiled" in drawn(readings["empty"], "profile", view="flame")
 
 
 def test_shares_of_the_host_are_of_the_own_time_of_all_ranks(readings):
@@ -166,7 +175,7 @@ def test_shares_of_the_host_are_of_the_own_time_of_all_ranks(readings):
 
 def test_loading_is_told_in_the_words_of_the_verdict(readings):
     reading = readings["before"]
-    text = drawn(reading, "data_loading")
+    text = drawn(reading, "performance")
     assert reading.description["verdict"]["suspect"] == "data_pipeline"
     assert reading.description["verdict"]["sentence"].replace("'", "&#39;") in text
     assert "Advice" in text

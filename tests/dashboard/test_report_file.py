@@ -52,15 +52,15 @@ def look(browser, file):
 def test_charts_live_and_a_drag_changes_all_of_them(look):
     seen = look()
     page = seen.page
-    page.click("a[data-page=nodes]")
-    chart = page.locator("#nodes [data-figure=cores]")
+    page.click("a[data-page=system]")
+    chart = page.locator("#system [data-figure=cores]")
     expect(chart.locator(".u-over")).to_be_visible()
     expect(chart).to_have_attribute("data-state", "ready")
     before = chart.evaluate("chart => chart.querySelector('canvas').toDataURL()")
-    other = page.locator("#nodes [data-figure=memory]")
+    other = page.locator("#system [data-figure=memory]")
     other.scroll_into_view_if_needed()
     expect(other).to_have_attribute("data-state", "ready")
-    expect(page.locator("#nodes [data-state=loading]")).to_have_count(0)
+    expect(page.locator("#system [data-state=loading]")).to_have_count(0)
     box = other.locator(".u-over").bounding_box()
     page.mouse.move(box["x"] + 0.25 * box["width"], box["y"] + 20)
     page.mouse.down()
@@ -81,36 +81,39 @@ def test_charts_live_and_a_drag_changes_all_of_them(look):
 def test_devices_are_chosen(look):
     seen = look()
     page = seen.page
-    page.click("a[data-page=nodes]")
+    page.click("a[data-page=system]")
     for group, figures, marked in (("cores", ["cores"], "cpu5"), ("gpus", ["gpus", "gpu_memory"], "gpu1")):
-        page.locator(f"#nodes [data-island=chips] input[value={marked}]").check()
+        page.locator(f"#system [data-island=chips] input[value={marked}]").check()
         for figure in figures:
-            chart = page.locator(f"#nodes [data-figure={figure}]")
+            chart = page.locator(f"#system [data-figure={figure}]")
             chart.scroll_into_view_if_needed()
             expect(chart.locator(".legend")).to_contain_text(marked)
             expect(chart.locator(".legend button")).to_have_count(2)
-        page.locator(f"#nodes [data-island=chips][data-group={group}] input[value={marked}]").uncheck()
-        expect(page.locator(f"#nodes [data-figure={figures[0]}]")).not_to_contain_text(marked)
+        page.locator(f"#system [data-island=chips][data-group={group}] input[value={marked}]").uncheck()
+        expect(page.locator(f"#system [data-figure={figures[0]}]")).not_to_contain_text(marked)
     assert seen.wrong == []
 
 
 def test_pages_are_turned_by_links_and_by_the_back_button(look):
     seen = look()
     page = seen.page
-    expect(page.locator("#report")).to_be_visible()
-    expect(page.locator("#nodes")).to_be_hidden()
-    page.click("a[data-page=nodes]")
-    expect(page.locator("#nodes")).to_be_visible()
-    expect(page.locator("#report")).to_be_hidden()
-    expect(page.locator("#nodes canvas.surface")).to_be_visible()
+    expect(page.locator("#overview")).to_be_visible()
+    expect(page.locator("#system")).to_be_hidden()
+    page.click("a[data-page=system]")
+    expect(page.locator("#system")).to_be_visible()
+    expect(page.locator("#overview")).to_be_hidden()
+    expect(page.locator("#system canvas.surface")).to_be_visible()
     page.go_back()
-    expect(page.locator("#report")).to_be_visible()
-    chart = page.locator("#report [data-figure=breakdown_over_steps]")
+    expect(page.locator("#overview")).to_be_visible()
+    expect(page.locator(".strip-of-job path").first).to_be_visible()
+    page.click("a[data-page=performance]")
+    chart = page.locator("#performance [data-figure=breakdown_over_steps]")
     chart.scroll_into_view_if_needed()
     button = chart.locator(".legend button").first
     assert violations(page) == []
     button.click()
     expect(button).to_have_attribute("aria-pressed", "false")
+    page.click("a[data-page=report]")
     assert HOSTILE in page.inner_text("#report")
     assert seen.wrong == []
 
@@ -153,6 +156,6 @@ def test_print_has_all_pages(look):
     seen = look()
     seen.page.emulate_media(media="print")
     assert seen.page.locator("section.sheet:visible").count() >= 6
-    assert not seen.page.locator("header").is_visible()
+    assert not seen.page.locator("body > header").is_visible()
     assert len(seen.page.pdf()) > 20_000
     assert seen.wrong == []

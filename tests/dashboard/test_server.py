@@ -216,7 +216,7 @@ def test_a_running_job_is_followed_and_takes_orders(tmp_path):
                     while b"event: changed" not in stream.readline():
                         assert time.monotonic() - began < PATIENCE_S
             until(lambda: (server.json("/api/v1/jobs/live")[1]["steps"] or {}).get("count"))
-            assert "Stop the training" in server.get("/jobs/live/settings")[1]
+            assert "Stop the training" in server.get("/jobs/live/controls")[1]
             assert "holter_steps_total{" in server.get("/metrics")[1]
             order = ("/api/v1/jobs/live/configure", "POST", '{"interval_ms": 1000}')
             assert server.ask(*order, **BEARER)[0] == 200

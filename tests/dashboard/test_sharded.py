@@ -167,7 +167,7 @@ def server(store):
 
 @pytest.mark.slow
 def test_the_page_says_how_ranks_are_shown(look):
-    seen = look("/jobs/sharded/tensors")
+    seen = look("/jobs/sharded/training")
     page = seen.page
     settled(page)
     chart = page.locator("[data-island=layer-map]")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 
 import pytest
 from starlette.requests import Request
@@ -14,8 +15,10 @@ from tests.dashboard.serving import BEARER
 from holter.dashboard.answers import kept
 from holter.dashboard.server import application
 from holter.dashboard.stores import Stores
+from holter.pages.drawer import configuration
 from holter.pages.islands import Rendering
-from holter.pages.job import data_loading, overview
+from holter.pages.job import overview, performance
+from holter.pages.overview.hero import headline
 from holter.pages.text import report
 from holter.store.job import create
 from holter.store.trial import Trial
@@ -50,9 +53,9 @@ def test_what_nobody_knows_of_loading_is_said_once(tmp_path):
         "steps", {**row, "time": [10**18], "duration": [10**9], "data_loading": [10**8], "other": [9 * 10**8]}
     )
     writer.close()
-    page = data_loading.draw(Reading(Trial(waiting)), {}, Rendering())
+    page = performance.draw(Reading(Trial(waiting)), {}, Rendering())
     assert page.count("no torch DataLoader was used") == 1
-    assert "<table" not in page
+    assert "<table" not in page.partition("Data loading</h2>")[2]
 
 
 def test_the_page_about_loading_draws_a_pipeline_of_tf_data(tmp_path):
@@ -76,7 +79,7 @@ def test_the_page_about_loading_draws_a_pipeline_of_tf_data(tmp_path):
     assert figure.x == ["1. TensorSlice", "2. decode (train.py:3) in ParallelMap", "3. BatchV2"]
     work, at_once = (series.values for series in figure.series)
     assert (work, at_once) == ([0.05, 64.0, 4.0], [0.05, 32.0, 4.0])
-    page = data_loading.draw(reading, {}, Rendering())
+    page = performance.draw(reading, {}, Rendering())
     assert "Here that is decode (train.py:3) in ParallelMap." in page
     assert "It makes the next batch" not in page
     assert "tf.data (AUTOTUNE)" in page
@@ -126,5 +129,65 @@ def test_callbacks_are_named_below_the_parts_of_a_step(tmp_path):
     writer.close()
     reading = Reading(Trial(named))
     row = '<td>callback Saves.on_train_batch_end</td><td>other</td><td class="n">20.0 %</td>'
-    assert row in overview.draw(reading, {}, Rendering())
+    assert row in performance.draw(reading, {}, Rendering())
     assert row in "".join(report.body(reading))
+
+
+def _steps(store, name, *, slow=None, **job_facts):
+    """Record 60 steps of 100 ms, one of them slow if asked for; `job_facts` go into the manifest."""
+    made = create(
+        str(store),
+        name,
+        command=["python", "train.py", "--lr", "0.1"],
+        interval_ms=500,
+        rules=[],
+        now_ns=10**18,
+    )
+    made.update(**{"start": 10**18, "end": 10**18 + 10**10, "status": "Completed", **job_facts})
+    writer, begin = Writer(made, "one"), 10**18
+    for step in range(60):
+        took = 10**9 if step == slow else 10**8
+        row = {"rank": [0], "step": [step], "mode": ["train"], "time": [begin], "duration": [took]}
+        writer.append("steps", {**row, "data_loading": [took // 2], "other": [took - took // 2]})
+        begin += took
+    writer.close()
+    return made
+
+
+def test_a_slow_step_is_a_link_to_the_timeline(tmp_path):
+    reading = Reading(Trial(_steps(tmp_path, "slow", slow=41)))
+    for page in (overview, performance):
+        assert 'href="/jobs/slow/timeline?store=0&amp;step=41' in page.draw(reading, {}, Rendering())
+    assert "#timeline" in overview.draw(reading, {}, Rendering(standalone=True))
+
+
+def test_a_failure_comes_before_speed_and_a_young_job_is_not_judged(tmp_path):
+    failed = Reading(Trial(_steps(tmp_path, "failed", status="Failed", exit_code=3)))
+    first = headline(failed)
+    assert first.mood == "sick"
+    assert "exit code 3" in first.text
+    assert first.speed == failed.description["verdict"]["sentence"]
+    young = create(str(tmp_path), "young", command=["x"], interval_ms=500, rules=[], now_ns=time.time_ns())
+    young.update(start=time.time_ns(), status="InProgress")
+    first = headline(Reading(Trial(young)))
+    assert first.mood == "waiting"
+    assert "No training step so far" in first.text
+    page = overview.draw(Reading(Trial(young)), {}, Rendering())
+    assert "start the training with" not in page, "it was"
+
+
+def test_the_configuration_says_what_was_recorded_and_what_was_not(tmp_path):
+    recorded = {"code": {"revision": "a" * 40, "branch": "main"}, "packages": {"torch": "2.13.0"}}
+    reading = Reading(Trial(_steps(tmp_path, "set", recorded=recorded)))
+    page = configuration.draw(reading, {}, Rendering())
+    for text in (
+        "python train.py --lr 0.1",
+        "a" * 40,
+        "torch",
+        "2.13.0",
+        "No variable that decides about speed",
+    ):
+        assert text in page, text
+    assert "<td>lr</td><td><code>0.1</code></td>" in page
+    bare = configuration.draw(Reading(Trial(_steps(tmp_path, "bare"))), {}, Rendering())
+    assert bare.count("Not recorded") == 3

@@ -98,7 +98,7 @@ def test_the_page_is_whole_and_asks_for_nothing(trial):
     assert all(link.startswith(("data:", "#")) for link in seen.links)
     assert "default-src 'none'" in text
     assert "&lt;script&gt;alert(1)" in text
-    assert text.count("<h2>") == text.count("</h2>") >= 6
+    assert len(re.findall("<h2[ >]", text)) == text.count("</h2>") >= 6
     assert len(text) < 3_000_000
     # Only our own scripts run: the policy has a digest of each, and no other script.
     run = re.findall(r"<script(?: type=\"module\")?>(.*?)</script>", text, re.DOTALL)

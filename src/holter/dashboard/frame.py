@@ -10,6 +10,7 @@ from starlette.responses import HTMLResponse
 from holter.drawing.figure import style
 from holter.drawing.markup import html, tag
 from holter.pages import assets
+from holter.pages.shell import header
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,15 +27,18 @@ def framed(
     inside: Markup,
     *,
     data: Mapping[str, object] | None = None,
-    navigation: Markup | None = None,
+    head: Markup | None = None,
     code: int = 200,
 ) -> HTMLResponse:
-    """Wrap a page. `data` is for its scripts; its entry `events` is the address of the event stream."""
+    """Wrap a page. `data` is for its scripts; its entry `events` is the address of the event stream.
+
+    `head` is the head of a job's page; other pages have a head without tabs.
+    """
     bare = not assets.complete()
     known = {"bare": "yes", **(data or {})} if bare else data or {}
     at = assets.address()
-    styles = [*([] if bare else ["vendor/uPlot.css"]), "pages.css", "tables.css", "canvas.css"]
-    head = tag(
+    styles = [*([] if bare else ["vendor/uPlot.css"]), "pages.css", "shell.css", "tables.css", "canvas.css"]
+    meta = tag(
         "head",
         tag("meta", charset="utf-8"),
         tag("title", title, " · holter"),
@@ -45,17 +49,11 @@ def framed(
         tag("link", rel="icon", href="data:,"),
         tag("script", type="module", src=f"{at}start.js"),
     )
-    header = tag(
-        "header",
-        tag("nav", tag("a", "holter", class_="home", href="/"), navigation, aria_label="pages"),
-        tag("span", id="state", role="status"),
-        tag("span", id="commands"),
-    )
     body = tag(
         "body",
         tag("a", "to the content", class_="skip", href="#main"),
-        header,
+        header([], "") if head is None else head,
         tag("p", _BARE, class_="notice") if bare else None,
         tag("main", inside, id="main", tabindex="-1", **{f"data_{key}": one for key, one in known.items()}),
     )
-    return HTMLResponse(Markup("<!doctype html>") + tag("html", head, body, lang="en"), code)
+    return HTMLResponse(Markup("<!doctype html>") + tag("html", meta, body, lang="en"), code)

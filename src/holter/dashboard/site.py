@@ -5,30 +5,44 @@ from __future__ import annotations
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import FileResponse, HTMLResponse
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse
 from starlette.routing import Route
 
 from holter.dashboard import fleet_page, listing
-from holter.dashboard.answers import HTML, RefusalError, in_turn, kept, points_of, which, window_of
+from holter.dashboard.answers import (
+    HTML,
+    MOST_OFFSET,
+    MOST_STORES,
+    RefusalError,
+    in_turn,
+    kept,
+    points_of,
+    which,
+    whole,
+    window_of,
+)
 from holter.dashboard.comparison_page import saving_parameters, side_by_side
 from holter.dashboard.frame import framed
 from holter.dashboard.overlays import overlaid, places
 from holter.drawing.figure import figure
 from holter.drawing.markup import html, tag, trusted
 from holter.pages import assets
-from holter.pages.addresses import navigation
+from holter.pages.addresses import job_address
+from holter.pages.drawer import drawers
 from holter.pages.islands import Rendering, island
-from holter.pages.job import FIRST, pages
-from holter.pages.job.overview import insights
+from holter.pages.job import FIRST, MOVED, pages
+from holter.pages.overview.findings import count, findings
+from holter.pages.shell import header, state_text, tabs
 from holter.pages.text import sections
 from holter.store.trial import Trial
 from holter.views.comparison.document import compare
 from holter.views.comparison.overlays import OVERLAYS, missing
 from holter.views.fleet import fleet
 from holter.views.jobs import RUNNING, said, summary
+from holter.views.step_clock import time_of_step
 from holter.views.tables import is_long
 
 if TYPE_CHECKING:
@@ -40,6 +54,7 @@ if TYPE_CHECKING:
 
     from holter.dashboard.overlays import ServedJob
     from holter.dashboard.stores import Stores
+    from holter.pages.shell import Tab
     from holter.store.job import JobFolder
     from holter.views.comparison.types import Comparison
     from holter.views.document.types import Description
@@ -99,11 +114,15 @@ class _Site:
         """Answer with a page of a job, or with its contents only for `part=inside`."""
         job, store = which(request)
         name = request.path_params.get("page", FIRST).replace("-", "_")
-        by_name = pages()
+        by_name = {**pages(), **drawers()}
+        given = request.query_params
+        if name in MOVED:
+            return _moved(job, name, dict(given))
         if name not in by_name:
             known = ", ".join(page.replace("_", "-") for page in by_name)
             raise RefusalError(f"a job has no page {name!r}; there are: {known}", 404)
-        given = request.query_params
+        if given.get("step"):
+            return await in_turn(self.stores, lambda: self._at_step(job, store, name, dict(given)))
         asked = {name: ",".join(given.getlist(name)) for name in given}
         window, width = window_of(asked), points_of(asked)
         inside = asked.pop("part", "") == "inside"
@@ -115,14 +134,17 @@ class _Site:
         def made(reading: Reading) -> bytes:
             # A browser with scripts shows the text first and adds each chart when it is drawn.
             waits = asked.get("paint") != "now" and assets.complete() and is_long(reading.trial)
-            rendering = Rendering(refreshed=inside, later=there if waits else "")
+            rendering = Rendering(refreshed=inside, later=there if waits else "", baseline=baseline)
             drawn: str = by_name[name].draw(reading.at(window, width), asked, rendering)
             return drawn.encode()
 
-        key = f"page {name} {sorted(asked.items())} {inside}"
+        baseline, known_as = await in_turn(
+            self.stores, lambda: self._baseline(asked.get("baseline", ""), store)
+        )
+        key = f"page {name} {sorted(asked.items())} {inside} {known_as}"
 
         def alone(reading: Reading) -> bytes:
-            return _with_facts(made(reading), _facts(reading.description))
+            return _with_facts(made(reading), _facts(reading.description, reading))
 
         state = self.stores.last(job, store)
         described = state is not None and state.described
@@ -139,17 +161,40 @@ class _Site:
         elif inside:
             return await kept(self.stores, request, key, alone, HTML)
 
-        def whole() -> tuple[Markup, dict[str, object]]:
+        def complete() -> tuple[Markup, dict[str, object], list[Tab]]:
             page = trusted(self.stores.kept(job, store, key, made).decode())
             with self.stores.reading(job, store) as reading:
-                return page, _facts(reading.description)
+                told = reading.description
+                return page, _facts(told, reading), tabs(job, store, asked, reading, told["rules"])
 
         if folder is None:
-            page, facts = await in_turn(self.stores, whole)
+            page, facts, links = await in_turn(self.stores, complete)
+        else:
+            links = tabs(job, store, asked, None)
         events = f"/events?{urlencode({'job': job, 'store': store, 'stamp': stamp})}"
         data = {"job": job, "store": store, **facts, "events": events, "page": name}
-        bar = navigation(job, store, [(name, one.TITLE) for name, one in by_name.items()], name, asked)
-        return framed(f"{by_name[name].TITLE} · {job}", page, data=data, navigation=bar)
+        head = header(links, name, job=job, state=str(facts["state"]), strip=name in pages())
+        return framed(f"{by_name[name].TITLE} · {job}", page, data=data, head=head)
+
+    def _baseline(self, asked: str, store: int) -> tuple[Description | None, int]:
+        """Return the job to compare with, named `JOB` or `STORE/JOB`, and a number of its state."""
+        if not asked:
+            return None, 0
+        number, slash, name = asked.partition("/")
+        place = whole({"baseline": number}, "baseline", 0, MOST_STORES - 1) if slash else store
+        with self.stores.reading(name if slash else asked, place) as reading:
+            return reading.description, self.stores.stamp(name if slash else asked, place)
+
+    def _at_step(self, job: str, store: int, page: str, asked: dict[str, str]) -> Response:
+        """Answer with the address that shows a step, with a little time around it."""
+        number = whole(asked, "step", 0, MOST_OFFSET)
+        rank = whole(asked, "rank", 0, MOST_OFFSET) if asked.get("rank") else None
+        with self.stores.reading(job, store) as reading:
+            begin, end = time_of_step(reading.steps, reading.start, number, rank)
+        around = 0.1 * (end - begin)
+        window = {"from": f"{max(begin - around, 0):.6f}", "to": f"{end + around:.6f}"}
+        rest = {name: value for name, value in asked.items() if name not in ("step", "rank")}
+        return _redirect(job, page, {**rest, **window})
 
     async def compare(self, request: Request) -> Response:
         chosen = request.query_params.getlist("job")
@@ -194,10 +239,26 @@ class _Site:
         return tag("p", missing(name), class_="note") if drawn is None else figure(drawn)
 
 
-def _facts(description: Mapping[str, Any], *, early: bool = False) -> dict[str, object]:
+def _moved(job: str, old: str, asked: dict[str, str]) -> Response:
+    """Answer with the new address of a page that had another name."""
+    page, more = MOVED[old]
+    return _redirect(job, page, {**asked, **more})
+
+
+def _redirect(job: str, page: str, asked: Mapping[str, str]) -> Response:
+    below = "" if page == FIRST else f"/{page.replace('_', '-')}"
+    query = f"?{urlencode(asked)}" if asked else ""
+    return RedirectResponse(f"/jobs/{quote(job)}{below}{query}")
+
+
+def _facts(
+    description: Description, reading: Reading | None = None, *, early: bool = False
+) -> dict[str, object]:
     """Return a job's state for scripts; `early` if its description is not complete."""
     job = description["job"]
     return {
+        "state": state_text(description, reading),
+        "findings": count(description["rules"]) or "",
         "start": job["start"] or "",
         "seconds": job["duration_s"] or 0.0,
         "status": job["status"] or "",
@@ -231,6 +292,7 @@ def _early_document(folder: JobFolder) -> Description:
 
 def _early_page(description: Description, asked: Mapping[str, str]) -> Markup:
     """Draw the page; it is the same for every page of the job."""
+    job = description["job"]["name"]
     headline = sections.bullets([description["job"]["headline"]]) if description["job"]["headline"] else ""
     return html(
         sections.head(description["job"]),
@@ -241,6 +303,8 @@ def _early_page(description: Description, asked: Mapping[str, str]) -> Markup:
         ),
         tag("noscript", tag("p", "Without JavaScript, load the page again then.")),
         headline,
-        tag("h2", "Insights"),
-        insights(description["rules"], description["job"]["name"], asked),
+        tag("h2", "Findings"),
+        findings(
+            description["rules"], job, job_address(job, int(asked.get("store", "0")), "findings", asked)
+        ),
     )

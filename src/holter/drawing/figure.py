@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MOST = 400
 """Points along the x axis of a picture."""
+_STYLES = ("tokens.css", "page.css")
 _KINDS = ("lines", "stacked", "heatmap")
 
 
@@ -57,7 +58,7 @@ def _constants(of: Figure) -> Markup:
 
 def style(within: str = "") -> Markup:
     """Return the style of pages; `within` a selector, so that a notebook's own things keep theirs."""
-    text = files("holter.drawing").joinpath("page.css").read_text(encoding="utf-8")
+    text = "".join(files("holter.drawing").joinpath(name).read_text(encoding="utf-8") for name in _STYLES)
     if within:
         text = f"@scope({within}){{{text.replace(':root', ':scope')}}}"
     return tag("style", trusted(text))

@@ -1,19 +1,18 @@
-"""Addresses of the pages of a job, and the links between them."""
+"""Addresses of the pages of a job, and links to them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlencode
 
-from holter.drawing.markup import html, tag
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from markupsafe import Markup
+    from holter.pages.islands import Rendering
+    from holter.views.reading import Reading
 
-KEPT = ("from", "to", "axis")
-"""Parameters that links to other pages keep: the part of the job that is shown."""
+KEPT = ("from", "to", "axis", "baseline")
+"""Parameters that links to other pages keep: the part of the job that is shown, and its baseline."""
 
 
 def job_address(job: str, store: int, page: str = "overview", asked: Mapping[str, str] | None = None) -> str:
@@ -23,18 +22,15 @@ def job_address(job: str, store: int, page: str = "overview", asked: Mapping[str
     return f"/jobs/{quote(job)}{below}?{urlencode({'store': store, **kept})}"
 
 
-def navigation(
-    job: str, store: int, pages: Sequence[tuple[str, str]], shown: str, asked: Mapping[str, str]
-) -> Markup:
-    """Return the links to a job's pages, `pages` being names and titles; `shown` is the one that is open."""
-    links = [
-        tag(
-            "a",
-            title,
-            href=job_address(job, store, name, asked),
-            data_page=name,
-            aria_current="page" if name == shown else None,
-        )
-        for name, title in pages
-    ]
-    return html(tag("span", job, class_="job", title=job), *links)
+def to_page(rendering: Rendering, reading: Reading, asked: Mapping[str, str], page: str, **more: str) -> str:
+    """Return where a link of a page leads: to another page, or to a section of a report file.
+
+    `more` are parameters of that page; `from_` stands for `from`. In a report file only a window counts.
+    """
+    given = {name.rstrip("_"): value for name, value in more.items()}
+    if rendering.standalone:
+        window = urlencode([(name, given[name]) for name in ("from", "to") if name in given])
+        return f"#{page}{'?' * bool(window)}{window}"
+    there = job_address(reading.trial.folder.name, int(asked.get("store", "0")), page, {**asked, **given})
+    own = {name: value for name, value in given.items() if name not in KEPT}
+    return there + (f"&{urlencode(own)}" if own else "")

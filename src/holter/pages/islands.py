@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
     from markupsafe import Markup
 
+    from holter.views.document.types import Description
     from holter.views.reading import Reading
 
-_STANDALONE = ("chips", "figure", "flame", "heatmap", "table", "timeline")
+_STANDALONE = ("chips", "figure", "flame", "heatmap", "strip", "table", "timeline")
 """Islands whose scripts also run in a report file."""
 _FETCHED = ("figure", "heatmap")
 """Islands that load their data from the server."""
@@ -33,6 +34,8 @@ class Rendering:
     """The pages are one file without a server: they have no forms, and links lead to its own sections."""
     refreshed: bool = False
     """The browser shows the page already and asks for its new state: its islands draw themselves."""
+    baseline: Description | None = field(default=None, repr=False)
+    """The description of the job that this one is compared with."""
     later: str = ""
     """Address of the page with all charts drawn; without scripts, the charts of a long job are there only."""
 
@@ -82,8 +85,3 @@ def drawn(name: str, reading: Reading, **options: Any) -> Markup:
     """Return the picture of a chart, or the reason why it is missing."""
     found = draw(name, reading, **options)
     return tag("p", prose(found), class_="note") if isinstance(found, str) else figure(found)
-
-
-def charts(rendering: Rendering, reading: Reading, *names: str) -> Markup:
-    """Return several charts side by side."""
-    return tag("div", *(chart(rendering, reading, name) for name in names), class_="charts")

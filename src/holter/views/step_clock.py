@@ -39,3 +39,20 @@ def step_clock(steps: Table, start_ns: int, most: int = 1000) -> dict[str, list[
         kept = np.unique(np.linspace(0, len(number) - 1, most).astype(np.int64))
         number, time = number[kept], time[kept]
     return {"step": number.tolist(), "time": time.tolist()}
+
+
+def time_of_step(steps: Table, start_ns: int, step: int, rank: int | None = None) -> tuple[float, float]:
+    """Return when a step began and ended, in seconds since the start of the job; the longest of several.
+
+    Raises `LookupError` with the recorded steps if this step was not recorded.
+    """
+    mine = steps.where(steps["step"] == step) if steps.rows else steps
+    if rank is not None and mine.rows:
+        mine = mine.where(mine["rank"] == rank)
+    if not mine.rows:
+        there = f"{steps['step'].min():,} to {steps['step'].max():,}" if steps.rows else "none"
+        of = "" if rank is None else f" of rank {rank}"
+        raise LookupError(f"step {step:,}{of} was not recorded; recorded steps: {there}")
+    at = int(np.argmax(mine["duration"]))
+    begin = (int(mine["time"][at]) - start_ns) / 1e9
+    return begin, begin + int(mine["duration"][at]) / 1e9

@@ -22,7 +22,7 @@ def shown(**issue):
                    "triggered": 1, "issues": [found]}],
     }  # fmt: skip
     html = rules(
-        told, lambda moment: f"/at?{moment[0]:g}-{moment[1]:g}", ran=lambda first, last: (first, last)
+        told, lambda _rule, moment: f"/at?{moment[0]:g}-{moment[1]:g}", ran=lambda first, last: (first, last)
     )
     return re.findall(r'href="(/at[^"]+)">show the worst moment', html)
 

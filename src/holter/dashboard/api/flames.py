@@ -9,7 +9,7 @@ from starlette.routing import Route
 from holter.dashboard.answers import kept
 from holter.dashboard.api import JOB
 from holter.pages.data.encoding import encoded
-from holter.pages.job.python import asked_part
+from holter.pages.profile.flame import asked_part
 from holter.views.flames import flames
 
 if TYPE_CHECKING:

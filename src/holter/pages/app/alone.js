@@ -4,15 +4,17 @@ import { mount as chips } from "./islands/chips.js";
 import { mount as figure } from "./islands/figure.js";
 import { mount as flame } from "./islands/flame.js";
 import { mount as heatmap } from "./islands/heatmap.js";
+import { mount as strip } from "./islands/strip.js";
 import { mount as table } from "./islands/table.js";
 import { mount as timeline } from "./islands/timeline.js";
 import { Page } from "./page.js";
+import { head } from "./header.js";
 import { bar } from "./window.js";
 
 /** @typedef {Record<string, string | number | null | undefined>} Params */
 
 /** @type {Record<string, {mount: (element: HTMLElement, page: any) => any}>} */
-const ISLANDS = Object.fromEntries(Object.entries({ chips, figure, flame, heatmap, table, timeline }).map(([name, mount]) => [name, { mount }]));
+const ISLANDS = Object.fromEntries(Object.entries({ chips, figure, flame, heatmap, strip, table, timeline }).map(([name, mount]) => [name, { mount }]));
 /** What an answer of the file does not depend on: it is of the whole job, as fine as there is room for. */
 const ANY = new Set(["store", "names", "html", "from", "to", "width", "from_ns", "to_ns", "pixels", "lanes", "series", "most"]);
 const SAID = "Charts over time show this window; histograms, rings, tables and texts cover the whole job.";
@@ -104,7 +106,7 @@ export class Alone extends Page {
     const own = Object.fromEntries(new URLSearchParams(options ?? ""));
     if (!(island in ISLANDS)) return;
     if (island === "figure" && !this.pages.has(question(`figures/${name}`, { node, devices, ...own }))) return;
-    if (!["chips", "figure", "table"].includes(island) && !this.pages.has(ASKED[island])) return;
+    if (!["chips", "figure", "strip", "table"].includes(island) && !this.pages.has(ASKED[island])) return;
     await super.mount(element);
   }
 
@@ -147,4 +149,5 @@ function question(path, params) {
 
 const page = new Alone();
 bar(page);
+head(page);
 page.settle();

@@ -30,6 +30,7 @@ export class Keys {
   /** @param {KeyboardEvent} event */
   pressed(event) {
     if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || typing(event)) return;
+    if (event.key === "Escape" && document.querySelector("dialog[open]")) return; // it closes the drawer
     const chord = event.timeStamp - this.at < CHORD_MS && this.begun ? `${this.begun} ${event.key}` : event.key;
     const found = this.commands.findLast((one) => one.key === chord);
     this.begun = found || chord !== event.key ? "" : event.key;
@@ -39,16 +40,20 @@ export class Keys {
     found.run(event);
   }
 
-  /** Show all commands; the last that took a key is the one that counts. */
+  /** All commands; the last that took a key is the one that counts. */
+  listed() {
+    return [...new Map(this.commands.map((one) => [one.key, one])).values()];
+  }
+
+  /** Show all commands. */
   help() {
     const dialog = document.createElement("dialog");
     dialog.className = "help";
     dialog.setAttribute("aria-label", "keyboard");
-    const counts = new Map(this.commands.map((one) => [one.key, one]));
     const title = document.createElement("h2");
     title.textContent = "Keyboard";
     const list = document.createElement("dl");
-    for (const { key, description } of counts.values()) {
+    for (const { key, description } of this.listed()) {
       const term = document.createElement("dt");
       for (const part of key.split(" ")) term.append(Object.assign(document.createElement("kbd"), { textContent: part }));
       list.append(term, Object.assign(document.createElement("dd"), { textContent: description }));
@@ -64,7 +69,7 @@ export class Keys {
 
 /** @param {KeyboardEvent} event */
 function typing(event) {
-  if (document.querySelector("dialog[open]")) return true;
+  if (document.querySelector("dialog[open]:not(.drawer)")) return true;
   const target = event.target;
   if (!(target instanceof HTMLElement)) return false;
   if (target instanceof HTMLInputElement) return !["checkbox", "radio", "button"].includes(target.type);

@@ -109,6 +109,19 @@ export class Page {
     this.tell("axis");
   }
 
+  /** The job that this one is compared with, as `store/job` or `job`; null for none. */
+  get baseline() {
+    return new URLSearchParams(location.search).get("baseline");
+  }
+
+  /** Compare with a job; null ends it. @param {string | null} baseline */
+  compareWith(baseline) {
+    const address = new URL(location.href);
+    if (baseline) address.searchParams.set("baseline", baseline);
+    else address.searchParams.delete("baseline");
+    location.assign(address);
+  }
+
   /** The window in numbers, also of the whole job. @returns {Range} */
   get shown() {
     return this.range ?? { from: 0, to: this.seconds };
@@ -192,7 +205,7 @@ export class Page {
     }
     reachable();
     if (this.bare) return;
-    const places = [...main.querySelectorAll("[data-island]")].filter((one) => !this.islands.has(one));
+    const places = [...document.querySelectorAll("[data-island]")].filter((one) => !this.islands.has(one));
     await Promise.all(places.map((element) => this.mount(/** @type {HTMLElement} */ (element))));
   }
 
@@ -242,7 +255,7 @@ export class Page {
 
 /** What has to be scrolled can be reached by keyboard, and only that. */
 function reachable() {
-  for (const one of /** @type {NodeListOf<HTMLElement>} */ (main.querySelectorAll(".scroll"))) {
+  for (const one of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(".scroll"))) {
     if (one.scrollWidth > one.clientWidth) one.tabIndex = 0;
     else one.removeAttribute("tabindex");
   }

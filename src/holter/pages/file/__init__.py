@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from holter.drawing.figure import figure
 from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
 from holter.pages import assets
+from holter.pages.drawer import drawers
 from holter.pages.file.answers import answers
-from holter.pages.file.frame import framed
-from holter.pages.islands import Rendering, island
+from holter.pages.file.frame import Sheet, framed
+from holter.pages.islands import Rendering
 from holter.pages.job import pages
 from holter.pages.text.report import body
 from holter.pages.timelines import TIMELINES
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from markupsafe import Markup
 
-    from holter.views.figure import Figure
     from holter.views.reading import Reading
 
 __all__ = ["page"]
@@ -29,8 +28,8 @@ __all__ = ["page"]
 _STANDALONE = Rendering(standalone=True)
 POINTS = 1500
 """Points along the x axis of a chart: more than a picture shows, so that a reader can zoom in."""
-_ELSEWHERE = ("overview", "insights", "settings")
-"""Pages that the report replaces or that need a server."""
+_ELSEWHERE = ("controls",)
+"""Pages that need a server."""
 _LONG = "The timeline of so many events is not in this file; `holter ui` shows it, down to single events."
 
 
@@ -39,21 +38,19 @@ def page(reading: Reading) -> Markup:
     fine = replace(reading.at(None, POINTS), kept={})
     sheets = dict(_sheets(fine))
     live = assets.complete()
-    given = answers(fine, html(*(inside for _, inside in sheets.values()))) if live else {}
+    given = answers(fine, html(*(sheet.inside for sheet in sheets.values()))) if live else {}
     return framed(fine, sheets, given, live=live)
 
 
-def _sheets(reading: Reading) -> Iterator[tuple[str, tuple[str, Markup]]]:
-    """Yield each page's name, title and contents."""
-    yield ("report", ("Report", html(*body(reading, _live))))
-    for name, made in pages().items():
+def _sheets(reading: Reading) -> Iterator[tuple[str, Sheet]]:
+    """Yield each page of the file by name: those of the dashboard, and the whole report as text."""
+    for name, made in {**pages(), **drawers()}.items():
         if name in _ELSEWHERE:
             continue
+        missing = made.missing(reading) if name in pages() else None
         if name == "timeline" and not TIMELINES.quick(reading.trial.folder):
-            yield name, (made.TITLE, html(tag("h1", made.TITLE), tag("p", prose(_LONG), class_="empty")))
+            inside = html(tag("h1", made.TITLE), tag("p", prose(_LONG), class_="empty"))
         else:
-            yield name, (made.TITLE, made.draw(reading, {"store": "0"}, _STANDALONE))
-
-
-def _live(name: str, drawn: Figure) -> Markup:
-    return island(_STANDALONE, "figure", lambda: figure(drawn), figure=name)
+            inside = made.draw(reading, {"store": "0"}, _STANDALONE)
+        yield name, Sheet(made.TITLE, inside, missing)
+    yield "report", Sheet("Report", html(*body(reading, charts=False)))

@@ -14,7 +14,7 @@ from holter.pages.data.charts import chart_data, drawn_by_script
 from holter.pages.data.encoding import encoded
 from holter.pages.data.heatmap import heatmap_bytes
 from holter.pages.data.timeline import curve_bytes, head_bytes, step_bytes
-from holter.pages.job.nodes import OF_DEVICES
+from holter.pages.job.system import OF_DEVICES
 from holter.pages.timelines import TIMELINES
 from holter.views.figure import Figure, Series
 from holter.views.figures import draw

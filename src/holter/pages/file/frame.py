@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup
 
@@ -13,25 +13,35 @@ from holter.drawing.markup import tag, trusted
 from holter.drawing.pieces import prose
 from holter.pages.assets import APP
 from holter.pages.file.bundle import bundle
+from holter.pages.shell import Tab, header, state_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holter.views.reading import Reading
 
-_STYLES = ("vendor/uPlot.css", "pages.css", "tables.css", "canvas.css", "alone.css")
+_STYLES = ("vendor/uPlot.css", "pages.css", "shell.css", "tables.css", "canvas.css", "alone.css")
 _BARE = (
     "The charts are pictures: where this file was written, the dashboard's third-party files are missing. "
     "In a checkout, `python hatch_build.py` fetches them."
 )
 
 
+class Sheet(NamedTuple):
+    """One page of the file."""
+
+    title: str
+    inside: Markup
+    missing: str | None = None
+    """Without data for the page, how to get it."""
+
+
 def framed(
-    reading: Reading, sheets: Mapping[str, tuple[str, Markup]], answers: Mapping[str, str], *, live: bool
+    reading: Reading, sheets: Mapping[str, Sheet], answers: Mapping[str, str], *, live: bool
 ) -> Markup:
-    """Return the whole file: the title and contents of each page, and the compressed answers by question."""
-    told = reading.description["job"]
-    name = told["name"]
+    """Return the whole file: its pages, and the compressed answers by question."""
+    told = reading.description
+    name = told["job"]["name"]
     scripts = [(APP / "theme.js").read_text(encoding="utf-8"), bundle(APP / "alone.js")] if live else []
     scripts = [text.replace("</script", "<\\/script").replace("<!--", "<\\!--") for text in scripts]
     # The digests allow only these scripts: names that come from a job are never executed.
@@ -42,8 +52,8 @@ def framed(
     )
     head = tag("script", trusted(scripts[0])) if live else None
     foot = tag("script", trusted(scripts[1]), type="module") if live else None
-    links = [tag("a", title, href=f"#{page}", data_page=page) for page, (title, _) in sheets.items()]
-    sections = [tag("section", inside, class_="sheet", id=page) for page, (_, inside) in sheets.items()]
+    links = [Tab(page, sheet.title, f"#{page}", sheet.missing) for page, sheet in sheets.items()]
+    sections = [tag("section", sheet.inside, class_="sheet", id=page) for page, sheet in sheets.items()]
     # An answer is base64, which needs no escaping; a script's text must not be escaped.
     given = [
         tag("script", trusted(text), type="text/plain", data_ask=question)
@@ -64,17 +74,7 @@ def framed(
         ),
         tag(
             "body",
-            tag(
-                "header",
-                tag(
-                    "nav",
-                    tag("span", name, class_="job", title=name),
-                    *links,
-                    aria_label="pages",
-                ),
-                tag("span", id="state", role="status"),
-                tag("span", id="commands"),
-            ),
+            header(links, "overview", job=name, state=state_text(told), home=None, strip=live),
             None if live else tag("p", prose(_BARE), class_="notice"),
             tag(
                 "main",
@@ -82,7 +82,7 @@ def framed(
                 id="main",
                 tabindex="-1",
                 data_job=name,
-                data_seconds=told["duration_s"] or 0.0,
+                data_seconds=told["job"]["duration_s"] or 0.0,
             ),
             *given,
             foot,

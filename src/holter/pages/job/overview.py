@@ -1,69 +1,82 @@
-"""The overview page: the verdict first, then progress, steps and utilization."""
+"""The overview page: the headline, its numbers, one step as a bar, findings, and two charts."""
 
 from __future__ import annotations
 
-import time
+import shlex
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
 from holter.analysis.verdict.evidence import counted
 from holter.drawing.markup import html, tag
-from holter.pages.addresses import job_address
-from holter.pages.islands import chart, charts
-from holter.pages.job._forms import entry, form
+from holter.pages.addresses import to_page
+from holter.pages.forms import entry, form
+from holter.pages.islands import chart
+from holter.pages.layout import bare, card, grid
+from holter.pages.overview.findings import findings
+from holter.pages.overview.hero import hero
+from holter.pages.overview.ledger import ledger
+from holter.pages.overview.tiles import tiles
+from holter.pages.performance.slow_steps import slowest
 from holter.pages.text import overview, sections
 from holter.views.document.progress import progress
-from holter.views.issues import ordered
-from holter.views.jobs import RUNNING, said, summary
-from holter.views.wording import issue_text, severity_text
+from holter.views.jobs import RUNNING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from holter.pages.islands import Rendering
-    from holter.views.document.types import Description
-    from holter.views.document.types.job import SkippedFile
-    from holter.views.document.types.rules import RuleResult
-    from holter.views.issues import IssueGroup
+    from holter.views.document.types.job import JobSummary, SkippedFile
     from holter.views.reading import Reading
 
 TITLE = "Overview"
 SHOWN = 10
-_MOST = 5
+
+
+def missing(_reading: Reading) -> str | None:
+    """Every job has an overview."""
+    return None
 
 
 def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Markup:
     """Draw the page."""
     told, job = reading.description, reading.trial.folder.name
-    parts = [
-        sections.head(told["job"]),
-        _silent(reading),
+    running, sampled = told["job"]["status"] in RUNNING, bool(told["utilization"])
+    all_found = to_page(rendering, reading, asked, "findings")
+    return html(
+        _head(told["job"], imported="trace" in told),
         _unread(told["skipped"]),
-        sections.verdict(told),
-        _progress(rendering, reading, asked) if told["job"]["status"] in RUNNING else "",
-        tag(
-            "div",
-            tag("section", tag("h2", "Insights"), insights(told["rules"], job, asked)),
-            tag("section", tag("h2", "Phases of the job"), overview.phases(told), overview.details(told)),
-            class_="columns",
+        hero(reading),
+        tiles(reading, rendering),
+        _progress(rendering, reading, asked) if running else None,
+        grid(
+            ledger(reading, asked, rendering),
+            bare(overview.program(told["program"]), columns=12),
+            card(
+                "Findings",
+                slowest(rendering, reading, asked),
+                findings(told["rules"], job, all_found),
+                whole=True,
+            ),
+            card("Phases of the job", overview.phases(told), whole=True),
+            bare(chart(rendering, reading, "step_times"), columns=6 if sampled else 12)
+            if told["steps"]
+            else None,
+            bare(chart(rendering, reading, "utilization")) if sampled else None,
         ),
-        html(tag("h2", "Progress over time"), chart(rendering, reading, "phases_over_time")),
-        _steps(rendering, reading, told),
-        html(tag("h2", "Utilization"), _utilization(rendering, reading, told)),
-        html(tag("h2", "Operations that took most time"), overview.operations(told)),
-        html(
-            tag("h2", "Training metrics"),
-            charts(rendering, reading, "losses", "gradient_norm", "learning_rate"),
-        ),
-        tag(
-            "div",
-            tag("section", tag("h2", "The job"), sections.job(told)),
-            tag("section", tag("h2", "Overhead"), sections.cost(told["cost"])),
-            class_="columns",
-        ),
-    ]
-    return html(*parts)
+    )
+
+
+def _head(job: JobSummary, *, imported: bool) -> Markup:
+    """Return the name of the job, when it began, and its command in one line."""
+    command = shlex.join(map(str, job["command"]))
+    began = f"began {sections.clock(job['start'])} " if job["start"] and not imported else ""
+    return tag(
+        "div",
+        tag("h1", job["name"]),
+        tag("span", began, tag("code", command, title=command), class_="dim"),
+        class_="job-head",
+    )
 
 
 def _unread(files: Sequence[SkippedFile]) -> Markup:
@@ -77,86 +90,10 @@ def _unread(files: Sequence[SkippedFile]) -> Markup:
     )
 
 
-def _utilization(rendering: Rendering, reading: Reading, told: Description) -> Markup:
-    """Draw the utilization of the machines; without samples, one sentence says so."""
-    if not told["utilization"]:
-        return chart(rendering, reading, "utilization")
-    return html(
-        overview.summary(told),
-        charts(rendering, reading, "utilization", "gpu_boxes"),
-        chart(rendering, reading, "devices", kind="heatmap"),
-    )
-
-
-def _silent(reading: Reading) -> Markup:
-    """Warn that a running job has been silent."""
-    line = summary(reading.trial.folder, time.time_ns())
-    return (
-        tag("p", "It may have stopped: ", said(line), ".", class_="headline")
-        if line["silent_s"]
-        else Markup()
-    )
-
-
 def _progress(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) -> Markup:
     total = asked.get("total_steps", "")
     known = int(total) if total.isdigit() and 0 < int(total) < 2**53 else None
     more = {"min": 1, "placeholder": "?", "aria_label": "steps the job will take"}
     field = entry({}, "total_steps", "of", kind="number", default=str(known or ""), **more)
     typed = form(rendering, asked, "steps of the job", field, " steps ", button="Estimate the end")
-    return html(tag("h2", "Progress"), overview.progress(progress(reading, known)), typed)
-
-
-def insights(rules: Sequence[RuleResult], job: str, asked: Mapping[str, str]) -> Markup:
-    """Draw the most severe findings, and a link to all of them."""
-    found = ordered(rules)
-    if not found:
-        return sections.issues(rules, job)
-    listed = [
-        tag(
-            "li",
-            tag("span", severity_text(one.severity), class_="severity"),
-            " ",
-            issue_text(one),
-            _symptoms(one),
-            class_=f"issue {'' if one.over else one.severity}",
-        )
-        for one in found[:_MOST]
-    ]
-    address = job_address(job, int(asked.get("store", "0")), "insights", asked)
-    return html(
-        tag("ul", *listed, class_="plain"),
-        tag("p", tag("a", "All findings, with evidence and advice", href=address)),
-    )
-
-
-def _symptoms(of: IssueGroup) -> Markup:
-    """Name the related findings."""
-    names = dict.fromkeys(one.rule for one in of.symptoms)
-    return tag("p", "Related: ", ", ".join(names), class_="note") if names else Markup()
-
-
-def _steps(rendering: Rendering, reading: Reading, told: Description) -> Markup:
-    if not told["steps"]:
-        return overview.program(told["program"]) or html(tag("h2", "Steps"), sections.steps(told["steps"]))
-    split = None
-    if shares := told["breakdown"]:
-        drawn = sections.breakdown(shares, told["not_seen"], told["dataloading"])
-        split = html(
-            sections.ledger(told["ledger"]),
-            tag("h2", "Where a step's time goes"),
-            drawn,
-            sections.gpu_times(told["gpu_times"]),
-            sections.named_work(told["named_work"]),
-            sections.own_code(told["own_code"]),
-        )
-    names = ["step_times", "breakdown_over_steps", "step_histogram"]
-    if told["dataloading"]:
-        names.append("data_loading")
-    return html(
-        split,
-        tag("h2", "Steps"),
-        sections.steps(told["steps"]),
-        sections.changes(told["changes"]),
-        charts(rendering, reading, *names),
-    )
+    return tag("section", overview.progress(progress(reading, known)), typed, class_="progress")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 TITLE = "Timeline"
 SHOWN = 50
 _MOST = 200
+_MISSING = "This job has no events: no step, no operator, no kernel. `holter run` records the steps."
 _EMPTY = html(
     tag("h1", "Timeline"),
     tag("p", "This job has no events yet: no step, no operator, no kernel."),
@@ -37,6 +38,16 @@ _EMPTY = html(
         )
     ),
 )
+
+
+def missing(reading: Reading) -> str | None:
+    """Say how to record events."""
+    if any(
+        reading.trial.newest(name) is not None
+        for name in ("spans", "steps", "operators", "kernels", "samples")
+    ):
+        return None
+    return _MISSING
 
 
 def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Markup:

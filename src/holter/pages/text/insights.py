@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     Ran = Callable[[int, int], "Moment | None"]
 
+_RESULTS = {"NoIssuesFound": "passed", "InProgress": "still checks", "Error": "failed"}
+"""What a rule without a finding says."""
 _MOST = 50
 
 _STEPS_AROUND = 3
@@ -34,18 +37,52 @@ Moment = tuple[float, float]
 
 def rules(
     told: Description,
-    link: Callable[[Moment], str],
+    link: Callable[[str, Moment], str],
     extra: Callable[[str], str] = lambda _: "",
     ran: Ran = lambda first, last: None,
 ) -> Markup:
-    """Draw every rule, those that found something first.
+    """Draw every rule that found something, the worst first.
 
-    `link` returns the address that shows a moment, `extra` an addition to the head of a rule, `ran` when
-    some steps ran, first and last included.
+    `link` returns the address that shows a moment of a rule, `extra` an addition to the head of a rule,
+    `ran` when some steps ran, first and last included.
     """
     unseen = set(not_judged(told["rules"]))
-    ordered = sorted(told["rules"], key=lambda rule: (_rank(rule), rule["name"] in unseen, rule["name"]))
-    return html(*(_rule(rule, told, rule["name"] in unseen, link, extra, ran) for rule in ordered))
+    fired = sorted(
+        (rule for rule in told["rules"] if rule["issues"]), key=lambda rule: (_rank(rule), rule["name"])
+    )
+    return html(*(_rule(rule, told, rule["name"] in unseen, link, extra, ran) for rule in fired))
+
+
+def passed(told: Description) -> Markup:
+    """List the rules that found nothing, with what each looks for; nothing if every rule found something."""
+    unseen = set(not_judged(told["rules"]))
+    quiet = [rule for rule in told["rules"] if not rule["issues"]]
+    quiet.sort(key=lambda rule: (rule["status"] != "Error", rule["name"] not in unseen, rule["name"]))
+    rows = [_quiet(rule, rule["name"] in unseen) for rule in quiet]
+    if not rows:
+        return Markup()
+    lacked = sum(rule["name"] in unseen for rule in quiet)
+    title = f"{counted(len(quiet), 'check')} without a finding" + (
+        f"; {lacked} had too little data" if lacked else ""
+    )
+    return tag(
+        "details",
+        tag("summary", title),
+        table(("rule", "result", "checks", "looks for"), rows, numbers=(2,)),
+        class_="passed",
+    )
+
+
+def _quiet(rule: RuleResult, unseen: bool) -> tuple[object, ...]:
+    """Return the row of a rule that found nothing."""
+    known = catalogue().get(str(rule.get("rule")))
+    why = str(coverage(rule).get("lacking") or "") if unseen else str(rule.get("error") or "")
+    result = tag(
+        "span", "could not judge" if unseen else _RESULTS.get(rule["status"]) or status_text(rule["status"])
+    )
+    note = tag("span", f" {why}", class_="note") if why else None
+    looks = known.description if known is not None else ""
+    return rule["name"], html(result, note), rule.get("evaluations") or 0, html(looks, _card(rule, known))
 
 
 def _rank(rule: RuleResult) -> tuple[int, int]:
@@ -57,11 +94,12 @@ def _rule(
     rule: RuleResult,
     told: Description,
     unseen: bool,
-    link: Callable[[Moment], str],
+    to: Callable[[str, Moment], str],
     extra: Callable[[str], str],
     ran: Ran,
 ) -> Markup:
     name, issues = rule["name"], rule["issues"]
+    link = partial(to, str(rule.get("rule")))
     known = catalogue().get(str(rule.get("rule")))
     open_ = [issue for issue in issues if issue.get("status") != "resolved"]
     worst = min((issue["severity"] for issue in open_), key=severity_rank, default="")

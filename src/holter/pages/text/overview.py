@@ -199,7 +199,7 @@ def operations(told: Description) -> Markup:
     how = "To record those of some steps: `holter run --profile-steps 100:101 -- …`."
     if told["job"]["status"] in RUNNING:
         how = (
-            f"To record one or two steps now: `holter profile {told['job']['name']} --count 2`, or Settings."
+            f"To record one or two steps now: `holter profile {told['job']['name']} --count 2`, or Controls."
         )
     return tag("p", prose(f"No operators were recorded. {how}"), class_="note")
 

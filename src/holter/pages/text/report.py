@@ -14,11 +14,10 @@ from holter.views.document.bill import bill_lines
 from holter.views.figures import draw
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from markupsafe import Markup
 
-    from holter.views.figure import Figure
     from holter.views.reading import Reading
 
 _OF_ACCELERATORS = (
@@ -27,38 +26,36 @@ _OF_ACCELERATORS = (
 )  # fmt: skip
 
 
-def body(
-    reading: Reading, frame: Callable[[str, Figure], str] = lambda _, drawn: figure(drawn)
-) -> Iterator[Markup]:
-    """Yield the report section by section; `frame` makes HTML of a chart and its name."""
+def body(reading: Reading, *, charts: bool = True) -> Iterator[Markup]:
+    """Yield the report section by section; without `charts`, those that pages have are left out."""
     told = reading.description
-    charts = partial(_charts, reading, frame, set())
+    draw_all = partial(_charts, reading, set()) if charts else _none
     yield sections.head(told["job"])
     yield sections.verdict(told)
     yield html(tag("h2", "The job"), sections.job(told), overview.details(told))
-    yield from charts("job_phases", "phases_over_time", "losses")
-    yield sections.ledger(told["ledger"])
+    yield from draw_all("job_phases", "phases_over_time", "losses")
+    yield _titled("h2", "Where the job's time went", sections.ledger(told["ledger"]))
     if told["breakdown"]:
         yield (
             tag("h2", "Where a step's time goes")
             + sections.breakdown(told["breakdown"], told["not_seen"], told["dataloading"])
             + sections.gpu_times(told["gpu_times"])
-            + sections.named_work(told["named_work"])
-            + sections.own_code(told["own_code"])
+            + _titled("h3", "Named work in a step", sections.named_work(told["named_work"]))
+            + _titled("h3", "The loop's own code", sections.own_code(told["own_code"]))
             + remarks.division(told, figure)
         )
     elif not told["program"]:
         yield tag("h2", "Steps")
     yield overview.program(told["program"]) or sections.steps(told["steps"])
-    yield sections.changes(told["changes"])
-    yield from charts("breakdown_over_steps", "step_times", "step_histogram", "data_loading")
+    yield _titled("h3", "What changed", sections.changes(told["changes"]))
+    yield from draw_all("breakdown_over_steps", "step_times", "step_histogram", "data_loading")
     if reading.profiled.ran:
         yield tag("h2", "On the accelerators")
-        yield from charts(*_OF_ACCELERATORS)
+        yield from draw_all(*_OF_ACCELERATORS)
     yield (
         tag("h2", "The machine") + remarks.load(told["utilization"]) + sections.machine(told["utilization"])
     )
-    yield from charts("utilization", "devices", "gpu_boxes")
+    yield from draw_all("utilization", "devices", "gpu_boxes")
     if told["operators"]:
         yield html(tag("h2", "Operations that took most time"), overview.operations(told))
     yield (
@@ -69,7 +66,7 @@ def body(
     )
     yield from measured(told, reading.trial, figure)
     yield tag("h2", "Training metrics")
-    yield from charts("gradient_norm", "learning_rate", "layer_map")
+    yield from draw_all("gradient_norm", "learning_rate", "layer_map")
     if told["bill"]:
         yield (tag("h2", "Cost of the job") + sections.bullets(bill_lines(told["bill"])))
     yield (tag("h2", "Overhead") + sections.cost(told["cost"]))
@@ -77,9 +74,17 @@ def body(
         yield (tag("h2", "Files that could not be read") + sections.skipped(told["skipped"]))
 
 
-def _charts(
-    reading: Reading, frame: Callable[[str, Figure], str], said: set[str], *names: str
-) -> Iterator[Markup]:
+def _titled(kind: str, title: str, inside: Markup) -> Markup:
+    """Put a heading above contents; nothing above none."""
+    return tag(kind, title) + inside if inside else inside
+
+
+def _none(*_names: str) -> Iterator[Markup]:
+    """Draw no chart."""
+    return iter(())
+
+
+def _charts(reading: Reading, said: set[str], *names: str) -> Iterator[Markup]:
     """Draw some charts; explain each missing chart, unless the reason is in `said` already."""
     drawn, absent = [], []
     for name in names:
@@ -87,7 +92,7 @@ def _charts(
         if isinstance(one, str):
             absent.append(one)
         else:
-            drawn.append(frame(name, one))
+            drawn.append(figure(one))
     if drawn:
         yield tag("div", *drawn, class_="charts")
     for why in dict.fromkeys(absent):

@@ -104,7 +104,7 @@ def _verdict_parts(told: Description) -> Iterator[Markup]:
     yield bullets(fact["text"] for fact in found["evidence"])
     if found["advice"]:
         yield tag("h3", "Advice")
-        yield tag("ul", *map(_advice, found["advice"]))
+        yield tag("ul", *map(advice, found["advice"]))
     if found["ruled_out"]:
         yield tag("h3", "Ruled out")
         yield bullets(f"{words(one['suspect'])}: {one['because']}" for one in found["ruled_out"])
@@ -113,7 +113,7 @@ def _verdict_parts(told: Description) -> Iterator[Markup]:
         yield bullets(found["missing"])
 
 
-def _advice(one: VerdictAdvice) -> Markup:
+def advice(one: VerdictAdvice) -> Markup:
     """Return one advice: the step time that it promises, what to do, and how the time was computed."""
     expected = one["expected_step_ms"]
     promised = "" if expected is None else html(tag("b", f"{milliseconds(expected)} a step"), ": ")
@@ -164,7 +164,7 @@ def ledger(items: Sequence[LedgerEntry]) -> Markup:
     if not items:
         return Markup()
     rows = [(one["text"], duration(one["seconds"]), percent(one["pct"])) for one in items]
-    return html(tag("h2", "Where the job's time went"), table(("", "time", "share"), rows, numbers=(1, 2)))
+    return table(("", "time", "share"), rows, numbers=(1, 2))
 
 
 def own_code(found: Sequence[OwnCodeEntry]) -> Markup:
@@ -182,7 +182,7 @@ def own_code(found: Sequence[OwnCodeEntry]) -> Markup:
     if not rows:
         return Markup()
     heads = ("function", "calls", "waits for", "share of the loop")
-    return html(tag("h3", "The loop's own code"), table(heads, rows, numbers=(3,)))
+    return table(heads, rows, numbers=(3,))
 
 
 def named_work(found: Sequence[NamedWorkEntry]) -> Markup:
@@ -191,7 +191,7 @@ def named_work(found: Sequence[NamedWorkEntry]) -> Markup:
         return Markup()
     rows = [(one["name"], words(one["part"]), percent(one["pct"])) for one in found]
     heads = ("callback, logger or annotation", "part of a step", "share of the loop")
-    return html(tag("h3", "Named work in a step"), table(heads, rows, numbers=(2,)))
+    return table(heads, rows, numbers=(2,))
 
 
 def gpu_times(found: GpuTimesEntry | None) -> Markup:
@@ -217,7 +217,7 @@ def changes(found: Sequence[ChangeEntry]) -> Markup:
     """Return since when steps take longer and resources grow; nothing without changes."""
     if not found:
         return Markup()
-    return html(tag("h3", "What changed"), tag("ul", *(tag("li", one["text"]) for one in found)))
+    return tag("ul", *(tag("li", one["text"]) for one in found))
 
 
 def steps(found: StepSummary | None) -> Markup:

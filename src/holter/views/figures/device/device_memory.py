@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from holter.views.reading import Reading
 
 MISSING = (
-    "The trace has no counters of memory; of a recorded job page Nodes shows it. Kineto writes them with "
+    "The trace has no counters of memory; of a recorded job page System shows it. Kineto writes them with "
     "`profile_memory=True`."
 )
 _MOST = 8
