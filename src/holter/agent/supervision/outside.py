@@ -24,7 +24,7 @@ from holter.agent.supervision import ownership
 from holter.agent.supervision.children import end_descriptor
 from holter.agent.supervision.deaths import Ended, Ending
 from holter.agent.supervision.hangs import HangLimits
-from holter.agent.supervision.outcome import Outcome, all_stored, outcome_of
+from holter.agent.supervision.outcome import Outcome, outcome_of
 from holter.agent.supervision.signals import Signals
 from holter.schema.record import ENV_SPOOL
 
@@ -152,15 +152,13 @@ def record(
                 thread.hurry()
     if descriptor >= 0:
         os.close(descriptor)
-    kept = not all_stored(thread)
-    outcome = replace(
-        outcome_of(thread, Ended(None), started, at, spool=spool if kept else None),
-        status=status,
-        exit_code=0,
-    )
+    found = outcome_of(thread, Ended(None), started, at)
+    # The control group may have seen that the process was killed for memory.
+    failure = found.failure if status == ENDED else None
+    outcome = replace(found, status=status, exit_code=0, failure=failure)
     with contextlib.suppress(OSError):  # the card says that the store cannot be written
-        folder.update(status=status, start=started, end=at, exit_code=None, signal=None, failure=None)
-    shutil.rmtree(spool, ignore_errors=True)
+        folder.update(status=status, start=started, end=at, exit_code=None, signal=None, failure=failure)
+    shutil.rmtree(spool, ignore_errors=True)  # the processes wrote nothing into it
     os.close(lock)
     return outcome
 
@@ -197,8 +195,10 @@ def _command(pid: int, proc: Path) -> list[str]:
 
 
 def _is_holter(command: list[str]) -> bool:
-    """Return whether a command runs holter: `holter …`, `python /bin/holter …` or `python -m holter …`."""
+    """Return whether a command runs holter: `holter …`, `python -m holter …`, or by `own_command`."""
     program = next((word for word in command[1:3] if not word.startswith("-")), "")
+    if len(command) > 4 and command[1:3] == ["-I", "-c"]:
+        program = command[4]
     return any(_HOLTER.search(word) for word in (command[0], program))
 
 
