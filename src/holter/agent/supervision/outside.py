@@ -7,6 +7,7 @@ import json
 import os
 import pwd
 import re
+import resource
 import shutil
 import signal
 import tempfile
@@ -122,7 +123,7 @@ def record(
     spool = Path(tempfile.mkdtemp(prefix=ownership.PREFIX))
     owner, lock = ownership.own(spool, folder.url, node, clock)
     (spool / TARGET).write_text(json.dumps({"pid": process.pid, "started": process.started}))
-    descriptor = end_descriptor(process.pid)
+    descriptor, before_s = end_descriptor(process.pid), _children_s()
     cores = None
     with contextlib.suppress(OSError):  # it has just ended
         cores = frozenset(os.sched_getaffinity(process.pid))
@@ -155,12 +156,19 @@ def record(
     found = outcome_of(thread, Ended(None), started, at)
     # The control group may have seen that the process was killed for memory.
     failure = found.failure if status == ENDED else None
-    outcome = replace(found, status=status, exit_code=0, failure=failure)
+    agent_cpu_s = found.agent_cpu_s + _children_s() - before_s
+    outcome = replace(found, status=status, exit_code=0, failure=failure, agent_cpu_s=agent_cpu_s)
     with contextlib.suppress(OSError):  # the card says that the store cannot be written
         folder.update(status=status, start=started, end=at, exit_code=None, signal=None, failure=failure)
     shutil.rmtree(spool, ignore_errors=True)  # the processes wrote nothing into it
     os.close(lock)
     return outcome
+
+
+def _children_s() -> float:
+    """Return the CPU time of processes that this one started and that have ended, such as py-spy."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _follow(
