@@ -19,6 +19,7 @@ NO_READERS = {"run", "demo"}
 """They record a job: their standard output belongs to the command."""
 ARGUMENTS = {
     "jobs": [],
+    "fleet": [],
     "describe": ["before"],
     "diagnose": ["before"],
     "rules": ["run", "before", "StepOutlier"],

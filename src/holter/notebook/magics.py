@@ -14,7 +14,6 @@ from IPython.display import display
 
 from holter.notebook.live import LiveOutput, card_of
 from holter.recorder import start as recording
-from holter.recorder.sampling import frames
 from holter.schema.record import ENV_DISABLE
 
 if TYPE_CHECKING:
@@ -82,7 +81,6 @@ class HolterMagics(Magics):  # type: ignore[misc, unused-ignore]
         self._live = LiveOutput(self.url)
         self._shell.events.register("pre_run_cell", self._before)
         self._shell.events.register("post_run_cell", self._after)
-        self._name_earlier_cells()
         what, until = ("this cell", "") if alone else ("the following cells", "; %holter stop ends it")
         print(f"holter: recording {what} as job {name} into {place}{until}")
 
@@ -126,28 +124,14 @@ class HolterMagics(Magics):  # type: ignore[misc, unused-ignore]
         else:
             cast("Any", display)(found, raw=True)
 
-    def _before(self, info: Any) -> None:
-        """Name the cell, and show the job below it if it trains."""
-        raw = info.raw_cell or ""
-        # Some versions of IPython count before this call, others after it; the history grows after it. The
-        # body of a cell magic is not in the history: it belongs to the cell before.
-        number = len(self._shell.history_manager.input_hist_raw) - (not info.store_history)
-        transformed = getattr(info, "transformed_cell", None) or raw
-        self._name(self._shell.compile.get_code_name(raw, transformed, number), number)
+    def _before(self, _info: Any) -> None:
+        """Show the job below the cell if it trains."""
         if self._live is not None:
             self._live.begin_cell()
 
     def _after(self, _result: Any) -> None:
         if self._live is not None:
             self._live.end_cell()
-
-    def _name_earlier_cells(self) -> None:
-        """Name the cells that ran before the recording began: functions of theirs may be called."""
-        for file, number in getattr(self._shell.compile, "_filename_map", {}).items():
-            self._name(file, number)
-
-    def _name(self, file: str, number: int) -> None:
-        frames.CELLS[file] = f"cell {number}"
 
 
 def _pass_on(result: Any) -> None:

@@ -91,6 +91,7 @@ class WriterThread(threading.Thread):
         self._adopted: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._failures: dict[str, int] = {}
         self._drift = 0
+        self._robbed: set[str] = set()
         self._python: PythonSamples | None = None
         self._program: ProgramWatch | None = None
         self._began = time.monotonic()
@@ -191,6 +192,7 @@ class WriterThread(threading.Thread):
             cores=plan.cores or frozenset(os.sched_getaffinity(0)),
         )
         self._report.examine(machine, plan.facts)
+        self._duty("scheduler", lambda: self._report.schedule(plan.environment, ask=plan.leads))
         from holter.agent.drain.drain import Drain
         from holter.agent.drain.horovod import timeline
         from holter.agent.drain.pipeline import Pipeline
@@ -235,6 +237,7 @@ class WriterThread(threading.Thread):
             self._python.look()
         if self._program is not None:
             self._program.look()
+        self._look_at_spool()
         if self.monitor is not None:
             ending = self.stop_wanted is not None
             self.event_log.add(*self.monitor.look(time.monotonic_ns(), ending=ending))
@@ -243,6 +246,16 @@ class WriterThread(threading.Thread):
             detail = {"moved_ns": drift - self._drift, "from_anchor_ns": drift}
             self.event_log.note("clock", "the wall clock moved", detail)
             self._drift = drift
+
+    def _look_at_spool(self) -> None:
+        """Say once what was deleted from the spool, as by a cleaner of temporary files."""
+        drain = None if self.pipeline is None else self.pipeline.drain
+        for what in () if drain is None else drain.robbed():
+            if what not in self._robbed:
+                self._robbed.add(what)
+                self.event_log.fault(
+                    "spool", f"{what}: deleted while the job ran; records that were not stored yet are lost"
+                )
 
     def _heartbeat(self) -> None:
         self._report.write(None if self.pipeline is None else self.pipeline.drain)
@@ -255,6 +268,7 @@ class WriterThread(threading.Thread):
             return
         if self._python is not None:
             self._duty("python samples", self._python.look)
+        self._duty("spool", self._look_at_spool)
         if not attached:
             self._duty("linger", lambda: pipeline.linger(self._hurry))
         self._duty("last records", lambda: pipeline.finish(attached=attached))

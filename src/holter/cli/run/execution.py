@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from holter.cli import output
 from holter.cli.naming import command_for
-from holter.cli.run import joining, live_line, pushing
+from holter.cli.run import joining, kubeflow, live_line, pushing
 from holter.schema.tensor_spool import ENV_KEPT
 
 if TYPE_CHECKING:
@@ -32,12 +32,16 @@ def execute(plan: RunPlan) -> int:
     creator = member is None or member.creator
     judging = joining.companions(folder, plan.rules) if plan.rules and creator else []
     silent_s = plan.options.hang_after
-    recent = live = None
-    if not plan.options.no_live and live_line.wanted():
+    shows = not plan.options.no_live and live_line.wanted()
+    reports = creator and kubeflow.wanted(os.environ)
+    recent = live = status = None
+    if shows or reports:
         from holter.agent.drain.recent import RecentRecords
 
-        recent = RecentRecords()
-        live = live_line.LiveLine(folder, recent, _print_from_thread, plan.options.total_steps)
+        recent, total = RecentRecords(), plan.options.total_steps
+        live = live_line.LiveLine(folder, recent, _print_from_thread, total) if shows else None
+        if reports:
+            status = kubeflow.KubeflowStatus(recent, os.environ, _print_from_thread, total)
     agent = Agent(
         folder,
         plan.command,
@@ -54,7 +58,7 @@ def execute(plan: RunPlan) -> int:
         recent=recent,
         pause=None if live is None else live.pause,
     )
-    with live or contextlib.nullcontext():
+    with live or contextlib.nullcontext(), status or contextlib.nullcontext():
         outcome = agent.run()
     outcome = store_rest(folder, outcome)
     if member is not None and not joining.judges(member, outcome):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
@@ -61,6 +63,7 @@ def finish(
     from holter.report import profiler_report, xgboost_report
     from holter.store.compact import compact
     from holter.views import heatmap
+    from holter.views.fleet import usage
     from holter.views.jobs import judged
     from holter.views.reading import Reading
 
@@ -68,7 +71,8 @@ def finish(
         attempt("rules", lambda: evaluate(folder, rules, actions=actions))
     attempt("compaction", lambda: compact(folder))
     trial, description = _describe(folder, outcome, faults)
-    attempt("manifest", lambda: folder.update(verdict=judged(description)))
+    attempt("manifest", lambda: folder.update(verdict=judged(description), usage=usage(trial, description)))
+    attempt("index", lambda: _enter_index(folder))
     attempt("heat map", lambda: heatmap.keep(trial, Reading(trial).interval_ns))
     if profiler_report.wanted(folder):
         attempt("report", lambda: profiler_report.write(folder))
@@ -84,6 +88,15 @@ def finish(
     else:
         _print_short_card(folder, outcome, stream)
     return {rule["name"] for rule in description["rules"] if rule["status"] == "IssuesFound"}
+
+
+def _enter_index(folder: JobFolder) -> None:
+    """Add the job to the index of its store; if that is another user's, readers read the manifest."""
+    from holter.store import index
+    from holter.views.fleet import index_entry
+
+    with suppress(PermissionError):
+        index.add(os.path.dirname(folder.url), index_entry(folder.manifest()))
 
 
 def _attempt(faults: list[str], name: str, step: Callable[[], object]) -> None:

@@ -109,6 +109,7 @@ class RunOptions:
     )
     no_rules: bool = _switch("switch the default rules off; only those of --rule run")
     no_sentinel: bool = _switch("do not watch for silent errors of the training, such as a missing zero_grad")
+    no_gpu_time: bool = _switch("do not time the parts of a step on the GPU, at one step a second")
     action: tuple[str, ...] = _list(
         "NAME[:k=v,...]",
         "act when a rule finds an issue: stop_training, email, sms, webhook, run_command, ...; "

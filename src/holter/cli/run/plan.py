@@ -18,7 +18,7 @@ from holter.cli.run.configuration import Configuration, from_environment, read_f
 from holter.cli.run.pushing import check_tracker
 from holter.schema import windows
 from holter.schema.dividing import notices
-from holter.schema.record import ENV_SENTINEL
+from holter.schema.record import ENV_GPU_TIME, ENV_SENTINEL
 from holter.schema.tensor_spool import ENV_SAVE
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def plan(words: Sequence[str]) -> RunPlan:
     """Read and check the command line; raises `Refusal`."""
     from holter.agent.machine.node import node_name
     from holter.agent.python_samples import VARIABLE as ENV_PYTHON_HZ
-    from holter.agent.supervision.launch import Launch, launch
+    from holter.agent.supervision.launch import Launch, launch, slurm_label
     from holter.store.job import store_url
 
     given, command = _split(list(words))
@@ -85,10 +85,11 @@ def plan(words: Sequence[str]) -> RunPlan:
         check_tracker(one)
     rules, fail_on = _rules(chosen, configured)
     launched = Launch(f"join {chosen.job}", None) if chosen.join else launch(command, os.environ)
+    label = (launched.label if launched else "") or slurm_label(os.environ)
     return RunPlan(
         options=chosen,
         command=command,
-        name=chosen.job or default_name(command, time.localtime(), launched.label if launched else ""),
+        name=chosen.job or default_name(command, time.localtime(), label),
         store=store_url(chosen.store),
         node=chosen.node or node_name(),
         rules=rules,
@@ -99,6 +100,7 @@ def plan(words: Sequence[str]) -> RunPlan:
             windows.ENV_PROFILE: profiling_variable(chosen.profile_steps, configured.windows),
             **({} if chosen.look is None else {windows.ENV_LOOK: chosen.look}),
             **({ENV_SENTINEL: "0"} if chosen.no_sentinel else {}),
+            **({ENV_GPU_TIME: "0"} if chosen.no_gpu_time else {}),
             **({} if chosen.python_hz is None else {ENV_PYTHON_HZ: chosen.python_hz}),
         },
         launch=launched,

@@ -13,7 +13,7 @@ from holter.drawing.pieces import prose
 from holter.drawing.ring import Sector, ring
 from holter.pages.text.sections import PERCENTILES, clock, table
 from holter.views.jobs import RUNNING
-from holter.views.wording import duration, milliseconds, percent, reading_text, size, words
+from holter.views.wording import duration, milliseconds, percent, plain_event, reading_text, size, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -187,7 +187,7 @@ def operations(told: Description) -> Markup:
     drawn = Markup()
     for rows, title in ((found["gpu"], "On the GPU"), (found["cpu"], "On the CPU")):
         cells = [
-            (row["name"], percent(row["pct"]), milliseconds(row["total_ms"]), f"{row['count']:,}")
+            (_named(row["name"]), percent(row["pct"]), milliseconds(row["total_ms"]), f"{row['count']:,}")
             for row in rows[:_MOST]
         ]
         if cells:
@@ -202,6 +202,12 @@ def operations(told: Description) -> Markup:
             f"To record one or two steps now: `holter profile {told['job']['name']} --count 2`, or Settings."
         )
     return tag("p", prose(f"No operators were recorded. {how}"), class_="note")
+
+
+def _named(name: str) -> Markup | str:
+    """Write the short form of a kernel's name, with the whole name as a tooltip."""
+    short = plain_event(name)
+    return name if short == name else tag("span", short, title=name)
 
 
 def _with_unit(value: float | None, unit: str) -> str:

@@ -105,7 +105,11 @@ class Batches:
     def _collate_code(self, function: Any) -> int:
         name = getattr(function, "__qualname__", None) or type(function).__qualname__
         code = getattr(function, "__code__", None)
-        where = f" ({file_text(code.co_filename)}:{code.co_firstlineno})" if code is not None else ""
+        where = (
+            f" ({os.path.basename(file_text(code.co_filename))}:{code.co_firstlineno})"
+            if code is not None
+            else ""
+        )
         return self.adapter.code(Phase.COLLATE, name.replace("<locals>.", "") + where)
 
     def _watch_fetch(self, original: Any) -> Any:

@@ -29,7 +29,7 @@ class Callers:
 
 def line(frame: FrameType) -> str:
     """Return file and line, `train.py:5`."""
-    return f"{file_text(frame.f_code.co_filename)}:{frame.f_lineno}"
+    return f"{os.path.basename(file_text(frame.f_code.co_filename))}:{frame.f_lineno}"
 
 
 def function(frame: FrameType) -> str:
