@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holter.report.sinks import PREFIX, SinkError
+from holter.schema.protobuf import fields
+from holter.schema.varint import BadMessageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +25,9 @@ NEEDS = "wandb"
 OPTIONS = ("run", "project", "entity")
 LIVE = False
 
+_BLOCK, _HEADER, _HEAD = 32_768, 7, 7
+_RUN, _TEXTS = 17, {2: "entity", 3: "project"}
+"""Numbers of fields: the run in a record, and its texts."""
 _FOLDER = re.compile(r"(?P<offline>offline-)?run-\d{8}_\d{6}-(?P<id>[^/]+)")
 
 
@@ -113,22 +118,26 @@ def _folder(root: Path, since_ns: int) -> Path | None:
 
 
 def _recorded(folder: Path) -> dict[str, str]:
-    """Return project and entity as the run's own file says; empty if this version of wandb cannot read it."""
-    try:
-        from wandb.proto import wandb_internal_pb2
-        from wandb.sdk.internal.datastore import DataStore
+    """Return project and entity as the run's own file says; empty if its format is another one.
 
-        store: Any = DataStore()
-        store.open_for_scan(str(next(folder.glob("*.wandb"))))
-        while data := store.scan_data():
-            record: Any = wandb_internal_pb2.Record()
-            record.ParseFromString(data)
-            if record.WhichOneof("record_type") == "run":
-                found = {"project": record.run.project, "entity": record.run.entity}
-                return {name: value for name, value in found.items() if value}
-    except Exception:  # an inner format of wandb: the options `project` and `entity` do the same
+    The file is a log of LevelDB after 7 bytes: checksum, length, kind, and a `Record` of `wandb_internal.proto`.
+    """
+    found: dict[str, str] = {}
+    try:
+        with next(folder.glob("*.wandb")).open("rb") as file:
+            data = memoryview(file.read(_BLOCK))
+        at = _HEADER
+        while at + _HEAD <= len(data) and not found:
+            length = int.from_bytes(data[at + 4 : at + 6], "little")
+            for number, value in fields(data[at + _HEAD : at + _HEAD + length]):
+                if number == _RUN and isinstance(value, memoryview):
+                    for inner, text in fields(value):
+                        if inner in _TEXTS and isinstance(text, memoryview):
+                            found[_TEXTS[inner]] = bytes(text).decode()
+            at += _HEAD + length
+    except (OSError, StopIteration, BadMessageError, UnicodeDecodeError):
         return {}
-    return {}
+    return found
 
 
 @contextlib.contextmanager
