@@ -120,7 +120,7 @@ def _folder(root: Path, since_ns: int) -> Path | None:
 def _recorded(folder: Path) -> dict[str, str]:
     """Return project and entity as the run's own file says; empty if its format is another one.
 
-    After 7 bytes the file is a log of LevelDB: checksum, length, kind, and a `Record` of wandb_internal.proto.
+    After 7 bytes the file is a log of LevelDB: checksum, length, kind, and a `Record` of wandb's protocol.
     """
     found: dict[str, str] = {}
     try:
