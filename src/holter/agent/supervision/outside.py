@@ -48,7 +48,7 @@ class CannotAttach(Exception):  # noqa: N818 - an answer, not a fault
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class AttachedProcess:
     """A running process."""
 
     pid: int
@@ -57,7 +57,7 @@ class Target:
     command: list[str]
 
 
-def target(pid: int, proc: Path = procfs.PROC) -> Target:
+def target(pid: int, proc: Path = procfs.PROC) -> AttachedProcess:
     """Return a process that may be recorded; raises `CannotAttach`."""
     stat = procfs.stat(pid, proc)
     if stat is None or not stat.alive:
@@ -76,7 +76,7 @@ def target(pid: int, proc: Path = procfs.PROC) -> Target:
         raise CannotAttach(f"process {pid} belongs to holter itself; give the process of the training")
     if job := _recorded_as(stat, known, proc):
         raise CannotAttach(f"process {pid} is recorded already, as job {job}; see: holter top {job}")
-    return Target(pid, stat.started, command)
+    return AttachedProcess(pid, stat.started, command)
 
 
 def lacking(pid: int, proc: Path = procfs.PROC) -> str:
@@ -105,7 +105,7 @@ def lacking(pid: int, proc: Path = procfs.PROC) -> str:
 
 def record(
     folder: JobFolder,
-    process: Target,
+    process: AttachedProcess,
     *,
     node: str,
     interval_ms: int,
@@ -172,7 +172,7 @@ def _children_s() -> float:
 
 
 def _follow(
-    process: Target,
+    process: AttachedProcess,
     descriptor: int,
     signals: Signals,
     thread: WriterThread,

@@ -18,7 +18,7 @@ from holter.schema.varint import BadMessageError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from holter.report.sinks import Judgement, Point, SentJob, Target
+    from holter.report.sinks import Judgement, SentJob, StepNumbers, TrackerTarget
 
 ABOUT = "the run of the training, after it has ended; offline if the training was offline"
 NEEDS = "wandb"
@@ -31,7 +31,7 @@ _RUN, _TEXTS = 17, {2: "entity", 3: "project"}
 _FOLDER = re.compile(r"(?P<offline>offline-)?run-\d{8}_\d{6}-(?P<id>[^/]+)")
 
 
-def open_run(target: Target, job: SentJob) -> WandbRun:
+def open_run(target: TrackerTarget, job: SentJob) -> WandbRun:
     """Return a run: that of the option `run` or WANDB_RUN_ID, else the one whose folder the job made."""
     env, options = job.environment, target.options
     root = Path(env.get("WANDB_DIR") or job.folder)
@@ -53,7 +53,7 @@ class WandbRun:
     ) -> None:
         self._run, self._project, self._entity, self._root, self._name = run, project, entity, root, name
         self._offline = offline
-        self._waiting: list[Point] = []
+        self._waiting: list[StepNumbers] = []
         self.where = f"run {run or name}" + (f" of project {project}" if project else "")
         self.where += f"; it is offline: wandb sync {root}/wandb/offline-run-*" if offline else ""
 
@@ -62,7 +62,7 @@ class WandbRun:
         """Nothing was sent before the end, so the end looks for the run itself."""
         return {}
 
-    def log(self, points: Sequence[Point]) -> None:
+    def log(self, points: Sequence[StepNumbers]) -> None:
         """Keep numbers for the end."""
         self._waiting += points
 
