@@ -136,4 +136,6 @@ def _html(value: Any) -> str:
         return "<br>".join(map(_html, value)) if value else "-"
     if isinstance(value, float):
         return f"{value:.4g}"
+    if isinstance(value, int) and value > _LEAST_MOMENT:
+        return _shown(value, True)
     return "-" if value is None else escape(str(value))

@@ -36,6 +36,7 @@ function (root, {drawing, points}) {
     const one = series[at]
     if (!one) return
     item.style.cursor = "pointer"
+    item.style.listStyle = "none"
     item.tabIndex = 0
     item.setAttribute("role", "button")
     const toggle = () => {

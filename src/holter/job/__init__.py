@@ -182,6 +182,7 @@ class Job(JobPart):
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
         """Return the card of the job as text and as HTML, for notebooks."""
-        from holter.job import card
+        from holter.job.card import bundle
+        from holter.job.inline import address_of
 
-        return card.bundle(cast("Description", self.summary()), self.url)
+        return bundle(cast("Description", self.summary()), self.url, address_of(self.url))

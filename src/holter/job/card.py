@@ -22,9 +22,9 @@ _CELLS = 40
 _BLOCKS = "█▓▒░▚▞▌▄"
 
 
-def bundle(told: Description, url: str) -> dict[str, str]:
-    """Return the card of a described job as text and as HTML."""
-    return {"text/plain": text(told, url), "text/html": str(markup(told, url))}
+def bundle(told: Description, url: str, address: str = "") -> dict[str, str]:
+    """Return the card of a described job as text and HTML; `address` is that of its page, if it is served."""
+    return {"text/plain": text(told, url), "text/html": str(markup(told, url, address))}
 
 
 def text(told: Description, url: str) -> str:
@@ -43,14 +43,11 @@ def text(told: Description, url: str) -> str:
     return "\n".join(lines)
 
 
-def markup(told: Description, url: str) -> Markup:
+def markup(told: Description, url: str, address: str = "") -> Markup:
     """Return the card as HTML that needs no script."""
-    from holter.job.inline import address_of
-
     job, verdict = told["job"], told["verdict"]
     sick = bool(job["headline"])
     kind = "sick" if sick else "" if verdict["suspect"] == "healthy" else "unsure"
-    address = address_of(url)
     link = (
         tag("a", "Open the dashboard", href=address, target="_blank", rel="noopener")
         if address
@@ -132,7 +129,10 @@ def _bar_of_parts(told: Description) -> Markup | str:
         tag("span", class_=f"p-{part}", style=f"width:{share:.3f}%", title=texts[part])
         for part, share in parts
     )
-    listed = (tag("li", tag("i", class_=f"p-{part}"), text_) for part, text_ in texts.items())
+    listed = (
+        tag("li", tag("i", class_=f"p-{part}"), text_, style="list-style:none")
+        for part, text_ in texts.items()
+    )
     return html(
         tag("div", *bar, class_="bar-of-parts", role="img", aria_label="split of a step"),
         tag("ul", *listed, class_="legend"),

@@ -20,7 +20,7 @@ _END_S = 5.0
 
 
 @dataclass(frozen=True)
-class Server:
+class DashboardServer:
     """A running dashboard of one store."""
 
     process: subprocess.Popen[str]
@@ -29,7 +29,7 @@ class Server:
     """With the token."""
 
 
-_servers: dict[str, Server] = {}
+_servers: dict[str, DashboardServer] = {}
 
 
 class Inline:
@@ -73,14 +73,13 @@ def ui(job: Job | str | None = None, *, store: str | None = None, height: int = 
         LookupError: The job does not exist.
         RuntimeError: The server did not start; the text says why.
     """
-    from holter.job import Job
-    from holter.job import open as open_job
     from holter.store.job import store_url
+    from holter.store.named import named
 
     name = ""
     if job is not None:
-        found = job if isinstance(job, Job) else open_job(job, store)
-        name, store = found.name, os.path.dirname(found.url.rstrip("/")) or "."
+        folder = named(job, store) if isinstance(job, str) else job.folder
+        name, store = folder.name, os.path.dirname(folder.url.rstrip("/")) or "."
     server = _server(store_url(store))
     return Inline(_page(server, name), height)
 
@@ -92,7 +91,7 @@ def address_of(url: str) -> str:
     return _page(server, name) if server is not None and server.process.poll() is None else ""
 
 
-def _page(server: Server, name: str) -> str:
+def _page(server: DashboardServer, name: str) -> str:
     if not name:
         return server.address
     base, _, token = server.address.partition("/?")
@@ -103,7 +102,7 @@ def _key(store: str) -> str:
     return store if "://" in store else os.path.abspath(store)
 
 
-def _server(store: str) -> Server:
+def _server(store: str) -> DashboardServer:
     known = _servers.get(_key(store))
     if known is not None and known.process.poll() is None:
         return known
@@ -131,7 +130,7 @@ def _server(store: str) -> Server:
         ) from None
     if process.stderr is not None:
         process.stderr.close()
-    found = _servers[_key(store)] = Server(process, store, address)
+    found = _servers[_key(store)] = DashboardServer(process, store, address)
     if len(_servers) == 1:
         atexit.register(_end)
     return found

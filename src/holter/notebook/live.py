@@ -86,7 +86,7 @@ class LiveOutput:
 
 
 def card_of(url: str) -> Bundle | str:
-    """Return the card of a job, read by a process of its own, or the reason why there is none."""
+    """Return the card of a job, read by a process of its own, or why it cannot be shown."""
     began = time.monotonic()
     try:
         done = subprocess.run(

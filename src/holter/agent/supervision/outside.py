@@ -7,6 +7,7 @@ import json
 import os
 import pwd
 import re
+import resource
 import shutil
 import signal
 import tempfile
@@ -24,7 +25,7 @@ from holter.agent.supervision import ownership
 from holter.agent.supervision.children import end_descriptor
 from holter.agent.supervision.deaths import Ended, Ending
 from holter.agent.supervision.hangs import HangLimits
-from holter.agent.supervision.outcome import Outcome, all_stored, outcome_of
+from holter.agent.supervision.outcome import Outcome, outcome_of
 from holter.agent.supervision.signals import Signals
 from holter.schema.record import ENV_SPOOL
 
@@ -47,7 +48,7 @@ class CannotAttach(Exception):  # noqa: N818 - an answer, not a fault
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class AttachedProcess:
     """A running process."""
 
     pid: int
@@ -56,7 +57,7 @@ class Target:
     command: list[str]
 
 
-def target(pid: int, proc: Path = procfs.PROC) -> Target:
+def target(pid: int, proc: Path = procfs.PROC) -> AttachedProcess:
     """Return a process that may be recorded; raises `CannotAttach`."""
     stat = procfs.stat(pid, proc)
     if stat is None or not stat.alive:
@@ -75,7 +76,7 @@ def target(pid: int, proc: Path = procfs.PROC) -> Target:
         raise CannotAttach(f"process {pid} belongs to holter itself; give the process of the training")
     if job := _recorded_as(stat, known, proc):
         raise CannotAttach(f"process {pid} is recorded already, as job {job}; see: holter top {job}")
-    return Target(pid, stat.started, command)
+    return AttachedProcess(pid, stat.started, command)
 
 
 def lacking(pid: int, proc: Path = procfs.PROC) -> str:
@@ -104,7 +105,7 @@ def lacking(pid: int, proc: Path = procfs.PROC) -> str:
 
 def record(
     folder: JobFolder,
-    process: Target,
+    process: AttachedProcess,
     *,
     node: str,
     interval_ms: int,
@@ -122,7 +123,7 @@ def record(
     spool = Path(tempfile.mkdtemp(prefix=ownership.PREFIX))
     owner, lock = ownership.own(spool, folder.url, node, clock)
     (spool / TARGET).write_text(json.dumps({"pid": process.pid, "started": process.started}))
-    descriptor = end_descriptor(process.pid)
+    descriptor, before_s = end_descriptor(process.pid), _children_s()
     cores = None
     with contextlib.suppress(OSError):  # it has just ended
         cores = frozenset(os.sched_getaffinity(process.pid))
@@ -152,21 +153,26 @@ def record(
                 thread.hurry()
     if descriptor >= 0:
         os.close(descriptor)
-    kept = not all_stored(thread)
-    outcome = replace(
-        outcome_of(thread, Ended(None), started, at, spool=spool if kept else None),
-        status=status,
-        exit_code=0,
-    )
+    found = outcome_of(thread, Ended(None), started, at)
+    # The control group may have seen that the process was killed for memory.
+    failure = found.failure if status == ENDED else None
+    agent_cpu_s = found.agent_cpu_s + _children_s() - before_s
+    outcome = replace(found, status=status, exit_code=0, failure=failure, agent_cpu_s=agent_cpu_s)
     with contextlib.suppress(OSError):  # the card says that the store cannot be written
-        folder.update(status=status, start=started, end=at, exit_code=None, signal=None, failure=None)
-    shutil.rmtree(spool, ignore_errors=True)
+        folder.update(status=status, start=started, end=at, exit_code=None, signal=None, failure=failure)
+    shutil.rmtree(spool, ignore_errors=True)  # the processes wrote nothing into it
     os.close(lock)
     return outcome
 
 
+def _children_s() -> float:
+    """Return the CPU time of processes that this one started and that have ended, such as py-spy."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def _follow(
-    process: Target,
+    process: AttachedProcess,
     descriptor: int,
     signals: Signals,
     thread: WriterThread,
@@ -197,8 +203,10 @@ def _command(pid: int, proc: Path) -> list[str]:
 
 
 def _is_holter(command: list[str]) -> bool:
-    """Return whether a command runs holter: `holter …`, `python /bin/holter …` or `python -m holter …`."""
+    """Return whether a command runs holter: `holter …`, `python -m holter …`, or by `own_command`."""
     program = next((word for word in command[1:3] if not word.startswith("-")), "")
+    if len(command) > 4 and command[1:3] == ["-I", "-c"]:
+        program = command[4]
     return any(_HOLTER.search(word) for word in (command[0], program))
 
 

@@ -15,7 +15,7 @@ from holter.cli.rule_selection import select
 
 if TYPE_CHECKING:
     from holter.agent.drain.writer_thread import WriterThread
-    from holter.agent.supervision.outside import Target
+    from holter.agent.supervision.outside import AttachedProcess
     from holter.store.documents import Document
     from holter.store.job import JobFolder
 
@@ -90,7 +90,7 @@ def main(words: list[str]) -> int:
 
 
 def _create(
-    process: Target, name: str | None, store: str | None, interval_ms: int, rules: list[Document]
+    process: AttachedProcess, name: str | None, store: str | None, interval_ms: int, rules: list[Document]
 ) -> JobFolder:
     """Create the job; a default name gets a number when it is taken. Raises `Refusal`."""
     from holter.agent.machine.surroundings import surroundings
@@ -131,7 +131,7 @@ def _create(
 class _Line:
     """The line of the terminal that shows the recording."""
 
-    def __init__(self, process: Target) -> None:
+    def __init__(self, process: AttachedProcess) -> None:
         self._pid = process.pid
         self._began = time.monotonic()
         self._shown = 0.0

@@ -1,7 +1,8 @@
 """Sinks: send verdict, key numbers and scalars of a job to an experiment tracker. One module each.
 
 A sink is a module with `ABOUT`, `NEEDS` (the package that it needs, empty for none),
-`OPTIONS`, `LIVE` and `open_run(target, job) -> Run`. It runs in a process of holter, never in the training.
+`OPTIONS`, `LIVE` and `open_run(target, job) -> TrackerRun`. It runs in a process of holter, never in the
+training.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class SinkError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class TrackerTarget:
     """Where a job goes: `NAME`, or `NAME:option=value,option=value`."""
 
     name: str
@@ -45,7 +46,7 @@ class SentJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class StepNumbers:
     """Numbers of one step."""
 
     step: int
@@ -65,7 +66,7 @@ class Judgement:
     link: str
 
 
-class Run(Protocol):
+class TrackerRun(Protocol):
     """An open run of a tracker. Every method raises `SinkError`."""
 
     where: str
@@ -75,7 +76,7 @@ class Run(Protocol):
     def resume(self) -> Mapping[str, str]:
         """Options that open this run again in another process."""
 
-    def log(self, points: Sequence[Point]) -> None:
+    def log(self, points: Sequence[StepNumbers]) -> None:
         """Add numbers of steps, in order."""
 
     def judge(self, found: Judgement) -> None:
@@ -85,7 +86,7 @@ class Run(Protocol):
         """Write what is left."""
 
 
-class Sink(Protocol):
+class TrackerSink(Protocol):
     """A module of this folder."""
 
     ABOUT: str
@@ -94,16 +95,16 @@ class Sink(Protocol):
     LIVE: bool
     """Whether it takes numbers while the training runs."""
 
-    def open_run(self, target: Target, job: SentJob) -> Run:
+    def open_run(self, target: TrackerTarget, job: SentJob) -> TrackerRun:
         """Return the run that the training itself has open, else a new one. Raises `SinkError`."""
 
 
-def sinks() -> dict[str, Sink]:
+def sinks() -> dict[str, TrackerSink]:
     """Return all sinks by name."""
-    return {name: cast("Sink", module) for name, module in modules(__name__).items()}
+    return {name: cast("TrackerSink", module) for name, module in modules(__name__).items()}
 
 
-def target(text: str) -> Target:
+def target(text: str) -> TrackerTarget:
     """Read `NAME[:option=value,…]`.
 
     Raises:
@@ -124,4 +125,4 @@ def target(text: str) -> Target:
     package = known[name].NEEDS
     if package and find_spec(package) is None:
         raise ValueError(f"{name} needs the package {package}; install it: pip install 'holter[{name}]'")
-    return Target(name, found)
+    return TrackerTarget(name, found)

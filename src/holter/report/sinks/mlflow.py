@@ -10,7 +10,7 @@ from holter.report.sinks import PREFIX, SinkError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from holter.report.sinks import Judgement, Point, SentJob, Target
+    from holter.report.sinks import Judgement, SentJob, StepNumbers, TrackerTarget
 
 ABOUT = "the run that the training opens, at MLFLOW_TRACKING_URI or the default store"
 NEEDS = "mlflow"
@@ -22,7 +22,7 @@ _AT_ONCE = 1000
 _MOST_TAG = 5000
 
 
-def open_run(target: Target, job: SentJob) -> MlflowRun:
+def open_run(target: TrackerTarget, job: SentJob) -> MlflowRun:
     """Return a run: that of the option `run` or MLFLOW_RUN_ID, else the newest of the job, else a new one."""
     with _refused():
         from mlflow import MlflowClient
@@ -54,7 +54,7 @@ class MlflowRun:
         self.resume: Mapping[str, str] = {"run": run}
         self._client, self._run, self._own = client, run, own
 
-    def log(self, points: Sequence[Point]) -> None:
+    def log(self, points: Sequence[StepNumbers]) -> None:
         """Add numbers of steps."""
         with _refused():
             from mlflow.entities import Metric

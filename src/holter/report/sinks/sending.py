@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.report.sinks import Judgement, Point, SentJob, SinkError, Target, sinks
+from holter.report.sinks import Judgement, SentJob, SinkError, StepNumbers, TrackerTarget, sinks
 from holter.store.layout import SENT
 from holter.store.trial import Trial
 from holter.views.telemetry import Telemetry
@@ -19,7 +19,7 @@ from holter.views.wording import advice_text, percent, words
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from holter.report.sinks import Run
+    from holter.report.sinks import TrackerRun
     from holter.store.job import JobFolder
     from holter.views.document.types import Description
     from holter.views.telemetry import Point as Metric
@@ -39,14 +39,14 @@ _READINGS = {
 
 @dataclass(slots=True)
 class _Open:
-    target: Target
-    run: Run
+    target: TrackerTarget
+    run: TrackerRun
 
 
 class Sending:
     """The runs of one job; a tracker that fails is left out, and `faults` says why."""
 
-    def __init__(self, folder: JobFolder, targets: Sequence[Target]) -> None:
+    def __init__(self, folder: JobFolder, targets: Sequence[TrackerTarget]) -> None:
         self.faults: dict[str, str] = {}
         self._folder = folder
         self._targets = [_resumed(one, self._kept()) for one in targets]
@@ -104,7 +104,7 @@ class Sending:
         self._folder.place.write(SENT, json.dumps(kept).encode())
         return where
 
-    def _run(self, target: Target) -> Run | None:
+    def _run(self, target: TrackerTarget) -> TrackerRun | None:
         if target.name in self.faults:
             return None
         if target.name not in self._open:
@@ -120,7 +120,7 @@ class Sending:
             self._open[target.name] = _Open(target, run)
         return self._open[target.name].run
 
-    def _attempt(self, target: Target, step: Callable[[], None]) -> bool:
+    def _attempt(self, target: TrackerTarget, step: Callable[[], None]) -> bool:
         try:
             step()
         except Exception as error:
@@ -163,7 +163,7 @@ def judgement(told: Description, url: str) -> Judgement:
     return Judgement(sentence, verdict["suspect"], "\n\n".join(lines), numbers, link)
 
 
-def _resumed(target: Target, kept: dict[str, object]) -> Target:
+def _resumed(target: TrackerTarget, kept: dict[str, object]) -> TrackerTarget:
     """Return a target that opens the run that an earlier process of this job opened."""
     runs = kept.get("runs")
     found = runs.get(target.name) if isinstance(runs, dict) else None
@@ -173,7 +173,7 @@ def _resumed(target: Target, kept: dict[str, object]) -> Target:
     return replace(target, options={**again, **target.options})
 
 
-def _point(metrics: Sequence[Metric], at: int) -> Point | None:
+def _point(metrics: Sequence[Metric], at: int) -> StepNumbers | None:
     """Return the numbers of an interval; None before the first step."""
     step, values = 0, {}
     readings: dict[str, list[float]] = {}
@@ -187,4 +187,4 @@ def _point(metrics: Sequence[Metric], at: int) -> Point | None:
         elif one.name in _READINGS:
             readings.setdefault(_READINGS[one.name], []).append(one.value)
     values |= {name: float(np.mean(found)) for name, found in readings.items()}
-    return Point(step, at, values) if step and values else None
+    return StepNumbers(step, at, values) if step and values else None

@@ -14,7 +14,7 @@ from holter.schema.protobuf import bytes_field, number_field, text_field
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from holter.report.sinks import Judgement, Point, SentJob, Target
+    from holter.report.sinks import Judgement, SentJob, StepNumbers, TrackerTarget
 
 ABOUT = "event files in the log folder that the training writes, else in runs/JOB"
 NEEDS = ""
@@ -28,7 +28,7 @@ _STRING = 7
 """The number of `DT_STRING` in TensorFlow's `types.proto`."""
 
 
-def open_run(target: Target, job: SentJob) -> TensorBoardRun:
+def open_run(target: TrackerTarget, job: SentJob) -> TensorBoardRun:
     """Return a run: the folder of the option `dir`, else the newest that the job writes, else a new one."""
     given = target.options.get("dir")
     folder = Path(given) if given else _written(Path(job.folder), job.began_ns)
@@ -51,7 +51,7 @@ class TensorBoardRun:
             raise SinkError(f"{folder}: {error.strerror}") from None
         self._events = EventFile(self._file, now)
 
-    def log(self, points: Sequence[Point]) -> None:
+    def log(self, points: Sequence[StepNumbers]) -> None:
         """Add numbers of steps."""
         try:
             for point in points:

@@ -11,7 +11,7 @@ from holter.report.sinks import PREFIX, SinkError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from holter.report.sinks import Judgement, Point, SentJob, Target
+    from holter.report.sinks import Judgement, SentJob, StepNumbers, TrackerTarget
 
 ABOUT = "the newest run of the local database, in TRACKIO_DIR"
 NEEDS = "trackio"
@@ -22,7 +22,7 @@ _DEFAULT = "holter"
 """The project of a job whose training logs nothing to Trackio."""
 
 
-def open_run(target: Target, job: SentJob) -> TrackioRun:
+def open_run(target: TrackerTarget, job: SentJob) -> TrackioRun:
     """Return a run: that of the options, else the newest that was made during the job, else a new one."""
     with _refused():
         project, run = target.options.get("project"), target.options.get("run")
@@ -41,7 +41,7 @@ class TrackioRun:
         self._project, self._run, self._id = project, run, run_id
         self._last = 0
 
-    def log(self, points: Sequence[Point]) -> None:
+    def log(self, points: Sequence[StepNumbers]) -> None:
         """Add numbers of steps."""
         self._add(
             [{PREFIX + name: value for name, value in point.values.items()} for point in points],

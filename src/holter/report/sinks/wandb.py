@@ -12,21 +12,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from holter.report.sinks import PREFIX, SinkError
+from holter.schema.protobuf import fields
+from holter.schema.varint import BadMessageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from holter.report.sinks import Judgement, Point, SentJob, Target
+    from holter.report.sinks import Judgement, SentJob, StepNumbers, TrackerTarget
 
 ABOUT = "the run of the training, after it has ended; offline if the training was offline"
 NEEDS = "wandb"
 OPTIONS = ("run", "project", "entity")
 LIVE = False
 
+_BLOCK, _HEADER, _HEAD = 32_768, 7, 7
+_RUN, _TEXTS = 17, {2: "entity", 3: "project"}
+"""Numbers of fields: the run in a record, and its texts."""
 _FOLDER = re.compile(r"(?P<offline>offline-)?run-\d{8}_\d{6}-(?P<id>[^/]+)")
 
 
-def open_run(target: Target, job: SentJob) -> WandbRun:
+def open_run(target: TrackerTarget, job: SentJob) -> WandbRun:
     """Return a run: that of the option `run` or WANDB_RUN_ID, else the one whose folder the job made."""
     env, options = job.environment, target.options
     root = Path(env.get("WANDB_DIR") or job.folder)
@@ -48,7 +53,7 @@ class WandbRun:
     ) -> None:
         self._run, self._project, self._entity, self._root, self._name = run, project, entity, root, name
         self._offline = offline
-        self._waiting: list[Point] = []
+        self._waiting: list[StepNumbers] = []
         self.where = f"run {run or name}" + (f" of project {project}" if project else "")
         self.where += f"; it is offline: wandb sync {root}/wandb/offline-run-*" if offline else ""
 
@@ -57,7 +62,7 @@ class WandbRun:
         """Nothing was sent before the end, so the end looks for the run itself."""
         return {}
 
-    def log(self, points: Sequence[Point]) -> None:
+    def log(self, points: Sequence[StepNumbers]) -> None:
         """Keep numbers for the end."""
         self._waiting += points
 
@@ -113,22 +118,26 @@ def _folder(root: Path, since_ns: int) -> Path | None:
 
 
 def _recorded(folder: Path) -> dict[str, str]:
-    """Return project and entity as the run's own file says; empty if this version of wandb cannot read it."""
-    try:
-        from wandb.proto import wandb_internal_pb2
-        from wandb.sdk.internal.datastore import DataStore
+    """Return project and entity as the run's own file says; empty if its format is another one.
 
-        store: Any = DataStore()
-        store.open_for_scan(str(next(folder.glob("*.wandb"))))
-        while data := store.scan_data():
-            record: Any = wandb_internal_pb2.Record()
-            record.ParseFromString(data)
-            if record.WhichOneof("record_type") == "run":
-                found = {"project": record.run.project, "entity": record.run.entity}
-                return {name: value for name, value in found.items() if value}
-    except Exception:  # an inner format of wandb: the options `project` and `entity` do the same
+    After 7 bytes the file is a log of LevelDB: checksum, length, kind, and a `Record` of wandb's protocol.
+    """
+    found: dict[str, str] = {}
+    try:
+        with next(folder.glob("*.wandb")).open("rb") as file:
+            data = memoryview(file.read(_BLOCK))
+        at = _HEADER
+        while at + _HEAD <= len(data) and not found:
+            length = int.from_bytes(data[at + 4 : at + 6], "little")
+            for number, value in fields(data[at + _HEAD : at + _HEAD + length]):
+                if number == _RUN and isinstance(value, memoryview):
+                    for inner, text in fields(value):
+                        if inner in _TEXTS and isinstance(text, memoryview):
+                            found[_TEXTS[inner]] = bytes(text).decode()
+            at += _HEAD + length
+    except (OSError, StopIteration, BadMessageError, UnicodeDecodeError):
         return {}
-    return {}
+    return found
 
 
 @contextlib.contextmanager
