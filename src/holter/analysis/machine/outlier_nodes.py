@@ -92,10 +92,7 @@ def _binned(
     for time, value in devices:
         cut = np.searchsorted(time, edges)
         rows.append(
-            [
-                float(np.median(value[low:high])) if high > low else np.nan
-                for low, high in pairwise(cut)
-            ]
+            [float(np.median(value[low:high])) if high > low else np.nan for low, high in pairwise(cut)]
         )
     table = np.array(rows)
     if len(table) == 1:
