@@ -46,7 +46,7 @@ def store(tmp_path_factory):
 
 
 def test_every_command_is_tested():
-    assert {*ARGUMENTS, *NO_READERS, "completion", "recover", "top", "ui"} == set(COMMANDS)
+    assert {*ARGUMENTS, *NO_READERS, "attach", "completion", "recover", "top", "ui"} == set(COMMANDS)
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)

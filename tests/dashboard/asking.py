@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 PATIENCE_S = 120
+_CLIENTS = itertools.count()
 
 
 class Answered(NamedTuple):
@@ -31,10 +33,13 @@ def ask(
     headers: list[tuple[bytes, bytes]] | None = None,
     body: bytes = b"",
     token: bytes | None = None,
+    client: str = "",
+    scheme: str = "http",
 ) -> Answered:
     """Ask once, as a server that speaks ASGI does; what the application raises is raised here.
 
-    The right token is sent along, unless another one is given, or an empty one for none.
+    The right token is sent along, unless another one is given, or an empty one for none. Each call comes from
+    another client unless it is named: a client that guesses tokens is refused after a while.
     """
     token = b"secret-token" if token is None else token
     raw = path.encode() if isinstance(path, str) else path
@@ -44,13 +49,13 @@ def ask(
         "asgi": {"version": "3.0"},
         "http_version": "1.1",
         "method": method,
-        "scheme": "http",
+        "scheme": scheme,
         "path": raw.decode("utf-8", "replace"),
         "raw_path": raw,
         "root_path": "",
         "query_string": query,
         "headers": [*given, *([(b"authorization", b"Bearer " + token)] if token else [])],
-        "client": ("127.0.0.1", 50000),
+        "client": (client or f"client-{next(_CLIENTS)}", 50000),
         "server": ("127.0.0.1", 8000),
     }
     status, heads, found = 0, {}, bytearray()

@@ -19,9 +19,11 @@ from holter.views.wording import (
     advice_text,
     at_once_text,
     duration,
+    gpu_times_text,
     issue_text,
     milliseconds,
     percent,
+    sentence_text,
     size,
     stages_text,
     trainings_text,
@@ -38,7 +40,12 @@ if TYPE_CHECKING:
     from holter.views.document.types.job import FrameworkFacts, RecordingCost
     from holter.views.document.types.program import ProgramEntry
     from holter.views.document.types.training import StepSummary
-    from holter.views.document.types.wall_time import ChangeEntry, LedgerEntry, NamedWorkEntry
+    from holter.views.document.types.wall_time import (
+        ChangeEntry,
+        GpuTimesEntry,
+        LedgerEntry,
+        NamedWorkEntry,
+    )
 
     AnyDescription = Description | TraceDescription
 
@@ -154,10 +161,9 @@ def _unit(steps: StepSummary | None) -> str:
 def _blocks(description: AnyDescription, width: int) -> Iterator[Block]:
     verdict = description["verdict"]
     failure = description["job"]["headline"]
-    said = verdict["sentence"]
+    said = sentence_text(verdict, failure, description["steps"])
     if failure:
         yield ("", failure, "bold red", 4)
-        said = f"Apart from that: {said}"
     if lost := unwritten(description):
         yield ("", lost, "yellow", 3)
     about_steps = cast("StepSummary | None", description.get("steps"))
@@ -174,6 +180,8 @@ def _blocks(description: AnyDescription, width: int) -> Iterator[Block]:
         yield from (("", line, "", 1) for line in named)
     if time := _ledger(cast("list[LedgerEntry]", description.get("ledger") or [])):
         yield ("time", time, "", 2)
+    if on_gpu := gpu_times_text(cast("GpuTimesEntry | None", description.get("gpu_times"))):
+        yield ("gpu", on_gpu, "", 2)
     work = cast("list[NamedWorkEntry]", description.get("named_work") or [])
     # A framework that computes in one piece names that piece; scripts name their phases.
     framework = cast("FrameworkFacts | None", description["job"].get("framework"))
@@ -256,7 +264,12 @@ def _facts(description: AnyDescription, space: int) -> str:
 
     # The status, unless the headline says it.
     status = "" if description["job"]["headline"] else description["job"]["status"]
-    ending = {"Stopped": "stopped after ", "InProgress": "running for "}.get(status, "")
+    ending = {
+        "Stopped": "stopped after ",
+        "InProgress": "running for ",
+        "Ended": "ended, exit code unknown, after ",
+        "Detached": "detached after ",
+    }.get(status, "")
     facts = [ending + duration(description["job"]["duration_s"])]
     if steps := description["steps"]:
         facts.append(counted(steps["count"], "step"))

@@ -1,8 +1,8 @@
-"""Access control: checks the token, the host name and the origin of each request."""
+"""Access control: checks the token, the host name and the origin of each request, and logs orders."""
 
 from __future__ import annotations
 
-import secrets
+import math
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
@@ -10,11 +10,16 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse
 
+from holter.dashboard.access import Access, Guesses
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from holter.dashboard.access import Right
+    from holter.dashboard.audit import Audit
 
 COOKIE = "holter_token"
 """Prefix of the cookie's name; the port follows. A browser sends the cookies of a host to all its ports, and
@@ -25,6 +30,8 @@ POLICY = (
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 """Allows only resources of this server: names that come from a job are shown, never executed."""
+_FRAMED = "frame-ancestors http://localhost:* http://127.0.0.1:*"
+"""Pages that may show the dashboard in a frame, where that is asked for: those of this machine."""
 _HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
@@ -33,32 +40,43 @@ _HEADERS = {
 
 
 class Gate:
-    """Middleware that refuses requests without the token, for another host, or from another site.
+    """Middleware that refuses requests without a token, for another host, or from another site.
 
-    The token comes once in the URL that `holter ui` prints, or as `Authorization: Bearer`; then it is in a
+    A token comes once in the URL that `holter ui` prints, or as `Authorization: Bearer`; then it is in a
     cookie that scripts cannot read and that requests of other sites do not carry. The host name is checked
     because another site could let a name of its own point at this machine (DNS rebinding).
     """
 
-    def __init__(self, app: ASGIApp, token: str, hosts: Collection[str]) -> None:
+    def __init__(
+        self, app: ASGIApp, access: Access, hosts: Collection[str], audit: Audit, *, embed: bool = False
+    ) -> None:
         self.app = app
-        self.token = token
+        self._headers = dict(_HEADERS)
+        if embed:
+            policy = POLICY.replace("frame-ancestors 'none'", _FRAMED)
+            self._headers["content-security-policy"] = policy
+        self.access = access
         self.hosts = {host.lower() for host in hosts}
+        self._audit = audit
+        self._guesses = Guesses()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse a request, or pass it to the application and add the security headers to the answer."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        if (answer := self._answer(scope, Headers(scope=scope))) is not None:
+        headers = Headers(scope=scope)
+        if (answer := self._answer(scope, headers)) is not None:
+            self._audit.note(scope, headers, answer.status_code)
             await answer(scope, receive, send)
             return
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 ours = MutableHeaders(scope=message)
-                ours.update(_HEADERS)
+                ours.update(self._headers)
                 ours.setdefault("cache-control", "no-store")
+                self._audit.note(scope, headers, message["status"])
             await send(message)
 
         await self.app(scope, receive, with_headers)
@@ -74,23 +92,42 @@ class Gate:
         if self.hosts and host not in self.hosts:
             return self._refuse(f"this is not {host[:_SHOWN]}", 421)
         query = scope["query_string"].decode("latin-1").split("&")
+        client = scope["client"][0] if scope.get("client") else ""
+        if wait := self._guesses.wait_s(client):
+            answer = self._refuse("Too many wrong tokens came from this address. Try again later.", 429)
+            answer.headers["retry-after"] = f"{math.ceil(wait)}"
+            return answer
         given = dict(part.partition("=")[::2] for part in query).get("token")
         cookie = f"{COOKIE}_{port}"
-        if given is not None and scope["method"] == "GET" and self._right(given):
+        if given is not None and scope["method"] == "GET" and self._right(given, scope, client):
             answer = RedirectResponse(_here(scope["path"], query), 303)
-            answer.set_cookie(cookie, self.token, httponly=True, samesite="strict", path="/")
+            encrypted = scope["scheme"] == "https"
+            answer.set_cookie(cookie, given, httponly=True, samesite="strict", path="/", secure=encrypted)
             return answer
-        known = Request(scope).cookies.get(cookie, "")
-        bearer = self._right(headers.get("authorization", "").removeprefix("Bearer ").strip())
-        if not (bearer or self._right(known)):
+        bearer = self._right(headers.get("authorization", "").removeprefix("Bearer ").strip(), scope, client)
+        right = bearer or self._right(Request(scope).cookies.get(cookie, ""), scope, client)
+        if right is None:
             text = "The token is missing or wrong. Open the address that `holter ui` printed when it started."
             return self._refuse(text, 401)
-        if scope["method"] not in ("GET", "HEAD") and not bearer and not _own(headers):
-            return self._refuse("orders are taken from this dashboard's own pages only", 403)
+        if right == "elsewhere":
+            return self._refuse("this link shows one job only", 403)
+        scope["holter.right"] = right
+        if scope["method"] not in ("GET", "HEAD"):
+            # A proxy may add the bearer to requests of a browser, so an origin that is told always counts.
+            if ("origin" in headers or not bearer) and not _own(headers):
+                return self._refuse("orders are taken from this dashboard's own pages only", 403)
+            if right != "all":
+                return self._refuse("this link only reads; it gives no orders", 403)
         return None
 
-    def _right(self, given: str) -> bool:
-        return secrets.compare_digest(given.encode(), self.token.encode())
+    def _right(self, given: str, scope: Scope, client: str) -> Right | None:
+        """Return what a token allows here; a wrong one counts against the client."""
+        if not given:
+            return None
+        right = self.access.right(given, scope["path"], scope["query_string"].decode("latin-1"))
+        if right is None:
+            self._guesses.wrong(client, given)
+        return right
 
     @staticmethod
     def _refuse(text: str, code: int) -> PlainTextResponse:

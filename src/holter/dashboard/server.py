@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -12,7 +14,9 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.routing import Route
 
 from holter.dashboard import api, site
-from holter.dashboard.answers import RefusalError, answered
+from holter.dashboard.access import Access
+from holter.dashboard.answers import RefusalError, answered, which
+from holter.dashboard.audit import Audit
 from holter.dashboard.frame import framed
 from holter.dashboard.gate import Gate
 from holter.dashboard.live import Live
@@ -34,24 +38,46 @@ _REFUSED = (
 """Errors that are answered with a sentence."""
 
 
-def application(stores: Sequence[str], token: str, hosts: Collection[str] = ()) -> ASGIApp:
-    """Return the dashboard of stores, given by URL or folder; every request must carry the token.
+def application(
+    stores: Sequence[str],
+    access: Access | str,
+    hosts: Collection[str] = (),
+    audit: Audit | None = None,
+    *,
+    embed: bool = False,
+) -> ASGIApp:
+    """Return the dashboard of stores, given by URL or folder; every request must carry a token.
 
-    `hosts` are the valid names in the Host header; empty for any name.
+    `access` are the tokens, or the secret that they come from. `hosts` are the valid names in the Host
+    header; empty for any name. `audit` notes the orders. With `embed`, pages of this machine may show it in a
+    frame.
     """
     served = Stores(stores)
+    access = Access(access) if isinstance(access, str) else access
     # Loading the database takes longer than the first answers, so it begins before the first request.
-    threading.Thread(target=lambda: parquet.connect().close(), daemon=True).start()
+    # At its end Python waits for it: a thread that is ended inside of the database aborts the process.
+    threading.Thread(target=lambda: parquet.connect().close()).start()
     app = Starlette(
         routes=[
             *site.routes(served),
             *api.routes(served),
             Route("/events", Live(served).events),
+            Route(f"{api.JOB}/link", partial(_link, access)),
         ],
         middleware=[Middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)],
         exception_handlers=dict.fromkeys(_REFUSED, _wrong),
     )
-    return Gate(app, token, hosts)
+    return Gate(app, access, hosts, audit or Audit(), embed=embed)
+
+
+async def _link(access: Access, request: Request) -> Response:
+    """Answer with the address that shows one job and gives no orders; only for those who may do all."""
+    if request.scope.get("holter.right") != "all":
+        raise RefusalError("only the address that `holter ui` printed first makes links", 403)
+    job, store = which(request)
+    path = f"/jobs/{quote(job)}?store={store}&token={access.of_job(store, job)}"
+    base = request.base_url
+    return answered({"schema": 1, "job": job, "address": f"{base.scheme}://{base.netloc}{path}"})
 
 
 async def _wrong(request: Request, error: Exception) -> Response:

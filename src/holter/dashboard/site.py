@@ -164,7 +164,8 @@ class _Site:
         self, chosen: list[str], asked: dict[str, str], inside: bool
     ) -> tuple[Markup, dict[str, object]]:
         """Return the contents of a comparison and the data of its scripts; reuse those of running jobs."""
-        of = places(self.stores, chosen)
+        baseline = asked.get("baseline", "")
+        of = places(self.stores, chosen, baseline)
         rendering = Rendering(refreshed=inside)
         numbers, parameters = saving_parameters(asked), tuple(sorted(asked.items()))
         key = (tuple(chosen), parameters, tuple(self.stores.stamp(one.folder.name, one.store) for one in of))
@@ -181,11 +182,12 @@ class _Site:
         charts = html(tag("h2", "On the same axes"), tag("div", charts, class_="charts"))
         followed = {"job": runs[-1].folder.name, "store": runs[-1].store} if runs else {}
         data: dict[str, object] = {
-            "compare": urlencode([("job", one) for one in chosen]),
+            "compare": urlencode([*(("job", one) for one in chosen), ("baseline", baseline)]),
             "events": f"/events?{urlencode(followed)}" if runs else "",
             "running": "yes" if runs else "",
         }
-        return side_by_side(last[2], chosen, asked, charts), data
+        named = [f"{one.store}/{one.folder.name}" for one in of]
+        return side_by_side(last[2], named, asked, charts), data
 
     def _overlay(self, of: Sequence[ServedJob], name: str) -> Markup:
         drawn = overlaid(self.stores, of, [name], 300)[name]

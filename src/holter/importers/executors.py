@@ -1,7 +1,7 @@
 """Executors for work on many files: processes of this machine, or workers of a Ray or Dask cluster.
 
-All have the interface `concurrent.futures.Executor`; holter schedules nothing itself. Workers of a cluster need
-the files, the temporary folder, and holter in their environment.
+All have the interface `concurrent.futures.Executor`; holter schedules nothing itself. Workers of a
+cluster need the files, the temporary folder, and holter in their environment.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ _LAUNCHERS = (
 _SLURM = ("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP_NUM_TASKS")
 _DMLC = ("DMLC_TASK_ID", "", "DMLC_NUM_WORKER")  # dmlc-tracker: XGBoost, MXNet
 _INDEXED = ("JOB_COMPLETION_INDEX", "", "")  # a pod of an Indexed Job of Kubernetes
-_CHIEFS = ("chief", "master")
-"""Types of TensorFlow's tasks that come before its workers."""
+_TRAINS = ("chief", "master", "worker")
+"""Types of TensorFlow's tasks that train, in the order of their ranks."""
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, int | None]:
@@ -55,17 +55,13 @@ def _read(environment: Mapping[str, str], names: tuple[str, str, str]) -> dict[s
 def _tensorflow(text: str | None) -> dict[str, int | None] | None:
     """Read TF_CONFIG: the chief, if any, is rank 0, and workers follow; other tasks have no rank."""
     try:
-        config = json.loads(text or "")
-        task, cluster = config["task"], config["cluster"]
-        kind, index = str(task["type"]), int(task["index"])
-        chiefs = sum(len(cluster.get(name, ())) for name in _CHIEFS)
-        workers = len(cluster.get("worker", ()))
-    except (ValueError, TypeError, KeyError, AttributeError):
+        config = json.loads(text or "{}")
+        cluster, task = config.get("cluster") or {}, config.get("task") or {}
+        tasks = [(kind, at) for kind in _TRAINS for at in range(len(cluster.get(kind) or ()))]
+        rank = tasks.index((str(task.get("type")), int(task.get("index") or 0)))
+    except (AttributeError, TypeError, ValueError):  # no such task, or no configuration
         return None
-    if kind not in (*_CHIEFS, "worker") or index < 0:
-        return None
-    rank = index + (chiefs if kind == "worker" else 0)
-    return {"rank": rank, "local_rank": None, "world_size": chiefs + workers}
+    return {"rank": rank, "local_rank": None, "world_size": len(tasks)}
 
 
 def _number(text: str | None) -> int | None:

@@ -94,6 +94,8 @@ ENV_DISABLE = "HOLTER_DISABLE"
 """Set to 1: holter does nothing at all."""
 ENV_SENTINEL = "HOLTER_SENTINEL"
 """Set to 0: silent errors of the training are not watched for."""
+ENV_GPU_TIME = "HOLTER_GPU_TIME"
+"""Set to 0: the parts of a step are not timed on the GPU."""
 ENV_COMPILE = "HOLTER_COMPILE"
 """Set to 0: nothing that was compiled is loaded; Python, and torch, do the same."""
 

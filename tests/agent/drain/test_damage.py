@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -63,6 +64,21 @@ def test_a_process_that_lies_costs_its_own_line(tmp_path, lie):
     batches = [drain.poll(final=True)]
     assert sound_steps(batches) == [0, 1, 2, 3, 4]
     assert 1 in batches[0].spans["rank"]
+
+
+def test_what_somebody_deletes_from_a_spool_is_noticed(tmp_path):
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    trainer = Writer(spool, rank=3)
+    trainer.steps(2)
+    drain = Drain(spool, Clock.now())
+    drain.poll()
+    assert drain.robbed() == []
+    (spool / record.journal_name(trainer.key)).unlink()
+    drain.poll()
+    assert drain.robbed() == [f"files of process {trainer.key.partition('-')[0]} in {spool}"]
+    shutil.rmtree(spool)
+    assert drain.robbed() == [f"folder {spool}"]
 
 
 def sound_steps(batches) -> list[int]:

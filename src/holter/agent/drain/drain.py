@@ -117,6 +117,17 @@ class Drain:
         """Return the processes that still run."""
         return [process for process in self.processes.values() if process.died is None]
 
+    def robbed(self) -> list[str]:
+        """Return what somebody has deleted: the spool, or the files of processes that are not through yet."""
+        if not self.spool.is_dir():
+            return [f"folder {self.spool}"]
+        there = set(self.listing.journals) | self._buried
+        return [
+            f"files of process {process.pid} in {self.spool}"
+            for key, process in self.processes.items()
+            if key not in there and not self.spool.joinpath(record.journal_name(key)).exists()
+        ]
+
     def loop_of(self, process: Process) -> LoopThread | None:
         """Return the thread that runs the training loop of a process; None until its rank is known."""
         if process.loop_head is None or not process.is_trainer or self.ranks.of(process) < 0:

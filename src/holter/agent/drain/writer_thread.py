@@ -57,6 +57,9 @@ class WriterPlan:
     told: bytes = b""  # standard input of the companions
     environment: dict[str, str] = field(default_factory=dict)
     attached: bool = False
+    outside: bool = False
+    """Whether the processes were started without holter, so that all is read from outside."""
+    cores: frozenset[int] | None = None  # those of the job, where they are not the agent's
     facts: Document = field(default_factory=dict)
     """Facts of the node in addition to those of the machine."""
     leads: bool = True  # whether this node writes the job's manifest
@@ -86,6 +89,7 @@ class WriterThread(threading.Thread):
         self._adopted: queue.SimpleQueue[int] = queue.SimpleQueue()
         self._failures: dict[str, int] = {}
         self._drift = 0
+        self._robbed: set[str] = set()
         self._python: PythonSamples | None = None
         self._program: ProgramWatch | None = None
         self._began = time.monotonic()
@@ -96,6 +100,11 @@ class WriterThread(threading.Thread):
     def stop_wanted(self) -> Document | None:
         """The order to stop the job; None without one."""
         return self._control.stop
+
+    @property
+    def program(self) -> ProgramWatch | None:
+        """The watch of a command that takes no steps; None before it begins, and where none is needed."""
+        return self._program
 
     @property
     def companion_pids(self) -> list[int]:
@@ -171,7 +180,7 @@ class WriterThread(threading.Thread):
         """Record the place of the spool, then create everything; slow imports run while the command runs."""
         plan = self.plan
         self._duty("node", lambda: plan.folder.update_node(plan.node, **plan.facts))
-        self._cgroup = ControlGroup.of()
+        self._cgroup = ControlGroup.of(plan.roots[0] if plan.outside else "self")
         self._oom_before = OomCounters.read(self._cgroup)
         local = getattr(plan.folder.place, "path", None)
         machine = Machine(
@@ -179,13 +188,14 @@ class WriterThread(threading.Thread):
             watched=self._watched,
             environment=plan.environment,
             cgroup=self._cgroup,
+            cores=plan.cores or frozenset(os.sched_getaffinity(0)),
         )
         self._report.examine(machine, plan.facts)
         self._duty("scheduler", lambda: self._report.schedule(plan.environment, ask=plan.leads))
         from holter.agent.drain.drain import Drain
         from holter.agent.drain.horovod import timeline
         from holter.agent.drain.pipeline import Pipeline
-        from holter.agent.programs.watch import ProgramWatch
+        from holter.agent.programs.watch import program_watch
         from holter.agent.python_samples import samples
         from holter.agent.sampling import Sampler
         from holter.agent.supervision.process_monitor import ProcessMonitor
@@ -204,14 +214,14 @@ class WriterThread(threading.Thread):
         if why:
             self._report.lacks("python samples", why)
         if self.pipeline.drain is not None:
-            if not plan.attached:
-                self._program = ProgramWatch(
+            if plan.outside or not plan.attached:
+                self._program = program_watch(
+                    self.pipeline,
                     self._watched,
-                    self.pipeline.drain,
                     self.event_log,
                     machine.cpus(),
-                    self.pipeline.writer.append,
                     spied=self._python is not None,
+                    outside=self._report.lacks if plan.outside else None,
                 )
             self.monitor = ProcessMonitor(self.pipeline.drain, plan.limits, tell=plan.tell)
 
@@ -226,6 +236,7 @@ class WriterThread(threading.Thread):
             self._python.look()
         if self._program is not None:
             self._program.look()
+        self._look_at_spool()
         if self.monitor is not None:
             ending = self.stop_wanted is not None
             self.event_log.add(*self.monitor.look(time.monotonic_ns(), ending=ending))
@@ -234,6 +245,16 @@ class WriterThread(threading.Thread):
             detail = {"moved_ns": drift - self._drift, "from_anchor_ns": drift}
             self.event_log.note("clock", "the wall clock moved", detail)
             self._drift = drift
+
+    def _look_at_spool(self) -> None:
+        """Say once what was deleted from the spool, as by a cleaner of temporary files."""
+        drain = None if self.pipeline is None else self.pipeline.drain
+        for what in () if drain is None else drain.robbed():
+            if what not in self._robbed:
+                self._robbed.add(what)
+                self.event_log.fault(
+                    "spool", f"{what}: deleted while the job ran; records that were not stored yet are lost"
+                )
 
     def _heartbeat(self) -> None:
         self._report.write(None if self.pipeline is None else self.pipeline.drain)
@@ -246,6 +267,7 @@ class WriterThread(threading.Thread):
             return
         if self._python is not None:
             self._duty("python samples", self._python.look)
+        self._duty("spool", self._look_at_spool)
         if not attached:
             self._duty("linger", lambda: pipeline.linger(self._hurry))
         self._duty("last records", lambda: pipeline.finish(attached=attached))

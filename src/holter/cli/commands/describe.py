@@ -28,8 +28,11 @@ from holter.views.wording import (
     number_text,
     percent,
     reading_text,
+    sentence_text,
+    severity_text,
     size,
     stages_text,
+    status_text,
     trainings_text,
     words,
 )
@@ -46,7 +49,7 @@ if TYPE_CHECKING:
     from holter.views.document.types.job import NodeFacts, RecordingCost, SchedulerFacts
     from holter.views.document.types.rules import RuleResult
     from holter.views.document.types.training import LoadingSummary, MetricStatistics, StepSummary
-    from holter.views.document.types.wall_time import LedgerPart
+    from holter.views.document.types.wall_time import GpuTimesEntry, LedgerPart
     from holter.views.issues import IssueGroup
 
 ABOUT = "Show everything that is known about a job, finished or running."
@@ -85,10 +88,11 @@ def _sections(d: Description, width: int) -> Iterator[Section]:
         drawn = [bar(d["breakdown"], width - 2), *legend(d["breakdown"], width - 2, d["not_seen"])]
         whole = "the accelerators' time" if "trace" in d else "the training loop's time after warm-up"
         yield "Where a step's time goes", [*drawn, f"share of {whole}"]
+    yield "Parts of a step on the GPU", _on_gpu(d["gpu_times"])
     if d["steps"]:
         yield "Steps", _steps(d, d["steps"])
     yield "What changed", [one["text"] for one in d["changes"]]
-    yield "Numbers", map(number_text, d["numbers"])
+    yield "Training metrics", map(number_text, d["numbers"])
     if d["tensors"]:
         yield "Tensors saved", [saved_text(d["tensors"])]
     if d["dataloading"]:
@@ -101,8 +105,16 @@ def _sections(d: Description, width: int) -> Iterator[Section]:
         yield "The machine", [_utilization(d["utilization"])]
     if d["bill"]:
         yield "What the job cost", bill_lines(d["bill"])
-    yield "What holter cost", _cost(d["cost"])
+    yield "Overhead", _cost(d["cost"])
     yield "Files that could not be read", [f"{entry['file']}: {entry['why']}" for entry in d["skipped"]]
+
+
+def _on_gpu(found: GpuTimesEntry | None) -> Iterator[str]:
+    if found:
+        for one in found["parts"]:
+            on_gpu = f"{words(one['part'])} {milliseconds(one['gpu_ms'])} on the GPU ({percent(one['pct'])})"
+            yield f"{on_gpu}, {milliseconds(one['host_ms'])} on the host"
+        yield f"means of {counted(found['steps'], 'measured step')}; all other times are those of the host"
 
 
 def _ledger(d: Description) -> Iterator[str]:
@@ -137,7 +149,7 @@ def _job(d: Description) -> Iterator[str]:
     code = f", exit code {job['exit_code']}" if job["exit_code"] is not None else ""
     by = f", {job['signal']}" if job["signal"] else ""
     took = "running for" if job["status"] == "InProgress" else "took"
-    yield f"{job['status']}{code}{by}; began {when}, {took} {duration(job['duration_s'])}"
+    yield f"{status_text(job['status'])}{code}{by}; began {when}, {took} {duration(job['duration_s'])}"
     if job["command"]:
         yield f"command: {shlex.join(map(str, job['command']))}"
     if scheduler := job["scheduler"]:
@@ -197,7 +209,7 @@ def _verdict(d: Description) -> Iterator[str | Text]:
         yield Text(clean(d["job"]["headline"]), style="bold red")
     if lost := unwritten(d):
         yield Text(clean(lost), style="yellow")
-    yield verdict["sentence"]
+    yield sentence_text(verdict, d["job"]["headline"], d["steps"])
     for fact in verdict["evidence"]:
         yield f"- {fact['text']}"
     for advice in verdict["advice"]:
@@ -282,12 +294,13 @@ def _rules(rules: list[RuleResult]) -> Iterator[str | Text]:
     for found in ordered(rules):
         yield from _issue(found)
         if found.symptoms:
-            yield Text("  from the same cause:")
+            yield Text("  Related:")
         for symptom in found.symptoms:
             yield from (Text.assemble("    ", line) for line in _issue(symptom, advice=False))
     for rule in rules:
         if rule["status"] not in ("NoIssuesFound", "IssuesFound"):
-            yield f"{rule['name']}: {rule['status']}{': ' + str(rule['error']) if rule.get('error') else ''}"
+            why = f": {rule['error']}" if rule.get("error") else ""
+            yield f"{rule['name']}: {status_text(rule['status'])}{why}"
         if rule.get("more_issues"):
             yield f"{rule['name']}: {counted(rule['more_issues'], 'more issue')}, not listed"
     unseen = not_judged(rules)
@@ -303,7 +316,7 @@ def _issue(found: IssueGroup, *, advice: bool = True) -> Iterator[Text]:
 
     severity = found.issue["severity"]
     style = "" if found.over else _SEVERITY.get(severity, "")
-    yield Text(clean(f"{severity}: {issue_text(found)}"), style=style)
+    yield Text(clean(f"{severity_text(severity)}: {issue_text(found)}"), style=style)
     if advice and found.issue.get("advice"):
         yield Text(clean(f"→ {found.issue['advice']}"))
     for done in found.issue.get("actions") or ():

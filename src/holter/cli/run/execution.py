@@ -47,7 +47,7 @@ def execute(plan: RunPlan) -> int:
         plan.command,
         node=member.node if member else plan.node,
         interval_ms=plan.options.interval,
-        companions=[*judging, *(pushing.companion(folder, plan.options.otlp) if creator else [])],
+        companions=[*judging, *(_sending(plan, folder) if creator else [])],
         told=joining.companion_input(plan),
         variables=os.environ
         | {ENV_KEPT: folder.place.url}  # always: scripts save tensors of their own
@@ -68,6 +68,11 @@ def execute(plan: RunPlan) -> int:
     return ISSUES_FOUND if fails and outcome.exit_code == 0 else outcome.exit_code
 
 
+def _sending(plan: RunPlan, folder: JobFolder) -> list[list[str]]:
+    """Return the commands that send numbers to other systems while the job runs."""
+    return [*pushing.companion(folder, plan.options.otlp), *pushing.trackers(folder, plan.options.to)]
+
+
 def _judge(plan: RunPlan, folder: JobFolder, outcome: Outcome, member: Member | None) -> set[str]:
     """Judge the job and print the card; returns the rules that found an issue. Never raises."""
     from holter.cli.run.finish import finish
@@ -77,6 +82,7 @@ def _judge(plan: RunPlan, folder: JobFolder, outcome: Outcome, member: Member | 
         rules = joining.rules_at_end(plan, folder, member)
         fired = finish(folder, outcome, node, sys.stderr, rules=rules, actions=plan.actions)
         pushing.push_rest(folder, plan.options.otlp, node)
+        pushing.send_rest(folder, plan.options.to, node)
         return fired
     except KeyboardInterrupt:
         output.warn(f"interrupted while judging; the record is complete: {command_for(folder)}")

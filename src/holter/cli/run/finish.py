@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 
 WORTH_JUDGING_S = 5.0
 """The machine's metrics of a command that trains nothing are judged only when it ran at least this long."""
+_ATTACHED = {
+    "Ended": "the process ended; its exit code is unknown, because it is not a child of holter",
+    "Detached": "detached; the process goes on",
+}
+"""Status of a job of `holter attach` → what happened."""
 _FRAME = re.compile(r'^  File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<function>\S+)$', re.MULTILINE)
 _INSTALLED = re.compile(r"/(site|dist)-packages/|/lib/python3[^/]*/|^<")
 
@@ -137,7 +142,9 @@ def _print_short_card(folder: JobFolder, outcome: Outcome, stream: TextIO) -> No
 
 
 def _ending(folder: JobFolder, outcome: Outcome) -> str | None:
-    """Say how the command failed; None when it did not."""
+    """Say how the command failed, or how the recording of an attached process ended; None for success."""
+    if outcome.status in _ATTACHED:
+        return _ATTACHED[outcome.status]
     failed = "the command failed before its first step"
     if outcome.failure is None:
         other = folder.manifest().get("failure")
@@ -155,6 +162,8 @@ def _ending(folder: JobFolder, outcome: Outcome) -> str | None:
 
 
 def _why_no_training(folder: JobFolder, outcome: Outcome) -> str:
+    if outcome.status in _ATTACHED:
+        return f"too short to judge: it takes {WORTH_JUDGING_S:.0f} s at least"
     if others := list(_other_frameworks(folder)):
         names = " and ".join(others)
         verb, them = ("was", "it") if len(others) == 1 else ("were", "them")

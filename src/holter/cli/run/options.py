@@ -109,6 +109,7 @@ class RunOptions:
     )
     no_rules: bool = _switch("switch the default rules off; only those of --rule run")
     no_sentinel: bool = _switch("do not watch for silent errors of the training, such as a missing zero_grad")
+    no_gpu_time: bool = _switch("do not time the parts of a step on the GPU, at one step a second")
     action: tuple[str, ...] = _list(
         "NAME[:k=v,...]",
         "act when a rule finds an issue: stop_training, email, sms, webhook, run_command, ...; "
@@ -162,6 +163,12 @@ class RunOptions:
         check_endpoint,
         bare=True,
     )
+    to: tuple[str, ...] = _list(
+        "TRACKER",
+        "send numbers and the verdict to the run that the training has open: tensorboard[:dir=DIR], "
+        "mlflow[:uri=URL,run=ID], wandb[:run=ID,project=NAME], trackio[:project=NAME,run=NAME]",
+    )
+    """Experiment trackers, as `holter.report.sinks.target` reads them."""
     price: float | None = _text(*SHARED["--price"], options.price)
     """What one machine costs an hour."""
     total_steps: int | None = _text(

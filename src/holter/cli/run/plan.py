@@ -15,9 +15,10 @@ from holter.cli.rule_selection import full_name, select
 from holter.cli.run import options as run_options
 from holter.cli.run import saving
 from holter.cli.run.configuration import Configuration, from_environment, read_file
+from holter.cli.run.pushing import check_tracker
 from holter.schema import windows
 from holter.schema.dividing import notices
-from holter.schema.record import ENV_SENTINEL
+from holter.schema.record import ENV_GPU_TIME, ENV_SENTINEL
 from holter.schema.tensor_spool import ENV_SAVE
 
 if TYPE_CHECKING:
@@ -80,6 +81,8 @@ def plan(words: Sequence[str]) -> RunPlan:
     chosen = run_options.read(vars(given), configured.options)
     if chosen.join and not chosen.job:
         raise Refusal("--join needs --job NAME: the job that the nodes record together")
+    for one in chosen.to:
+        check_tracker(one)
     rules, fail_on = _rules(chosen, configured)
     launched = Launch(f"join {chosen.job}", None) if chosen.join else launch(command, os.environ)
     label = (launched.label if launched else "") or slurm_label(os.environ)
@@ -97,6 +100,7 @@ def plan(words: Sequence[str]) -> RunPlan:
             windows.ENV_PROFILE: profiling_variable(chosen.profile_steps, configured.windows),
             **({} if chosen.look is None else {windows.ENV_LOOK: chosen.look}),
             **({ENV_SENTINEL: "0"} if chosen.no_sentinel else {}),
+            **({ENV_GPU_TIME: "0"} if chosen.no_gpu_time else {}),
             **({} if chosen.python_hz is None else {ENV_PYTHON_HZ: chosen.python_hz}),
         },
         launch=launched,

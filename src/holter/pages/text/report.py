@@ -42,6 +42,7 @@ def body(
         yield (
             tag("h2", "Where a step's time goes")
             + sections.breakdown(told["breakdown"], told["not_seen"], told["dataloading"])
+            + sections.gpu_times(told["gpu_times"])
             + sections.named_work(told["named_work"])
             + sections.own_code(told["own_code"])
             + remarks.division(told, figure)

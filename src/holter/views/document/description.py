@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 
+from holter.analysis.jobs.synchronous_steps import SENT
 from holter.analysis.steps.breakdown import breakdown
 from holter.analysis.steps.durations import step_statistics
+from holter.analysis.steps.gpu_times import gpu_times
 from holter.analysis.steps.loop_thread import COUNTED, not_counted
 from holter.analysis.steps.named_work import before_steps, moved
 from holter.analysis.steps.outliers import outliers
@@ -23,17 +25,21 @@ from holter.analysis.verdict.failure import headline
 from holter.analysis.verdict.gathering import gather
 from holter.analysis.verdict.job_verdict import verdict
 from holter.analysis.verdict.ledger import ledger, with_ledger
+from holter.analysis.verdict.result import SMALLER
 from holter.views.document import description_kept, profiled_steps, program
 from holter.views.document.bill import bill_of
 from holter.views.document.cost import cost
 from holter.views.document.job_summary import job_summary
+from holter.views.document.measured_runs import measured_runs
 from holter.views.document.nodes import nodes_of
 from holter.views.document.saved_tensors import saved_tensors
+from holter.views.document.standing import placed
 from holter.views.document.step_unit import step_unit
 from holter.views.document.trace_description import describe_trace, is_trace
 from holter.views.document.types.training import OutlierStep
 from holter.views.document.types.values import row_of
 from holter.views.document.types.wall_time import NamedWorkEntry
+from holter.views.issues import weighed
 from holter.views.jobs import why_not_running
 from holter.views.tables import Stretches, steps_of, utilization_of
 
@@ -55,7 +61,7 @@ if TYPE_CHECKING:
         StepSummary,
     )
     from holter.views.document.types.verdict import JobVerdict
-    from holter.views.document.types.wall_time import ChangeEntry, LedgerEntry, ThreadEntry
+    from holter.views.document.types.wall_time import ChangeEntry, GpuTimesEntry, LedgerEntry, ThreadEntry
     from holter.views.document.types.what_if import Replay
 
 VERSION: Literal[1] = 1
@@ -117,8 +123,11 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         python=(trial.table("python_functions"), trial.table("python_stacks")),
         running=why_not_running(trial.folder) is None,
         not_counted=(*not_counted(trial.sql(COUNTED).to_rows()), *left_out(events)),
+        staged=bool(trial.sql(SENT).rows),
     )
-    alone = program.read(events, samples, steps)
+    if facts.share("data_loading") >= SMALLER and facts.steady_steps:
+        facts = replace(facts, measured=measured_runs(trial.folder))
+    alone = program.read(events, samples, steps, trial.table("python_stacks"))
     mask = steady(steps)
     worst = outliers(steps, mask=mask)
     if not stretches.whole:
@@ -144,6 +153,9 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
             before=before_steps(named, int(steps["time"].min())),
         )
     judged = _verdict(facts, trial, steps, items, lengths)
+    if alone:
+        judged = program.told(judged, alone)
+    judged = placed(judged, job, running=facts.running, steps=steps.rows, steady=facts.steady_steps)
     document: Description = {
         "schema": VERSION,
         "job": {**job, "headline": headline(manifest, events, scalars)},
@@ -158,6 +170,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         "numbers": cast("list[NumberSummary]", numbers(told_apart(scalars, begins(steps)))),
         "tensors": saved_tensors(trial),
         "breakdown": {part: share for part, share in facts.breakdown.items() if facts.shows(part)} or None,
+        "gpu_times": cast("GpuTimesEntry", asdict(on_gpu)) if (on_gpu := gpu_times(events)) else None,
         "not_seen": list(facts.not_seen),
         "ledger": [cast("LedgerEntry", one.to_json()) for one in items],
         "threads": [cast("ThreadEntry", asdict(one)) for one in facts.threads],
@@ -189,8 +202,8 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         "window": profiled_steps.window(facts.profiled, profiled) if facts.profiled and profiled else None,
         "what_if": cast("Replay", facts.what_if.to_json()) if facts.what_if else None,
         "program": program.document(alone) if alone else None,
-        "verdict": program.told(judged, alone) if alone else judged,
-        "rules": list(trial.folder.evaluations().get("rules") or []),
+        "verdict": judged,
+        "rules": weighed(list(trial.folder.evaluations().get("rules") or []), judged),
         "cost": program.with_samples(cost(trial, events, steps, samples), alone),
         "bill": None,
         "looked_at_pct": 100.0 / stretches.every,

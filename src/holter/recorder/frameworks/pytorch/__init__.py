@@ -1,9 +1,9 @@
 """Records a PyTorch training loop: attaches to torch once it is loaded, and detaches completely.
 
 Read the modules in this order: `step_hooks` and `adapter_state` (shared state; its hot half is compiled),
-`steps` (where a step ends), `roots` (forward passes), `backward`, `loss_units`, `evaluations`, `loaders` and
-`batches` (data loading), `stacks`, `fetching` and `paths` (time inside a dataset), `transfers`, `saving`,
-`distributed`, `compilers`, and the folder `tensors`. Each module installs its hooks with `patches`.
+`steps` (where a step ends), `gpu_times`, `roots` (forward passes), `backward`, `loss_units`, `evaluations`,
+`loaders` and `batches` (data loading), `stacks`, `fetching` and `paths` (time inside a dataset), `transfers`,
+`saving`, `distributed`, `compilers`, and the folder `tensors`. Each module installs its hooks with `patches`.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from holter.recorder.frameworks.pytorch.saving import watch_checkpoints
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
 from holter.recorder.frameworks.pytorch.stepping.backward import Backward
 from holter.recorder.frameworks.pytorch.stepping.evaluations import Evaluations
+from holter.recorder.frameworks.pytorch.stepping.gpu_times import GpuTimes
 from holter.recorder.frameworks.pytorch.stepping.roots import Roots
 from holter.recorder.frameworks.pytorch.stepping.steps import StepClock
 from holter.recorder.frameworks.pytorch.tensors import TensorRecorder
@@ -92,7 +93,13 @@ def attach(session: Session) -> Callable[[], None]:
         session.fault("pytorch.data_loading", error)
     sampler = LoopSampler(session, lambda: clock.thread, *torch.__path__)
     look = Look(session, mode_from_environment(), lambda: adapter.compiles, sampler.sample_any)
-    sampler.on_wake = look.woke
+    gpu_times = GpuTimes(adapter, torch.cuda)
+
+    def woke(part: int) -> None:
+        look.woke(part)
+        gpu_times.woke()
+
+    sampler.on_wake = woke
     session.windows.automatic = look
     try:
         yields = session.breaker("pytorch.look")
@@ -123,6 +130,7 @@ def attach(session: Session) -> Callable[[], None]:
         session.watch_phases = session.torch_parts = session.before_end = None
         adapter.boundary_calls.discard(sample)
         sampler.stop()
+        gpu_times.stop()
         look.give_up()
         session.windows.automatic = None
         loading.undo()

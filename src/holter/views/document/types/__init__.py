@@ -35,6 +35,7 @@ from holter.views.document.types.values import Percent, Rank
 from holter.views.document.types.verdict import JobVerdict
 from holter.views.document.types.wall_time import (
     ChangeEntry,
+    GpuTimesEntry,
     LedgerEntry,
     NamedWorkEntry,
     OwnCodeEntry,
@@ -81,6 +82,13 @@ class Description(TypedDict):
     ]
     tensors: Annotated[SavedTensorSummary | None, Meta(description="Null if no tensor was saved.")]
     breakdown: _Breakdown | None
+    gpu_times: Annotated[
+        GpuTimesEntry | None,
+        Meta(
+            description="Times on the GPU; all other times of steps and their parts are times of the host. "
+            "Null if no step was measured on a GPU."
+        ),
+    ]
     not_seen: _Parts
     ledger: Annotated[list[LedgerEntry], Meta(description="The job's wall time by use; empty without steps.")]
     threads: Annotated[

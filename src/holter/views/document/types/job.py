@@ -58,7 +58,13 @@ class JobSummary(TypedDict):
     """The job itself: its command, its times and how it ended."""
 
     name: str
-    status: Literal["InProgress", "Completed", "Failed", "Stopping", "Stopped"]
+    status: Annotated[
+        Literal["InProgress", "Completed", "Failed", "Stopping", "Stopped", "Ended", "Detached"],
+        Meta(
+            description="Of `holter attach`: Ended if the process ended, with an unknown exit code; Detached "
+            "if it goes on."
+        ),
+    ]
     command: list[str]
     start: Moment | None
     end: Moment | None

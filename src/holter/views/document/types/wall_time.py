@@ -6,6 +6,7 @@ from msgspec import Meta
 
 from holter.analysis.verdict.changes import RESOURCES, STEP_TIME
 from holter.analysis.verdict.ledger import NAMES
+from holter.schema.phases import BREAKDOWN
 from holter.views.document.types.values import Amount, Percent, Rank
 
 
@@ -93,6 +94,25 @@ class NamedWorkEntry(TypedDict):
         Percent,
         Meta(description="Percent of the steady loop's wall time, without other parts inside of it."),
     ]
+
+
+class GpuPartEntry(TypedDict):
+    """A part of a step: its mean time on the GPU and on the host."""
+
+    part: Annotated[str, Meta(extra_json_schema={"enum": list(BREAKDOWN)})]
+    gpu_ms: Amount
+    host_ms: Amount
+    pct: Annotated[Percent, Meta(description="Percent of the step's time on the GPU.")]
+
+
+class GpuTimesEntry(TypedDict):
+    """The parts of a few steps between CUDA events on the training's stream, and on the host: means."""
+
+    steps: Annotated[int, Meta(ge=1, description="Number of measured steps, of all ranks.")]
+    left_out: Annotated[int, Meta(description="Steps whose events could not be read.")]
+    gpu_ms: Annotated[Amount, Meta(description="A step on the GPU.")]
+    host_ms: Annotated[Amount, Meta(description="The same steps on the host.")]
+    parts: list[GpuPartEntry]
 
 
 class ChangeEntry(TypedDict):

@@ -68,7 +68,8 @@ class AdapterState(FastStepHooks):
         """Called with an iterator of a loader and a batch of it; raises nothing."""
         self.without_devices: Callable[[], None] = lambda: None
         """Stops the watch of tensors that move to a device. Called where the machine has no accelerator."""
-        self._device = ""
+        self.device = ""
+        """The kind of device that trains, such as cuda, as seen in use."""
         self._rate: float | None = None
         self._pause_begin = 0
         self._gc_code = self.code(Phase.GC, "gc")
@@ -159,8 +160,8 @@ class AdapterState(FastStepHooks):
 
     def note_device(self, kind: str) -> None:
         """Journal the kind of device that trains, as seen in use: asking torch would initialize it."""
-        if kind != self._device:
-            self._device = kind
+        if kind != self.device:
+            self.device = kind
             version = str(self.torch.__version__)
             self.session.journal("framework", {"name": "pytorch", "version": version, "device": kind})
 

@@ -1,0 +1,167 @@
+"""Parts of a step are timed on the GPU; a stand-in for CUDA's events computes beside the host, as a GPU."""
+
+from __future__ import annotations
+
+import json
+
+GPU = """
+import time
+
+class Event:
+    ends = 0.0  # when the work that was launched so far is done, s
+    capturing, times, made, faults = False, 0, 0, 0
+    def __init__(self, enable_timing):
+        Event.made += 1
+    def record(self):
+        if Event.faults:
+            Event.times += 4
+            raise RuntimeError("CUDA error: an event fails")
+        assert not Event.capturing, "no event is recorded while a graph is captured"
+        self.at = max(Event.ends, time.perf_counter())
+    def query(self):
+        return time.perf_counter() >= self.at
+    def elapsed_time(self, other):
+        assert self.query() and other.query(), "both are complete"
+        Event.times += 1
+        return 1e3 * (other.at - self.at)
+
+def launch(ms):
+    Event.ends = max(Event.ends, time.perf_counter()) + ms / 1e3
+
+def synchronize():
+    time.sleep(max(0.0, Event.ends - time.perf_counter()))
+
+class Cuda:
+    Event, asked = Event, 0
+    def is_initialized(self):
+        Cuda.asked += 1
+        return True
+    def is_current_stream_capturing(self):
+        return Event.capturing
+    def current_device(self):
+        return 0
+
+class OnGpu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        launch(4)
+        return x * 1
+    @staticmethod
+    def backward(ctx, gradient):
+        launch(8)
+        return gradient * 1
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(8, 1)
+    def forward(self, x):
+        return OnGpu.apply(self.linear(x))
+
+class Sgd(torch.optim.Optimizer):
+    def step(self, closure=None):
+        launch(2)
+
+def measure(device):
+    from holter.recorder import session
+    from holter.recorder.frameworks.pytorch.stepping import gpu_times
+    gpu_times.PAUSE_NS = 0
+    adapter = session.current.torch_parts[0]
+    times = gpu_times.GpuTimes(adapter, Cuda())
+    session.current.sampler.on_wake = lambda part: times.woke()
+    adapter.note_device(device)
+
+def train(seconds, ahead=False, device="cuda", measured=10**9):
+    # Ends when so many steps are measured, of four times each.
+    torch.manual_seed(0)
+    model = Layer()
+    optimizer = Sgd(model.parameters(), {"lr": 0.01})
+    began, steps = time.perf_counter(), 0
+    while time.perf_counter() < began + seconds and Event.times < 4 * measured:
+        optimizer.zero_grad()
+        model(torch.ones(4, 8)).sum().backward()
+        optimizer.step()
+        steps += 1
+        if steps == 1:
+            measure(device)
+        if not ahead or Event.ends > time.perf_counter() + 0.1:
+            synchronize()
+    return steps
+"""
+
+
+def measured(recording):
+    """Return the sums of all lines: steps, and ms of each part on the GPU and on the host, a step."""
+    lines = recording.trainer.facts.get("gpu_time", [])
+    steps = sum(line["steps"] for line in lines)
+    parts = {part for line in lines for part in line["parts"]}
+    return steps, {
+        part: tuple(
+            sum(line["parts"][part][side] for line in lines) / steps / 1e6 for side in ("gpu", "host")
+        )
+        for part in parts
+    }
+
+
+def test_parts_have_their_times_on_the_gpu(record):
+    recording = record(GPU + "print(train(60, measured=3), Event.made)")
+    steps, parts = measured(recording)
+    taken, made = map(int, recording.stdout.split())
+    assert 3 <= steps < taken, "a few steps, not each"
+    assert made < 20, "events are used again"
+    for part, gpu_ms in {"forward": 4, "backward": 8, "optimizer": 2, "step": 14}.items():
+        assert gpu_ms - 0.5 < parts[part][0], part
+    assert parts["forward"][1] < parts["forward"][0], "the host only launches the forward pass"
+    assert parts["backward"][1] < parts["backward"][0]
+    assert json.dumps(recording.trainer.facts["gpu_time"][0])
+
+
+def test_nothing_waits_for_a_gpu_that_is_far_behind(record):
+    recording = record(GPU + "print(train(60, ahead=True, measured=1))")
+    steps, parts = measured(recording)
+    assert steps >= 1
+    assert parts["step"][0] > parts["step"][1], "the host runs ahead"
+
+
+def test_no_event_is_recorded_while_a_graph_is_captured(record):
+    recording = record(GPU + "Event.capturing = True\ntrain(0.8)\nprint(Event.made)")
+    assert recording.stdout == "0\n"
+    assert measured(recording)[0] == 0
+
+
+def test_faults_of_events_switch_it_off_and_leave_the_training_alone(record):
+    recording = record(GPU + "Event.faults = 1\nprint(train(60, measured=10) > 10)", quiet=False)
+    assert recording.stdout == "True\n"
+    places = [fault["where"] for fault in recording.trainer.facts["fault"]]
+    assert set(places) == {"pytorch.gpu_time"}
+    assert "pytorch.gpu_time is no longer recorded after 10 faults" in recording.stderr
+
+
+def test_a_training_on_the_cpu_is_not_measured(record):
+    recording = record(GPU + 'train(0.6, device="cpu")\nprint(Cuda.asked, Event.made)')
+    assert recording.stdout == "0 0\n"
+    assert "gpu_time" not in recording.trainer.facts
+
+
+def test_it_can_be_switched_off(record, monkeypatch):
+    monkeypatch.setenv("HOLTER_GPU_TIME", "0")
+    recording = record(GPU + "train(0.6)\nprint(Cuda.asked, Event.made)")
+    assert recording.stdout == "0 0\n"
+
+
+def test_cuda_is_never_initialized_by_it(record):
+    recording = record("""
+        import time
+        from holter.recorder import session
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        began = time.perf_counter()
+        while time.perf_counter() < began + 0.6:
+            optimizer.zero_grad()
+            model(torch.ones(4, 8)).sum().backward()
+            optimizer.step()
+            session.current.torch_parts[0].note_device("cuda")
+        print(torch.cuda.is_initialized())
+    """)
+    assert recording.stdout == "False\n"
+    assert "gpu_time" not in recording.trainer.facts
