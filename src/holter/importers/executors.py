@@ -40,7 +40,7 @@ def executor(on: str = "processes") -> Executor:
             `ray://host:port`, or `dask:` and the address of a scheduler.
 
     Raises:
-        UnknownExecutorError: It is none of these, or its package is missing.
+        UnknownExecutorError: It is not one of these, or its package is missing.
         ConnectionError: The cluster cannot be reached.
     """
     kind, _, rest = on.partition(":")
