@@ -72,7 +72,7 @@ def write(store: str, name: str, fault: str, nodes: int, steps: int) -> tuple[Jo
         own["backward"][bad_rank] *= 1.3
     if fault == "slow node":
         own["data_loading"][bad_node * RANKS : (bad_node + 1) * RANKS] *= 8
-    total = sum(own.values())
+    total = np.sum(list(own.values()), axis=0)
     wall = (total.max(axis=0) + 20) * MS
     begin = START + 5_000 * MS + np.concatenate([[0], np.cumsum(wall)[:-1]]).astype(np.int64)
     last = int(begin[-1] + wall[-1])

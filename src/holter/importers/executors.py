@@ -123,11 +123,13 @@ def in_order(
             waiting.append((item, _submit(pool, call, item)))
             if len(waiting) < at_once:
                 continue
-            pool, done = _first(make, pool, call, waiting)
-            yield done
+            answer = _first(make, pool, call, waiting)
+            pool = answer[0]
+            yield answer[1]
         while waiting:
-            pool, done = _first(make, pool, call, waiting)
-            yield done
+            rest = _first(make, pool, call, waiting)
+            pool = rest[0]
+            yield rest[1]
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 

@@ -156,8 +156,8 @@ class _Job:
             trace.write(self._writer(trace.node), rank, report)
             if trace.cpus > self._cpus.get(trace.node, 0):
                 self._cpus[trace.node] = trace.cpus
-        except (UnreadableError, OSError, LostTaskError) as why:
-            report.skip(label, str(why))
+        except (UnreadableError, OSError, LostTaskError) as fault:
+            report.skip(label, str(fault))
             return
         finally:
             trace.staging.close()
