@@ -100,6 +100,13 @@ CASES = {
             "events": event("end", '{"cost_ns": 20000000000}'),
         },
     ),
+    "SharedMemoryTooSmall": (
+        "died",
+        {
+            "samples": readings("shm.used", dict.fromkeys(SECONDS, 1e6)),
+            "events": event("exception", '{"message": "a worker is killed by signal: Bus error"}'),
+        },
+    ),
     "FirstStepSlow": ("", {"steps": steps(1200, first_s=100.0)}),
 }  # fmt: skip
 

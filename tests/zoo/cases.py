@@ -132,6 +132,9 @@ _HOURS = "needs minutes or hours of readings"
 _REPORT = "never fires: it only hands over statistics"
 
 NOT_HERE = {
+    "OutlierNode": "needs four nodes and minutes of readings: tests/rules/system/test_outlier_node.py",
+    "SharedMemoryTooSmall": "needs a small /dev/shm: tests/rules/reliability/test_shared_memory_too_small.py",
+    "TimeLimit": "needs a job with a time limit: tests/rules/reliability/test_time_limit.py",
     "AllocatorFragmentation": _GPU,
     "BatchSize": _GPU,
     "CPUBottleneck": _GPU,

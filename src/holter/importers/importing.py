@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import sqlite3
-import struct
 import tempfile
-import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from holter.importers.files import files
-from holter.importers.report import Report, UnreadableError, own_fault
+from holter.importers.executors import LostTaskError
+from holter.importers.reading import traces
+from holter.importers.report import Report, UnreadableError
 from holter.importers.sagemaker.smdebug_folder import PARTS, folders
 from holter.importers.sagemaker.smdebug_tensors import MissingCollectionsError, TensorFolder
-from holter.importers.trace import Trace
-from holter.schema.varint import BadMessageError
 from holter.store import job
 from holter.store.compact import MIN_FILES, compact
 from holter.store.writer import Writer
@@ -25,18 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from holter.importers.files import Importer
+    from holter.importers.trace import Trace
     from holter.store.job import JobFolder
-
-_DAMAGE = (
-    BadMessageError,
-    EOFError,
-    UnicodeError,
-    msgspec.MsgspecError,
-    sqlite3.DatabaseError,
-    struct.error,
-    zlib.error,
-)
-"""What decoders and databases raise at damaged data; anything else is no file's fault."""
 
 TENSORS_FORMAT = "smdebug"
 ROWS_A_FILE = 245_760
@@ -44,7 +28,11 @@ ROWS_A_FILE = 245_760
 
 
 def import_paths(
-    paths: Sequence[Path], folder: JobFolder, *, on_progress: Callable[[str, int, int], None] | None = None
+    paths: Sequence[Path],
+    folder: JobFolder,
+    *,
+    on: str | None = None,
+    on_progress: Callable[[str, int, int], None] | None = None,
 ) -> Report:
     """Import traces into a job. A file that cannot be read costs only itself, and the report names it.
 
@@ -54,6 +42,8 @@ def import_paths(
         paths: Files, and folders and archives whose files of known formats are all imported: one a rank, or
             any others; and folders of smdebug's tensors.
         folder: The job. Its manifest is not touched.
+        on: Where files are read, as `executors.executor` takes it; None for this process, or processes of
+            this machine for several files that are large. Rows are always written by this process.
         on_progress: Called with a file, the bytes read of it and its size, now and then.
 
     Returns:
@@ -62,6 +52,7 @@ def import_paths(
     Raises:
         UnreadableError: Nothing could be read of any file; the text says of each why.
         OSError: The store or the temporary disk cannot be written.
+        UnknownExecutorError: `on` is not valid.
     """
     report = Report()
     job_ = _Job(folder, report)
@@ -70,8 +61,8 @@ def import_paths(
         _take_tensors(one, folder, report)
     without = {one / part for one in saved for part in PARTS}
     with tempfile.TemporaryDirectory(prefix="holter-import-") as room:
-        for found in files(paths, report, Path(room), without):
-            job_.take(Trace(found.path, report, on_progress), found.label, found.importer)
+        for found, trace, error in traces(paths, report, Path(room), without, on, on_progress):
+            job_.take(trace, found.label, found.importer, error)
     job_.close()
     # Names of threads alone say nothing: of such a file not one event could be read.
     empty = report.skipped and not any(count for table, count in report.rows.items() if table != "tracks")
@@ -88,6 +79,7 @@ def import_job(
     *,
     now_ns: int,
     kept: bool = True,
+    on: str | None = None,
     on_progress: Callable[[str, int, int], None] | None = None,
 ) -> tuple[JobFolder, Report]:
     """Import traces into a new job of a store, which ends when the last of them does.
@@ -103,7 +95,7 @@ def import_job(
     command = ["holter", "import", *map(str, paths)]
     folder = job.create(store, name, command=command, interval_ms=500, rules=[], now_ns=now_ns)
     try:
-        report = import_paths(paths, folder, on_progress=on_progress)
+        report = import_paths(paths, folder, on=on, on_progress=on_progress)
     except BaseException:
         folder.place.destroy()
         raise
@@ -141,26 +133,6 @@ def _take_tensors(source: Path, folder: JobFolder, report: Report) -> None:
         report.start_ns, report.end_ns = tensors.start_ns, tensors.end_ns
 
 
-def _read(trace: Trace, importer: Importer) -> None:
-    """Read a file; damage that its reader did not foresee costs what comes behind it, nothing else.
-
-    So does a fault of the reader itself, but nobody is told that it is the file's.
-    """
-    try:
-        importer.read(trace.path, trace)
-    except (UnreadableError, OSError, MemoryError):
-        raise
-    except _DAMAGE as error:
-        why = f"{type(error).__name__}: {error}"[:200]
-        if not trace.staging.rows:
-            raise UnreadableError(f"it is no trace of this format, or a damaged one ({why})") from error
-        trace.skipped[f"what comes behind damage ({why})"] += 1
-    except Exception as error:
-        if not trace.staging.rows:
-            raise UnreadableError(own_fault(error)) from error
-        trace.skipped[f"what comes behind {own_fault(error)}"] += 1
-
-
 class _Job:
     """Writes traces into a job, each under its rank and its node."""
 
@@ -172,17 +144,20 @@ class _Job:
         self._owners: dict[str, int] = {}
         self._cpus: dict[str, int] = {}
 
-    def take(self, trace: Trace, label: str, importer: Importer) -> None:
-        """Read one file and write its rows; the report holds what goes wrong."""
+    def take(self, trace: Trace, label: str, importer: Importer, error: Exception | None) -> None:
+        """Write the rows of one file, or note why it could not be read; the report holds what goes wrong."""
         report = self._report
+        if trace.omitted is not report.omitted:  # another process read it
+            report.omitted.update(trace.omitted)
         try:
-            _read(trace, importer)
+            if error is not None:
+                raise error
             rank = self._rank(trace)
             trace.write(self._writer(trace.node), rank, report)
             if trace.cpus > self._cpus.get(trace.node, 0):
                 self._cpus[trace.node] = trace.cpus
-        except (UnreadableError, OSError) as error:
-            report.skip(label, str(error))
+        except (UnreadableError, OSError, LostTaskError) as fault:
+            report.skip(label, str(fault))
             return
         finally:
             trace.staging.close()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from functools import cached_property
 from itertools import islice
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 import msgspec
@@ -42,10 +44,13 @@ class Texts(Codes[Text]):
 class Staging:
     """Rows of one trace, table by table. Columns of text are numbers in `texts`.
 
-    Memory holds `ROWS` rows of each table and `MOST_TEXT` of names; the rest lies in a nameless file.
+    Memory holds `ROWS` rows of each table and `MOST_TEXT` of names; the rest lies in a nameless file, or in
+    one of a folder. Then it can be pickled, and another process that sees the folder goes on with it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._path: str | None = None
         self.texts = Texts()
         self.rows: dict[str, int] = {}
         self._waiting: dict[str, list[Rows]] = {}
@@ -93,7 +98,23 @@ class Staging:
 
     @cached_property
     def _file(self) -> IO[bytes]:
-        return tempfile.TemporaryFile(prefix="holter-import-")
+        if self._folder is None:
+            return tempfile.TemporaryFile(prefix="holter-import-")
+        descriptor, self._path = tempfile.mkstemp(prefix="rows-", dir=self._folder)
+        return os.fdopen(descriptor, "w+b")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return all but the file, which the other process opens by its name."""
+        state = dict(vars(self))
+        file = state.pop("_file", None)
+        if file is not None:
+            file.flush()
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if self._path is not None:
+            vars(self)["_file"] = Path(self._path).open("r+b")  # noqa: SIM115 - until `close`
 
     def read(self, table: str) -> Iterator[Rows]:
         """Yield the rows of a table, some at a time; text as pairs of numbers and values."""
@@ -135,6 +156,9 @@ class Staging:
         """Give the disk back."""
         if "_file" in vars(self):
             self._file.close()
+        if self._path is not None:
+            os.unlink(self._path)
+            self._path = None
 
 
 def _joined(parts: list[Rows]) -> Rows:

@@ -46,10 +46,14 @@ class Trace:
     """What one file holds. Times given to it are nanoseconds on the file's own clock."""
 
     def __init__(
-        self, path: Path, report: Report, on_read: Callable[[str, int, int], None] | None = None
+        self,
+        path: Path,
+        report: Report,
+        on_read: Callable[[str, int, int], None] | None = None,
+        folder: Path | None = None,
     ) -> None:
         self.path = path
-        self.staging = Staging()
+        self.staging = Staging(folder)
         self.skipped: Counter[str] = Counter()
         self.omitted = report.omitted
         self.notes: list[str] = []
@@ -76,6 +80,10 @@ class Trace:
         self._first: int | None = None
         self.last = 0
         """When the last of the rows so far ends, on the file's clock."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process needs to write the rows."""
+        return {**vars(self), "_on_read": None, "_passed": {}}
 
     @property
     def offset_ns(self) -> int:

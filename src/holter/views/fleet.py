@@ -141,7 +141,7 @@ def fleet(
             found += [(_job(url, entry, price, now, kept), entry) for entry, kept in _entries(url, now)]
         except (OSError, ValueError) as error:
             wrong.append(f"store {url}: {error}")
-    found.sort(key=lambda one: -(one[0]["created"] or 0))
+    found.sort(key=lambda one: (-(one[0]["created"] or 0), one[0]["name"]))
     jobs = [job for job, _ in found]
     recent = [one for one in found if (one[0]["end"] or 0) >= now - days * 86400e9]
     return {

@@ -15,6 +15,7 @@ from holter.agent.collectors import Machine, Watched
 from holter.agent.drain.control import Control
 from holter.agent.drain.event_log import EventLog
 from holter.agent.drain.node_report import NodeReport
+from holter.agent.drain.periods import periods_of
 from holter.agent.machine.cgroups import ControlGroup
 from holter.agent.supervision.companions import START_AFTER_S, Companions
 from holter.agent.supervision.deaths import Ending, OomCounters, failure, oom_kill
@@ -37,9 +38,6 @@ NICE = 10
 _M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3
 POLL_S = 0.5
 LOOK_S = 1.0
-CONTROL_S = 0.4
-"""Less than a poll, because a user who orders a window waits for it."""
-HEARTBEAT_S = 4.0
 _CLOCK_STEP_NS = 100_000_000
 _FAILURES = 20  # a duty that fails so many times in a row is given up
 
@@ -144,10 +142,11 @@ class WriterThread(threading.Thread):
         self._duty("memory", _give_memory_back)
         self._duty("open", self._open)
         due: dict[str, float] = {}
+        rhythm = periods_of(self.plan.folder)
         duties = (
-            ("control", CONTROL_S, lambda: self._control.obey(self.pipeline, self.monitor)),
+            ("control", rhythm.orders_s, lambda: self._control.obey(self.pipeline, self.monitor)),
             ("watch", LOOK_S, self._look),
-            ("heartbeat", HEARTBEAT_S, self._heartbeat),
+            ("heartbeat", rhythm.heartbeat_s, self._heartbeat),
         )
         while self._ending is None:
             pipeline = self.pipeline

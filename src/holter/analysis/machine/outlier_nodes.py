@@ -21,7 +21,7 @@ _RELATIVE_FLOOR = 0.02
 """Nodes that differ by less than this share of the median are alike, however alike the others are."""
 
 
-class OutlierNode(NamedTuple):
+class OutlyingMetric(NamedTuple):
     """One metric of a node that differs from that of the other nodes all the time."""
 
     node: str
@@ -41,7 +41,7 @@ def outlier_nodes(
     *,
     score: float = 6.0,
     relative: float = 0.2,
-) -> list[OutlierNode]:
+) -> list[OutlyingMetric]:
     """Return the outliers, the most distant first.
 
     Each metric is judged by itself. A node is an outlier if it differs from the median of the nodes in the
@@ -77,7 +77,7 @@ def outlier_nodes(
                     continue
                 least = float(np.min(np.abs(distance[at][far])))
                 value, usual = float(np.nanmedian(binned[at])), float(np.median(middle))
-                found.append(OutlierNode(node, metric, value, usual, sign * least))
+                found.append(OutlyingMetric(node, metric, value, usual, sign * least))
     return sorted(found, key=lambda one: -abs(one.score))
 
 

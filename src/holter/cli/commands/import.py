@@ -37,22 +37,34 @@ def main(words: list[str]) -> int:
         "paths", metavar="PATH", nargs="+", help="a trace, or a folder of traces, such as one per rank"
     )
     parser.add_argument("--job", metavar="NAME", help="the job's name; default: made from the first path")
+    parser.add_argument(
+        "--on",
+        metavar="WHERE",
+        help="where several files are read: here, processes, processes:N, ray, ray://HOST:PORT, "
+        "dask:ADDRESS; default: processes, if the files are large",
+    )
     given = parser.read(words)
     paths = [Path(path).expanduser() for path in given.paths]
     for path in paths:
         if not path.exists():
             raise Refusal(f"no such file or folder: {str(path)!r}", Refusal.NOT_FOUND)
     from holter.importers import UnreadableError, import_job
+    from holter.importers.executors import UnknownExecutorError
     from holter.store import job
 
     name = given.job or _name(paths[0])
     with (
         output.progress_line() as progress,
         Refusing(UnreadableError, OSError, code=Refusal.UNREADABLE),
-        Refusing(job.BadJobName, job.JobExists, job.StoreNotWritable),
+        Refusing(job.BadJobName, job.JobExists, job.StoreNotWritable, UnknownExecutorError),
     ):
         folder, report = import_job(
-            paths, job.store_url(given.store), name, now_ns=time.time_ns(), on_progress=progress
+            paths,
+            job.store_url(given.store),
+            name,
+            now_ns=time.time_ns(),
+            on=given.on,
+            on_progress=progress,
         )
     if report.events <= _AT_ONCE:
         _judge(folder)

@@ -51,13 +51,13 @@ class SharedMemoryTooSmall(Rule):
         sizes = {node: size for node, facts in window.job.nodes.items() if (size := facts.get("shm_bytes"))}
         used = window.series("shm.used")
         for row, detail in details_of(events, "exception"):
-            size = sizes.get(row["node"])
-            if size is None or not _OUT_OF_IT.search(str(detail.get("message"))):
+            if not _OUT_OF_IT.search(str(detail.get("message"))):
                 continue
             window.judged(1)
+            size = sizes.get(row["node"])
+            known = "" if size is None else f" of {size / _MIB:,.0f} MiB"
             yield self.issue(
-                f"a worker process of {row['node']} found no space in its shared memory of "
-                f"{size / _MIB:,.0f} MiB",
+                f"a worker process of {row['node']} found no space in its shared memory{known}",
                 severity="critical",
                 code="died",
                 node=row["node"],
