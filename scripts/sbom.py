@@ -10,12 +10,14 @@ import base64
 import json
 import re
 import sys
-from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from packaging.requirements import Requirement
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[1]
 SHIPPED = ("htm", "preact", "uplot")

@@ -1,4 +1,4 @@
-"""Stores that earlier releases wrote stay readable: `data/VERSION.zip` is one of each release, never changed."""
+"""Stores of earlier releases stay readable: `data/VERSION.zip` is one of each release, and never changes."""
 
 from __future__ import annotations
 
