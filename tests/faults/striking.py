@@ -29,7 +29,7 @@ STOPPED_S = 0.7
 """How long a process is stopped; and how long a fault lasts that passes."""
 JOB = "struck"
 _FAULTLESS = ("trainer", "worker", "rank", "agent", "dashboard", "clock")
-"""What can be struck without any file or process of holter itself being damaged: no fault of holter follows."""
+"""What can be struck without damage to any file of holter: no fault of its own follows."""
 _SURE = re.compile(
     r"(?i)lost|kept in|cannot|could not|no space|error|damaged|unreadable|not there|killed|missing"
 )
