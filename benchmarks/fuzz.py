@@ -3,7 +3,7 @@
     python benchmarks/fuzz.py [--inputs N] [--seed S] [--only TEXT] [--minutes M]
 
 Each reader of `tests/fuzz/readers.py` reads sound files that were changed in a few places, in processes of
-200 files. The same seed changes the same files the same way. Prints a table by reader, and each finding.
+50 files. The same seed changes the same files the same way. Prints a table by reader, and each finding.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ sys.path.insert(0, str(ROOT))
 from tests.fuzz.batches import Batch, run  # noqa: E402
 from tests.fuzz.readers import READERS  # noqa: E402
 
-A_PROCESS = 200
+A_PROCESS = 50
 
 
 def main() -> None:
