@@ -1,14 +1,23 @@
-"""Hooks of MkDocs: navigation from the folders, reference pages from the code, files outside of docs/."""
+"""Build the documentation's site: python scripts/docs_site.py [--demo] [--site FOLDER].
+
+Copies docs/ into a folder of its own, adds the pages that are made from the code, and the files outside of
+docs/ to which pages link, then lets Zensical build. `--demo` records `holter demo` and adds its report.
+"""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
 import os
 import re
+import shutil
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
-from mkdocs.structure.files import File
+import yaml
 
 ROOT = Path(__file__).parents[1]
 SHELVES = {
@@ -47,41 +56,83 @@ LIBRARY = {
     "Rules and actions of your own": ("holter.rules", "holter.actions"),
     "Collectors of your own": ("holter.agent.collectors",),
 }
+DEMO = "demo.html"
+SEE = f"[Look at the report of a recorded training]({DEMO}): it is one file, and works without a server."
 LINK = re.compile(r"\]\(((?:\.\./)+)((?!\.\./)[^)#\s]+)(#[^)\s]*)?\)")
 
 
-def on_config(config):
-    """Fill the navigation: what lies on a shelf is in it, so that no page is forgotten."""
-    shelves = []
+def main() -> None:
+    """Build the site into a folder."""
+    asked = argparse.ArgumentParser(description="Build the documentation's site.")
+    asked.add_argument(
+        "--site", type=Path, default=ROOT / "site", help="the folder of the site; default: site"
+    )
+    asked.add_argument("--demo", action="store_true", help="record holter demo and add its report")
+    chosen = asked.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        about = written(Path(folder), chosen.demo)
+        command = [sys.executable, "-m", "zensical", "build", "--strict", "--config-file", str(about)]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+        done = subprocess.run(command, check=False, env=environment)
+        if done.returncode:
+            raise SystemExit(done.returncode)
+        shutil.rmtree(chosen.site, ignore_errors=True)
+        shutil.move(f"{folder}/site", chosen.site)
+    print(f"Look at it: python -m http.server --directory {chosen.site}")
+
+
+def written(folder: Path, demo: bool) -> Path:
+    """Write what Zensical reads into a folder; return the path of its configuration."""
+    pages = folder / "docs"
+    shutil.copytree(ROOT / "docs", pages)
+    for name, make in MADE.items():
+        (pages / name).write_text(make())
+    for path in sorted(_linked()):
+        (pages / "files" / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / path, pages / "files" / path)
+    for page in pages.rglob("*.md"):
+        depth = len(page.relative_to(pages).parts) - 1
+        page.write_text(_inside(page.read_text(), depth))
+    if demo:
+        record(pages / DEMO)
+        start = pages / "index.md"
+        start.write_text(start.read_text().replace("## Tutorials", f"{SEE}\n\n## Tutorials", 1))
+    about = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+    about |= {"docs_dir": "docs", "site_dir": "site", "nav": navigation(pages)}
+    handler = about["plugins"][-1]["mkdocstrings"]["handlers"]["python"]
+    handler["paths"] = [str(ROOT / path) for path in handler["paths"]]
+    (folder / "mkdocs.yml").write_text(yaml.safe_dump(about))
+    return folder / "mkdocs.yml"
+
+
+def navigation(pages: Path) -> list[dict[str, object]]:
+    """Return the navigation: what lies on a shelf is in it, so that no page is forgotten."""
+    shelves: list[dict[str, object]] = [{"Start": "index.md"}]
     for title, folder in SHELVES.items():
-        names = {path.stem for path in (ROOT / "docs" / folder).glob("*.md")} | set(_made(folder))
+        names = {path.stem for path in (pages / folder).glob("*.md")}
         known = [name for name in FIRST if name in names]
         shelves.append({title: [f"{folder}/{name}.md" for name in [*known, *sorted(names - set(known))]]})
-    config.nav = [{"Start": "index.md"}, *shelves]
-    return config
+    return shelves
 
 
-def on_files(files, config):
-    """Add the pages that are made from the code."""
-    for name, make in _made("reference").items():
-        files.append(File.generated(config, f"reference/{name}.md", content=make()))
-    for path in sorted(_linked()):
-        files.append(File.generated(config, f"files/{path}", abs_src_path=str(ROOT / path)))
-    return files
+def record(report: Path) -> None:
+    """Record the training of `holter demo` and write its report."""
+    with tempfile.TemporaryDirectory() as store:
+        for words in (["demo", "--job", "demo"], ["report", "demo", "-o", str(report)]):
+            subprocess.run([sys.executable, "-m", "holter", *words, "--store", store], check=True, cwd=store)
 
 
-def on_page_markdown(markdown, page, **_):
+def _inside(markdown: str, depth: int) -> str:
     """Lead links out of docs/ to the copies of what they name."""
-    depth = page.file.src_uri.count("/")
 
-    def inside(match):
+    def inside(match: re.Match[str]) -> str:
         ups, path, anchor = match[1].count("../"), match[2], match[3] or ""
         return f"]({'../' * depth}files/{path})" if ups > depth else f"]({match[1]}{path}{anchor})"
 
     return LINK.sub(inside, markdown)
 
 
-def _linked():
+def _linked() -> set[str]:
     """Return the files outside of docs/ to which pages link."""
     found = set()
     for page in (ROOT / "docs").rglob("*.md"):
@@ -92,15 +143,7 @@ def _linked():
     return found
 
 
-def _made(folder):
-    return (
-        {"commands": commands, "configuration": configuration, "library": library}
-        if folder == "reference"
-        else {}
-    )
-
-
-def commands():
+def commands() -> str:
     """Write every command's help, as its parser says it."""
     from holter.cli import COMMANDS
 
@@ -119,7 +162,7 @@ def commands():
     return "\n".join(lines)
 
 
-def _help(*words):
+def _help(*words: str) -> str:
     from holter.cli import main
 
     said, width = io.StringIO(), os.environ.get("COLUMNS")
@@ -132,7 +175,7 @@ def _help(*words):
     return said.getvalue().rstrip()
 
 
-def configuration():
+def configuration() -> str:
     """Write the options of the configuration file, which are those of `holter run`."""
     from holter.cli.run.options import declared
 
@@ -185,7 +228,7 @@ Each `[[actions]]` says `on` which rule to `do` what. SageMaker's
 """
 
 
-def library():
+def library() -> str:
     """Write where the docstrings of the library go."""
     lines = [
         "# Library",
@@ -196,3 +239,13 @@ def library():
     for title, modules in LIBRARY.items():
         lines += [f"## {title}", "", *(f"::: {module}\n" for module in modules)]
     return "\n".join(lines)
+
+
+MADE = {
+    "reference/commands.md": commands,
+    "reference/configuration.md": configuration,
+    "reference/library.md": library,
+}
+
+if __name__ == "__main__":
+    main()

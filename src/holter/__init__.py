@@ -25,6 +25,9 @@ _HOME = {
     "watch": "holter.recorder.watching",
     "open": "holter.job",
     "Job": "holter.job",
+    "ui": "holter.job.inline",
+    "load_ipython_extension": "holter.notebook",
+    "unload_ipython_extension": "holter.notebook",
 }
 """Public names and their modules, which are imported on first use."""
 

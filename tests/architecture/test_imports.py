@@ -31,6 +31,7 @@ PUBLIC = {
     "annotate",
     "annotation_begin",
     "annotation_end",
+    "load_ipython_extension",
     "log",
     "open",
     "phase",
@@ -40,6 +41,8 @@ PUBLIC = {
     "step",
     "steps",
     "stop",
+    "ui",
+    "unload_ipython_extension",
     "watch",
 }
 

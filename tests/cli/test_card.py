@@ -144,7 +144,7 @@ def test_description_of_a_story_keeps_to_the_schema_and_shows(slow):
     show(slow, console(text, 100))
     shown = text.getvalue()
     assert max(map(len, shown.splitlines())) <= 100
-    for title in ("Verdict", "Steps", "Data loading", "The machine", "What holter cost"):
+    for title in ("Verdict", "Steps", "Data loading", "The machine", "Overhead"):
         assert f"\n{title}\n" in shown
 
 
@@ -192,7 +192,7 @@ def test_description_tells_symptoms_under_their_cause_and_what_could_not_be_judg
     assert text.count("Mend ") == 1, "symptoms go with their cause"
     assert re.search(
         r"\n  critical: NonFiniteGradient: .*\n  -> Mend NonFiniteGradient\.\n"
-        r"    from the same cause:\n      critical: LossSpike: .*\n",
+        r"    Related:\n      critical: LossSpike: .*\n",
         text,
     )
     assert "\n  no issue: Calm\n" in text

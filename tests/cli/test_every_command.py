@@ -19,6 +19,7 @@ NO_READERS = {"run", "demo"}
 """They record a job: their standard output belongs to the command."""
 ARGUMENTS = {
     "jobs": [],
+    "fleet": [],
     "describe": ["before"],
     "diagnose": ["before"],
     "rules": ["run", "before", "StepOutlier"],
@@ -45,7 +46,7 @@ def store(tmp_path_factory):
 
 
 def test_every_command_is_tested():
-    assert {*ARGUMENTS, *NO_READERS, "completion", "recover", "top", "ui"} == set(COMMANDS)
+    assert {*ARGUMENTS, *NO_READERS, "attach", "completion", "recover", "top", "ui"} == set(COMMANDS)
 
 
 @pytest.mark.parametrize("name", ARGUMENTS)

@@ -17,8 +17,9 @@ from holter.dashboard.listing import mood
 
 def test_a_command_that_fails_before_its_first_step_names_the_place():
     Path("train.py").write_text("import json\ndef main():\n    {}[f\"{'no such column ' * 100}\"]\nmain()\n")
-    done = command("run", "--", PYTHON, "train.py")
+    done = command("run", "--job", "early", "--", PYTHON, "train.py")
     assert done.returncode == 1
+    assert described("early")["verdict"]["advice"] == [], "nothing about steps that it could not take"
     card = done.stderr[done.stderr.rindex("holter: the command failed before its first step: KeyError") :]
     assert card.splitlines()[0].endswith("in main (train.py:3)"), card
     assert "PyTorch" not in card

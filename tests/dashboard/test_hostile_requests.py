@@ -63,7 +63,8 @@ _VALUES = _ODD | st.integers().map(str) | st.floats().map(str) | st.text(max_siz
 _PARAMETERS = (
     "store names html from to width node devices search collection offset limit mode phase rank first last "
     "name status since until page job price epochs nodes epoch_steps paint part pixels lanes from_ns to_ns "
-    "most lane time_ns duration_ns text after_ns backward version series axis stamp total_steps loader step"
+    "most lane time_ns duration_ns text after_ns backward version series axis stamp total_steps loader step "
+    "days"
 )
 _NAMED = st.sampled_from(_PARAMETERS.split())
 _QUERIES = st.lists(st.tuples(_NAMED, _VALUES), max_size=6)

@@ -47,7 +47,7 @@ def chart(page, name):
 
 
 def brush(page, island, first=0.25, last=0.75):
-    island.locator(".u-over").hover()  # values appear in the legend, and may take a line more
+    island.locator(".u-over").hover()  # values appear in a box beside the cursor
     box = island.locator(".u-over").bounding_box()
     middle = box["y"] + box["height"] / 2
     page.mouse.move(box["x"] + first * box["width"], middle)
@@ -68,7 +68,7 @@ def test_every_picture_of_lines_becomes_a_chart_that_tells_values(look):
         island = chart(page, name)
         assert island.locator("svg.chart").count() == 0
         island.locator(".u-over").hover()
-        expect(island.locator(".legend b").first).to_have_text(re.compile(rf"\d.*{UNITS.get(name, '')}$"))
+        expect(island.locator(".chart-tip b").first).to_have_text(re.compile(rf"\d.*{UNITS.get(name, '')}$"))
     assert seen.wrong == []
 
 
@@ -106,7 +106,7 @@ def test_an_address_brings_back_what_was_seen(look):
     expect(page.locator(".window")).to_have_text(re.compile(r"^40\.0 s . 1:00 min$"))
     expect(page.locator("#commands button[aria-pressed]")).to_have_text("by step")
     island.locator(".u-over").hover()
-    expect(island.locator(".legend .at")).to_have_text(re.compile(r"step 1,0\d\d"))
+    expect(island.locator(".chart-tip .at").first).to_have_text(re.compile(r"step 1,0\d\d"))
     page.keyboard.press("Escape")
     page.wait_for_url(re.compile(r"\?store=0&axis=step$"))
     page.locator("a[data-page=nodes]").click()
@@ -136,7 +136,7 @@ def test_all_is_done_by_keyboard(look):
     plot.focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
-    expect(page.locator("[data-figure=utilization] .legend .at")).to_have_text(re.compile("step"))
+    expect(page.locator("[data-figure=utilization] .chart-tip .at").first).to_have_text(re.compile("step"))
     page.keyboard.press("t")
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     page.keyboard.press("g")
@@ -150,7 +150,7 @@ def test_marked_cores_are_drawn_at_once(look):
     seen = look("/jobs/before/nodes")
     page = seen.page
     island = chart(page, "cores")
-    expect(island.locator(".legend li")).to_have_count(2)  # the mean, and where the cursor is
+    expect(island.locator(".legend li")).to_have_count(1)  # the mean
     page.get_by_label("cpu3", exact=True).check()
     expect(island.locator(".legend")).to_contain_text("cpu3")
     page.wait_for_url("**cores=cpu3**")
@@ -171,7 +171,7 @@ def test_a_rule_is_muted_in_this_browser_only(look):
     expect(page.locator("article.fired").first.locator(".inside")).to_be_hidden()
     other = look("/jobs/before/insights").page
     expect(other.locator("article.fired").first.locator(".inside")).to_be_visible()
-    other.get_by_role("link", name="show this moment").first.click()
+    other.get_by_role("link", name="show the worst moment").first.click()
     other.wait_for_url("**/nodes?**from=**")
     assert seen.wrong == []
 

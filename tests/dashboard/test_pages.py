@@ -134,7 +134,7 @@ def test_chosen_cores_are_drawn_beside_the_mean(server):
 def test_insights_say_evidence_advice_formula_and_the_moment(server):
     page = server.get("/jobs/before/insights")[1]
     assert "Fires when:" in page
-    assert "show this moment" in page
+    assert "show the worst moment" in page
     assert re.search(r'href="/jobs/before/nodes\?store=0&amp;from=[\d.]+&amp;to=', page)
     hostile = server.get("/jobs/failed/insights")[1]
     assert "&lt;script&gt;" in hostile

@@ -20,7 +20,7 @@ from holter.views.figures import chosen, draw
 from holter.views.flames import FlameSelection, flames
 from holter.views.reading import Reading
 from holter.views.tensors import STATISTICS, catalog, first_nonfinite, matching
-from holter.views.wording import plain_function, plain_kernel
+from holter.views.wording import plain_function, plain_kernel, plain_kernels
 
 
 @pytest.fixture(scope="module")
@@ -160,6 +160,18 @@ def test_kernels_are_called_short(traced):
         == "f<CUDAFunctor>"
     )
     assert plain_kernel("a < b") == "a < b"
+    silu = "void at::native::vectorized_elementwise_kernel<4, at::silu_kernel(at::Base&)::{lambda()#1}>(int)"
+    assert plain_kernel(silu) == "vectorized_elementwise_kernel<silu_kernel>"
+    multiply = "void at::native::elementwise_kernel<128, 4, BinaryFunctor<float, MulFunctor<float> > >(int)"
+    assert plain_kernel(multiply) == "elementwise_kernel<MulFunctor>"
+    copies = [
+        f"void at::native::CatArrayBatchedCopy<float, unsigned int, 2, {size}>(float*)" for size in (128, 64)
+    ]
+    assert plain_kernels([*copies, "volta"]) == [
+        "CatArrayBatchedCopy<…> …128>(float*)…",
+        "CatArrayBatchedCopy<…> …64>(float*)…",
+        "volta",
+    ]
     gemm = "cutlass_80_tensorop_bf16_s16816gemm_bf16_128x128_32x4_tn"
     assert plain_kernel(f"void cutlass::Kernel<{gemm}>(Params)") == gemm
 

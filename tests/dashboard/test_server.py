@@ -125,7 +125,14 @@ def test_the_page_of_a_job_says_it_all_and_executes_nothing(server):
 
 def test_jobs_are_compared_with_the_oldest(server):
     page = server.get("/compare?job=0/after&job=0/before")[1]
-    assert "2.27 times as fast" in page or "127 % slower" in page
+    assert "less time" in page or "more time" in page
+    assert "(the oldest)" in page
+    swapped = server.get("/compare?job=after&job=before&baseline=after")[1]
+    assert "Baseline: <b>after</b>." in swapped
+    assert "before against after" in re.sub("<[^>]+>", "", swapped)
+    code, refused, _ = server.get("/compare?job=after&job=before&baseline=other")
+    assert code == 400
+    assert "none of the compared jobs" in refused
     asked = "/api/v1/compare/figures?job=0/after&job=0/before"
     assert server.json(asked)[1]["figures"]["step_times"]["kind"] == "lines"
     status, told_ = server.json(f"{asked}&names=nothing")

@@ -99,6 +99,44 @@ def test_tiles_hold_what_the_tables_hold(ask, tiles, store):
     assert names == {*kernels["name"].tolist(), *operations["kind"].tolist()}
 
 
+def test_an_area_sums_the_events_that_reach_into_it(ask, store):
+    _, head = ask("")
+    stream = next(entry for entry in lanes_of(head["tree"]) if entry["kind"] == "stream")
+    origin = int(head["origin_ns"])
+    asked = {"version": head["version"], "lanes": stream["lane"], "limit": 100}
+    middle = STEP_NS // 2
+    status, answer = ask("/area", **asked, from_ns=0, to_ns=middle)
+    assert status == 200
+    kernels = Trial(at(str(store / "trace"))).table("kernels", where="stream = 7")
+    begin, end = kernels["time"] - origin, kernels["time"] + kernels["duration"] - origin
+    inside = (begin < middle) & (end > 0)
+    entry = max((one for one in answer["entries"] if one["kind"] == "stream"), key=lambda one: one["count"])
+    mine = inside & (kernels["name"] == entry["whole_name"])
+    assert entry["count"] == mine.sum()
+    assert entry["total_ns"] == (np.minimum(end, middle) - np.maximum(begin, 0))[mine].sum()
+    assert entry["mean_ns"] == pytest.approx(kernels["duration"][mine].mean())
+    totals = [one["total_ns"] for one in answer["entries"]]
+    assert totals == sorted(totals, reverse=True)
+    assert answer["entries_in_all"] == len(totals)
+    assert ask("/area", **{**asked, "version": "0"}, from_ns=0, to_ns=1)[0] == 409
+
+
+def test_a_trace_for_perfetto_is_of_the_window(server):
+    def size(query):
+        connection = server.connection()
+        connection.request("GET", f"/api/v1/jobs/trace/trace{query}", headers=BEARER)
+        answer = connection.getresponse()
+        body = answer.read()
+        connection.close()
+        assert answer.status == 200, body
+        assert ".perfetto-trace" in answer.headers["content-disposition"]
+        return len(body)
+
+    assert 0 < size(f"?from=0&to={STEP_NS / 2e9}") < size("")
+    status, text, _ = server.ask("/api/v1/jobs/empty/trace", **BEARER)
+    assert (status, "nothing to show" in text) == (404, True)
+
+
 def test_an_event_is_found_told_and_followed(ask, tiles):
     _, head = ask("")
     status, answer = ask("/search", text="SGEMM_32x", limit=5)

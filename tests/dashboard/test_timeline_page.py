@@ -133,7 +133,10 @@ def test_a_hand_zooms_drags_clicks_and_measures(look):
     page.mouse.move(middle[0] + 50, middle[1], steps=5)
     page.mouse.up()
     page.keyboard.up("Shift")
-    expect(page.locator(".timeline-panel h3")).to_contain_text("measured")
+    expect(page.locator(".timeline-panel h3")).to_contain_text("selected")
+    listed = page.locator(".timeline-area tbody tr")
+    expect(listed.first).to_be_visible()
+    expect(listed.first.locator("td").nth(4)).to_contain_text("%")
     page.get_by_role("button", name="Zoom to it").click()
     until(page, lambda seen: seen[1] - seen[0] < (near[1] - near[0]) / 2)
     assert seen.wrong == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 from starlette.requests import Request
@@ -19,6 +20,7 @@ from holter.pages.text import report
 from holter.store.job import create
 from holter.store.trial import Trial
 from holter.store.writer import Writer
+from holter.views.figures import draw
 from holter.views.reading import Reading
 
 
@@ -51,6 +53,34 @@ def test_what_nobody_knows_of_loading_is_said_once(tmp_path):
     page = data_loading.draw(Reading(Trial(waiting)), {}, Rendering())
     assert page.count("no torch DataLoader was used") == 1
     assert "<table" not in page
+
+
+def test_the_page_about_loading_draws_a_pipeline_of_tf_data(tmp_path):
+    folder = create(str(tmp_path), "piped", command=[], interval_ms=500, rules=[], now_ns=10**18)
+    folder.update(start=10**18, end=10**18 + 10**10, status="Completed")
+    stages = [
+        {"name": "TensorSlice", "elements": 3200, "ms": 5.0},
+        {"name": "ParallelMap", "elements": 3200, "ms": 6400.0, "function": "decode (train.py:3)",
+         "parallelism": 2, "buffer": 2, "tuned": True},
+        {"name": "BatchV2", "elements": 100, "ms": 400.0},
+    ]  # fmt: skip
+    fact = {"dataset": 0, "elements": 100, "stages": stages, "process": "1", "time": 1}
+    writer = Writer(folder, "one")
+    row = {"rank": [0], "time": [10**18]}
+    steps = {"step": [0], "mode": ["train"], "duration": [10**9], "data_loading": [10**8]}
+    writer.append("steps", {**row, **steps})
+    writer.append("events", {**row, "kind": ["pipeline"], "detail": [json.dumps(fact)]})
+    writer.close()
+    reading = Reading(Trial(folder))
+    figure = draw("pipeline_stages", reading)
+    assert figure.x == ["1. TensorSlice", "2. decode (train.py:3) in ParallelMap", "3. BatchV2"]
+    work, at_once = (series.values for series in figure.series)
+    assert (work, at_once) == ([0.05, 64.0, 4.0], [0.05, 32.0, 4.0])
+    page = data_loading.draw(reading, {}, Rendering())
+    assert "Here that is decode (train.py:3) in ParallelMap." in page
+    assert "It makes the next batch" not in page
+    assert "tf.data (AUTOTUNE)" in page
+    assert "no torch DataLoader was used" not in page
 
 
 def test_tabs_that_ask_at_once_are_answered_by_one_thread(store):

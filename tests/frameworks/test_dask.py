@@ -10,6 +10,15 @@ from tests.frameworks.trained import trained
 pytestmark = [pytest.mark.framework("dask"), pytest.mark.slow]
 
 
+@pytest.mark.capability(
+    "XGBoost on Dask",
+    "steps",
+    "numbers",
+    "identical",
+    "ranks",
+    "callbacks",
+    parts="compute, evaluation",
+)
 def test_workers_that_are_processes(framework_python: Path, tmp_path: Path) -> None:
     it = trained(framework_python, "dask_xgboost.py", "processes", tmp_path)
     assert it.truth["model"] == it.alone["model"]

@@ -65,6 +65,7 @@ def check(it: Trained, batches: int = 2) -> None:
     assert judged(it, "WrongParameters")
 
 
+@pytest.mark.capability("DeepSpeed", "steps", "numbers", "evaluation", "checkpoints", "identical", "learning")
 @pytest.mark.parametrize("case", ["zero0", "zero1", "zero2", "zero3", "zero1_bf16"])
 def test_zero_in_one_process(framework_python: Path, tmp_path: Path, case: str) -> None:
     it = trained(framework_python, SCRIPT, case, tmp_path)
@@ -86,6 +87,7 @@ def test_zero_in_one_process(framework_python: Path, tmp_path: Path, case: str) 
         assert "head.bias" in taken[0]["names"]
 
 
+@pytest.mark.capability("DeepSpeed", "steps", "identical", ranks="ZeRO 1 and 3 on two ranks")
 @pytest.mark.parametrize("case", ["zero1", "zero3"])
 def test_zero_with_two_ranks(framework_python: Path, tmp_path: Path, case: str) -> None:
     it = trained(framework_python, SCRIPT, case, tmp_path, launcher=launched(framework_python))
@@ -100,6 +102,9 @@ def test_zero_with_two_ranks(framework_python: Path, tmp_path: Path, case: str) 
         assert judged(it, "ReplicasDiffer")
 
 
+@pytest.mark.capability(
+    "DeepSpeed", "numbers", "identical", steps="pipelines", ranks="two stages of a pipeline"
+)
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_a_pipeline(framework_python: Path, tmp_path: Path, ranks: int) -> None:
     launcher = launched(framework_python) if ranks == 2 else ()
@@ -120,6 +125,7 @@ def test_a_pipeline(framework_python: Path, tmp_path: Path, ranks: int) -> None:
     assert findings(it) == []
 
 
+@pytest.mark.capability("DeepSpeed", steps="several engines")
 def test_engines_that_train_in_turn_share_a_step(framework_python: Path, tmp_path: Path) -> None:
     it = trained(framework_python, SCRIPT, "several", tmp_path)
     assert it.truth["model"] == it.alone["model"]
@@ -158,11 +164,15 @@ def test_the_trainer_of_hugging_face_owns_the_steps(framework_python: Path, tmp_
     assert findings(it) == []
 
 
+@pytest.mark.capability("DeepSpeed", learning="a model that is left in evaluation mode")
 def test_a_model_that_is_left_in_evaluation_mode_is_found(framework_python: Path, tmp_path: Path) -> None:
     it = trained(framework_python, SCRIPT, "left_in_eval", tmp_path, alone=False)
     assert [one.partition(":")[0] for one in findings(it)] == ["ModelInEvalMode"]
 
 
+@pytest.mark.capability(
+    "DeepSpeed", parts="data loading, forward, loss, backward, optimizer, evaluation, checkpoint"
+)
 def test_the_breakdown_agrees_with_a_clock_in_the_script(framework_python: Path, tmp_path: Path) -> None:
     it = trained(framework_python, SCRIPT, "zero1_clock", tmp_path, alone=False)
 
@@ -178,6 +188,7 @@ def test_the_breakdown_agrees_with_a_clock_in_the_script(framework_python: Path,
     assert it.share("forward") + it.share("loss") == pytest.approx(it.of_clock("forward"), abs=3)
 
 
+@pytest.mark.capability("DeepSpeed", "verdict")
 @pytest.mark.parametrize("case", ["data", "compute"])
 def test_twins_get_their_verdicts(framework_python: Path, tmp_path: Path, case: str) -> None:
     it = trained(framework_python, SCRIPT, case, tmp_path, alone=False)
@@ -191,6 +202,7 @@ def test_twins_get_their_verdicts(framework_python: Path, tmp_path: Path, case: 
         assert shares["forward"] + shares["backward"] + shares["optimizer"] > 50
 
 
+@pytest.mark.capability("DeepSpeed", tensors="weights that ZeRO keeps whole")
 @pytest.mark.parametrize("case", ["zero1", "zero3"])
 def test_saved_weights_are_those_of_the_model(framework_python: Path, tmp_path: Path, case: str) -> None:
     save = ("--save", "weights@10", "--save", "gradients@10")

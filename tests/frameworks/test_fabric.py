@@ -29,3 +29,30 @@ def test_a_loop_with_fabric(framework_python: Path, tmp_path: Path, case: str, b
     assert {"Net"} == set(spans.where(spans["phase"] == "forward")["name"].tolist())
     (saved,) = spans.where(spans["phase"] == "checkpoint").to_rows()
     assert saved["value"] > 1000
+
+
+@pytest.mark.capability(
+    "Fabric",
+    "evaluation",
+    parts="data loading, forward with loss, backward, optimizer, evaluation, callbacks",
+)
+def test_the_breakdown_agrees_with_a_clock_in_the_script(framework_python: Path, tmp_path: Path) -> None:
+    it = trained(framework_python, "fabric_loop.py", "clocked", tmp_path, alone=False)
+    assert it.told["cost"]["faults"] == []
+    assert it.told["steps"]["count"] == it.truth["steps"]
+    assert it.share("data_loading") == pytest.approx(it.of_clock("load"), abs=3)
+    assert it.share("forward") + it.share("loss") == pytest.approx(it.of_clock("forward"), abs=3)
+    assert it.share("backward") == pytest.approx(it.of_clock("backward"), abs=3)
+    assert it.share("optimizer") == pytest.approx(it.of_clock("optimizer"), abs=3)
+    assert it.share("eval") == pytest.approx(it.of_clock("evaluate"), abs=3)
+    assert it.named("callback Shower.after_step") == pytest.approx(it.of_clock("callback"), abs=3)
+
+
+@pytest.mark.capability("Fabric", "verdict")
+@pytest.mark.parametrize(("case", "suspect"), [("data", "data_pipeline"), ("compute", "healthy")])
+def test_twins_get_their_verdicts(framework_python: Path, tmp_path: Path, case: str, suspect: str) -> None:
+    it = trained(framework_python, "fabric_loop.py", case, tmp_path, alone=False)
+    assert it.suspects <= {suspect}
+    if case == "data":
+        assert it.suspects == {suspect}
+        assert "Samples.__getitem__" in it.told["verdict"]["sentence"]

@@ -12,6 +12,11 @@ from tests.frameworks.trained import Trained, trained
 
 pytestmark = [pytest.mark.framework("jax"), pytest.mark.slow]
 Train = Callable[[str], Trained]
+OPTIONS = {
+    "nnx": ("--profile-steps", "20:24:shapes"),
+    "profiled": ("--profile-steps", "15:17", "--profile-steps", "30:40"),
+}
+"""Training → options of `holter run`."""
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +25,9 @@ def train(framework_python: Path, tmp_path_factory: pytest.TempPathFactory) -> T
 
     def one(case: str) -> Trained:
         if case not in kept:
-            kept[case] = trained(framework_python, "jax_loop.py", case, tmp_path_factory.mktemp(case))
+            kept[case] = trained(
+                framework_python, "jax_loop.py", case, tmp_path_factory.mktemp(case), *OPTIONS.get(case, ())
+            )
         return kept[case]
 
     return one
@@ -149,6 +156,30 @@ def test_a_compilation_says_which_argument_changed(train: Train) -> None:
     assert healthy["issues"] == []
     spans = it.job.trial.table("spans", where="phase = 'compile'")
     assert {"compile jit(train_step)", "trace train_step"} <= set(spans["name"].tolist())
+
+
+@pytest.mark.capability("JAX", windows="operations of the compiled program")
+def test_a_window_shows_the_operations_of_each_step(train: Train) -> None:
+    it = train("nnx")
+    (window,) = it.windows()
+    assert (window["library"], window["first_step"], window["last_step"]) == ("JAX", 20, 24)
+    assert window["missing"] == "the profiler of JAX tells no shapes"
+    # Each step runs the same program, whenever the device comes to it.
+    first, *others = [it.operators(step) for step in range(20, 24)]
+    assert len(first) > 5
+    assert others == [first] * 3
+    assert it.operators(19) == it.operators(24) == []
+
+
+def test_the_script_may_profile_itself(train: Train) -> None:
+    it = train("profiled")
+    assert it.truth["model"] == it.alone["model"]
+    assert it.told["cost"]["faults"] == []
+    assert min(it.truth["traces"]) > 0.5 * min(it.alone["traces"])
+    assert [one["refused"] for one in it.windows()] == [
+        "the script runs a profiler of its own",
+        "the script started a profiler of its own",
+    ]
 
 
 @pytest.mark.capability("JAX", "checkpoints", checkpoints="orbax, also in the background")

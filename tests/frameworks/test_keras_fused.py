@@ -13,6 +13,11 @@ from tests.frameworks.trained import Trained, trained
 pytestmark = pytest.mark.framework("tensorflow")
 BOTH = ("arrays", "clocked", "at_once", "unknown", "restored", "on_batch", "several")
 ON_TENSORFLOW = ("adversarial", "eagerly")
+OPTIONS = {
+    "arrays": ("--save", "weights@50", "--profile-steps", "60:62"),
+    "on_batch": ("--save", "weights@10", "--save", "activations@10"),
+}
+"""Training → options of `holter run`."""
 Train = Callable[[str], Trained]
 
 
@@ -41,7 +46,8 @@ def train(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         if case in ON_TENSORFLOW and name != "tensorflow":
             pytest.skip(f"{case} is written for TensorFlow")
         if case not in kept:
-            kept[case] = trained(python, "keras_fused.py", case, tmp_path_factory.mktemp(f"{name}-{case}"))
+            folder = tmp_path_factory.mktemp(f"{name}-{case}")
+            kept[case] = trained(python, "keras_fused.py", case, folder, *OPTIONS.get(case, ()))
         return kept[case]
 
     return one
@@ -107,6 +113,26 @@ def test_evaluations_checkpoints_callbacks_and_epochs_are_recorded(train: Train)
     assert [one["steps"] for one in planned] == [120]
     restored = train("restored").seconds("Model.save_weights")
     assert restored > 0
+
+
+@claims(tensors="weights")
+def test_weights_are_saved_on_request(train: Train) -> None:
+    it = train("on_batch")
+    assert it.means("kernel", 10) == pytest.approx(it.truth["means"], rel=1e-6, abs=1e-9)
+    assert "collection 'activations' is not saved: holter reads weights of Keras" in it.card
+    within = train("arrays").job.tensors("kernel")
+    assert within.steps() == [0, 50, 100]
+    assert len(within.names()) == 2
+
+
+@claims(windows="operations of the compiled step")
+def test_a_window_shows_operations(train: Train) -> None:
+    it = train("arrays")
+    (window,) = it.windows()
+    assert (window["first_step"], window["last_step"]) == (60, 62)
+    first, second = it.operators(60), it.operators(61)
+    assert len(first) > 3
+    assert abs(len(first) - len(second)) <= 0.2 * len(first)
 
 
 @claims(parts="data loading, compute, evaluation, checkpoint")

@@ -34,6 +34,7 @@ def events(it: Trained, *kinds: str) -> list[dict[str, Any]]:
     return [{**json.loads(row["detail"]), **row} for row in found if row["kind"] in kinds]
 
 
+@pytest.mark.capability("Ray Train", "steps", "identical", "numbers", "ranks")
 def test_a_training_stays_the_same_and_its_ranks_are_those_of_ray(plain: Trained) -> None:
     assert plain.told["cost"]["faults"] == []
     assert plain.told["steps"]["count"] == 48
@@ -48,6 +49,7 @@ def test_a_training_stays_the_same_and_its_ranks_are_those_of_ray(plain: Trained
     assert [int((steps["rank"] == rank).sum()) for rank in (0, 1)] == [48, 48]
 
 
+@pytest.mark.capability("Ray Train", numbers="those of `ray.train.report`")
 def test_reported_numbers_have_their_values(plain: Trained) -> None:
     for rank, truth in enumerate(plain.truth["ranks"]):
         assert of_rank(plain, rank, "reported_loss") == pytest.approx(truth["reported"])
@@ -55,6 +57,7 @@ def test_reported_numbers_have_their_values(plain: Trained) -> None:
         assert of_rank(plain, rank, "val_loss", "eval") == pytest.approx([x / 2 for x in truth["reported"]])
 
 
+@pytest.mark.capability("Ray Train", "checkpoints")
 def test_reports_with_a_checkpoint_are_checkpoints(plain: Trained) -> None:
     spans = plain.job.trial.table("spans", where="name = 'ray.train.report'")
     phases = {rank: spans["phase"][spans["rank"] == rank].tolist() for rank in (0, 1)}
@@ -71,6 +74,7 @@ def test_workers_that_ray_ends_are_not_lost(plain: Trained) -> None:
     assert plain.told["job"]["failure"] is None
 
 
+@pytest.mark.capability("Ray Train", "verdict", parts="data loading, with the stages of Ray Data")
 def test_the_wait_for_ray_data_is_data_loading_with_its_stage(framework_python: Path, tmp_path: Path) -> None:
     it = trained(framework_python, "ray_train.py", "data", tmp_path, alone=False)
     assert it.told["cost"]["faults"] == []
@@ -87,6 +91,7 @@ def test_the_wait_for_ray_data_is_data_loading_with_its_stage(framework_python: 
     assert it.named("waiting for Ray Data's tasks") > 30
 
 
+@pytest.mark.capability("Ray Train", steps="attempts after a failed worker")
 def test_a_restarted_group_of_workers_is_another_attempt(framework_python: Path, tmp_path: Path) -> None:
     it = trained(framework_python, "ray_train.py", "restart", tmp_path, alone=False)
     assert it.told["cost"]["faults"] == []
@@ -134,6 +139,7 @@ def cluster(
         started.wait(60)
 
 
+@pytest.mark.capability("Ray Train", ranks="a cluster that runs before the job")
 def test_workers_of_a_running_cluster_are_recorded_beside_a_users_hook(
     framework_python: Path,
     tmp_path: Path,

@@ -14,6 +14,13 @@ from tests.recorder.reading import BOOTSTRAP, SOURCE
 
 pytestmark = pytest.mark.framework("tensorflow")
 CASES = ("graph", "eager", "by_hand", "in_turn", "retraced", "data_bound", "compute_bound")
+OPTIONS = {
+    "eager": ("--save", "weights@100", "--save", "gradients@100"),
+    "compute_bound": ("--save", "weights@100"),
+    "in_turn": ("--profile-steps", "20:23"),
+    "profiled": ("--profile-steps", "15:17", "--profile-steps", "30:40"),
+}
+"""Training → options of `holter run`."""
 Train = Callable[[str], Trained]
 
 
@@ -24,7 +31,13 @@ def train(framework_python: Path, tmp_path_factory: pytest.TempPathFactory) -> T
 
     def one(case: str) -> Trained:
         if case not in kept:
-            kept[case] = trained(framework_python, "tensorflow_loop.py", case, tmp_path_factory.mktemp(case))
+            kept[case] = trained(
+                framework_python,
+                "tensorflow_loop.py",
+                case,
+                tmp_path_factory.mktemp(case),
+                *OPTIONS.get(case, ()),
+            )
         return kept[case]
 
     return one
@@ -57,6 +70,34 @@ def test_the_breakdown_agrees_with_a_clock_in_the_script(train: Train, case: str
         assert share == pytest.approx(100 * seconds / it.truth["whole"], abs=3), part
 
 
+def test_two_devices_share_a_step(train: Train) -> None:
+    it = train("mirrored")
+    assert it.truth["model"] == it.alone["model"]
+    assert it.told["cost"]["faults"] == []
+    assert it.told["steps"]["count"] == it.truth["steps"] == 80
+    steps, took = it.job.steps.table, it.truth["took"]
+    steps = steps.where(steps["step"] >= 40)
+    whole = float(steps["duration"].sum())
+    for part in ("data_loading", "compute"):
+        share = 100 * float(steps[part].sum()) / whole
+        assert share == pytest.approx(100 * took[part] / it.truth["whole"], abs=3), part
+
+
+@pytest.mark.capability("TensorFlow", ranks="`TF_CONFIG`")
+def test_tf_config_tells_the_ranks(train: Train) -> None:
+    it = train("workers")
+    assert it.truth["models"] == it.alone["models"]
+    steps = it.job.steps.table
+    assert sorted(set(steps["rank"].tolist())) == [0, 1]
+    assert [int((steps["rank"] == rank).sum()) for rank in (0, 1)] == [40, 40]
+
+
+def test_the_end_of_an_iterator_is_no_batch(train: Train) -> None:
+    it = train("graph")
+    evaluations = [row for row in it.job.spans.table.to_rows() if row["mode"] == "eval"]
+    assert {row["name"] for row in evaluations} == {"tf.function test_step"}
+
+
 @pytest.mark.capability("TensorFlow", "checkpoints")
 def test_checkpoints_have_their_size(train: Train) -> None:
     it = train("graph")
@@ -77,6 +118,36 @@ def test_a_trace_that_is_repeated_has_its_reason(train: Train) -> None:
     assert [mine[3][key] for key in keys] == ["value", "scale", "1.0", "0.5", 0]
     steps = train("retraced").job.steps.table.sorted("step")
     assert set(steps["step"][steps["compile"] > 0].tolist()) == {0, 10, 20, 25}
+
+
+@pytest.mark.capability("TensorFlow", windows="operations")
+def test_a_window_shows_the_operations_of_each_step(train: Train) -> None:
+    it = train("in_turn")
+    (window,) = it.windows()
+    assert (window["library"], window["first_step"], window["last_step"]) == ("TensorFlow", 20, 23)
+    for step in range(20, 23):
+        named = it.operators(step)
+        assert sum("MatMul" in one for one in named) >= 4  # two layers of two models
+    assert it.operators(19) == it.operators(23) == []
+
+
+@pytest.mark.capability("TensorFlow", tensors="weights, and gradients of eager loops")
+def test_weights_and_eager_gradients_are_saved_on_request(train: Train) -> None:
+    it = train("eager")
+    assert it.means("^(?!gradient).*kernel", 100) == pytest.approx(it.truth["kernels"], rel=1e-6, abs=1e-9)
+    assert it.means("^gradient/.*kernel", 100) == pytest.approx(it.truth["gradients"], rel=1e-6, abs=1e-9)
+    assert train("compute_bound").job.tensors("kernel").steps() == [0, 100]
+
+
+def test_the_script_may_profile_itself(train: Train) -> None:
+    it = train("profiled")
+    assert it.truth["model"] == it.alone["model"]
+    assert it.told["cost"]["faults"] == []
+    assert min(it.truth["traces"]) > 0.5 * min(it.alone["traces"])
+    assert [one["refused"] for one in it.windows()] == [
+        "the script runs a profiler of its own",
+        "the script started a profiler of its own",
+    ]
 
 
 @pytest.mark.capability("TensorFlow", "verdict")

@@ -43,6 +43,7 @@ def values(job: object, name: str) -> dict[int, float]:
     return dict(zip(rows["step"].tolist(), rows["value"].tolist(), strict=True))
 
 
+@pytest.mark.capability("torchtitan", "steps", "identical", "numbers")
 def test_a_training_stays_the_same_and_its_numbers_are_those_that_it_logs(plain: Trained) -> None:
     assert plain.truth["model"] == plain.alone["model"]
     assert plain.told["cost"]["faults"] == []
@@ -63,6 +64,7 @@ def test_a_training_stays_the_same_and_its_numbers_are_those_that_it_logs(plain:
     assert '"steps": 12' in planned["detail"]
 
 
+@pytest.mark.capability("torchtitan", parts="as in its structured log")
 def test_phases_are_those_of_the_log(plain: Trained, folder: Path, tmp_path: Path) -> None:
     """The log that the training wrote, imported, has the same steps and phases."""
     logs = list(folder.glob(f"{plain.truth['dump']}/structured_logs/*"))
@@ -83,11 +85,13 @@ def test_phases_are_those_of_the_log(plain: Trained, folder: Path, tmp_path: Pat
     }
 
 
+@pytest.mark.capability("torchtitan", "checkpoints")
 def test_checkpoints_are_those_that_are_written(plain: Trained) -> None:
     spans = plain.job.trial.table("spans", where="phase = 'checkpoint' AND name = 'checkpoint_save'")
     assert spans["step"].tolist() == [5, 11]
 
 
+@pytest.mark.capability("torchtitan", steps="several batches, a canceled step, without a log")
 @pytest.mark.parametrize(
     ("case", "steps"),
     [("accumulated", 12), ("short", 7), ("quiet", 12)],

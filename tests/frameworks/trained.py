@@ -26,6 +26,12 @@ class Trained:
     card: str
     job: Any
 
+    @property
+    def suspects(self) -> set[str]:
+        """What slows the training, except other programs, and the start of so short a job."""
+        verdict = self.told["verdict"]
+        return {verdict["suspect"], *verdict["also"]} - {"mixed", "contention", "startup"}
+
     def scalars(self, name: str, mode: str) -> list[float]:
         """Return the values of a recorded number in order."""
         rows = self.job.scalars.table
@@ -33,13 +39,29 @@ class Trained:
         return [float(value) for value in rows["value"]]
 
     def share(self, part: str) -> float:
-        """Return the percentage of a part in all steps: the clock of the script leaves none out."""
+        """Return the percentage of a part in the steps that the clock of the script timed."""
         steps = self.job.steps.table
+        steps = steps.where(steps["step"] >= self.truth.get("first", 0))
         return 100.0 * float(steps[part].sum()) / float(steps["duration"].sum())
 
     def of_clock(self, part: str) -> float:
         """Return the percentage of a part in the loop by the clock of the script."""
         return 100.0 * self.truth["took"][part] / self.truth["loop"]
+
+    def means(self, pattern: str, step: int) -> list[float]:
+        """Return the means of saved tensors at a step, in order."""
+        rows = self.job.tensors(pattern).reduction("mean").to_rows()
+        return sorted(float(row["mean"]) for row in rows if row["step"] == step)
+
+    def windows(self) -> list[dict[str, Any]]:
+        """Return the facts of the profiling windows in the order in which they began."""
+        events = self.job.trial.table("events", where="kind = 'window'").to_rows()
+        return sorted((json.loads(one["detail"]) for one in events), key=lambda one: one.get("number", 0))
+
+    def operators(self, step: int) -> list[str]:
+        """Return the names of the operators that a window saw in a step, sorted."""
+        rows = self.job.trial.table("operators", where=f"kind = 'operator' AND step = {step}")
+        return sorted(rows["name"].tolist())
 
     def seconds(self, name: str) -> float:
         """Return the time of all spans with a name."""

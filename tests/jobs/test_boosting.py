@@ -56,9 +56,8 @@ def test_rounds_are_steps_and_the_model_is_the_same(tmp_path: Path, case: str) -
         assert set(shares) == {"data_loading", "compute", "eval", "other"}
     assert sum(shares.values()) == pytest.approx(100)
     if case in ("plain", "light_evaluation", "lightgbm"):
-        grow, evaluate = (
-            100 * truth["took"][part] / sum(truth["took"].values()) for part in ("grow", "evaluate")
-        )
+        both = truth["took"]["grow"] + truth["took"]["evaluate"]
+        grow, evaluate = (100 * truth["took"][part] / both for part in ("grow", "evaluate"))
         # The script's clock runs in the first rounds too, which the breakdown leaves out.
         steps = it.job.steps.table
         compute, evaluation = (float(steps[part].sum()) for part in ("compute", "eval"))
@@ -66,6 +65,40 @@ def test_rounds_are_steps_and_the_model_is_the_same(tmp_path: Path, case: str) -
         assert 100 * evaluation / (compute + evaluation) == pytest.approx(evaluate, abs=3)
         names = {one["name"] for one in told["numbers"]}
         assert any(name.startswith(("validation-", "valid_1-")) for name in names), names
+
+
+TWINS = {
+    "data_bound": ("data_pipeline", "build DMatrix"),
+    "compute_bound": ("healthy", ""),
+    "lightgbm_data_bound": ("data_pipeline", "build Dataset"),
+    "lightgbm_compute_bound": ("healthy", ""),
+}
+"""Case → its verdict, and the name of what builds a matrix."""
+
+
+@pytest.mark.parametrize("case", of_library(list(TWINS), "verdict", "checkpoints"))
+def test_twins_get_their_verdicts(tmp_path: Path, case: str) -> None:
+    suspect, builds = TWINS[case]
+    it = trained(Path(sys.executable), SCRIPT, case, tmp_path, alone=suspect == "data_pipeline")
+    assert it.told["cost"]["faults"] == []
+    assert it.told["steps"]["count"] == it.truth["steps"]
+    assert it.suspects <= {suspect}
+    if suspect == "healthy":
+        assert it.told["breakdown"]["compute"] > 90
+        return
+    assert it.truth["model"] == it.alone["model"]
+    assert it.suspects == {suspect}
+    assert "generator portions (boosting.py:" in it.told["verdict"]["sentence"]
+    assert it.told["breakdown"]["data_loading"] > 30
+    assert it.told["breakdown"]["checkpoint"] > 0
+    assert sum(it.told["breakdown"].values()) == pytest.approx(100)
+    built = it.job.trial.table("spans", where=f"name = '{builds}'").sorted("time")["duration"][-40:]
+    assert float(built.sum()) / 1e9 == pytest.approx(it.truth["took"]["build"], rel=0.1, abs=0.02)
+    saved = it.job.trial.table("spans", where="name = 'Booster.save_model'").sorted("time")
+    assert set(saved["phase"].tolist()) == {"checkpoint"}
+    assert saved.rows == 2
+    (file,) = tmp_path.glob("model.*")
+    assert saved["value"].tolist()[-1] == file.stat().st_size
 
 
 SLOW = {"slow_callback": "Slow.after_iteration", "lightgbm_slow_callback": "dawdle"}

@@ -21,10 +21,13 @@ import holter
 INSTALL = re.compile(r"`pip install -e '?\.(\[[a-z,]+\])?'?((?: [a-z0-9-]+)*)`")
 """What a page says of the environment: extras of holter's, and packages beside it."""
 
+PAGES = re.compile(r"^holter ui$", re.MULTILINE)
+PAGES_AND_CTRL_C = "timeout --preserve-status --signal INT 10 holter ui --port 0 || [ $? = 130 ]"
+
 # A tutorial → what must be seen, on either stream, in this order.
 SEEN = {
-    "first-job": (r"decode_photo|slow_transform", r'"data_pipeline"'),
-    "slow-data-loader": (r"Data loading takes", r"augment", r"^data_pipeline$", r"times as fast"),
+    "first-job": (r"decode_photo|slow_transform", r'"data_pipeline"', r"http://127\.0\.0\.1:\d+"),
+    "slow-data-loader": (r"Data loading takes", r"augment", r"^data_pipeline$", r"less time"),
     "nan-hunt": (
         r"NonFinite",
         r"Stopped",
@@ -135,7 +138,7 @@ def test_a_tutorial_as_written(name: str, tmp_path: Path, surroundings: Callable
     programs = surroundings(page)
     # The environment that a page activates is the one that it is given here.
     blocks = [block for block in BASH.findall(page) if "activate" not in block]
-    output = _typed("".join(blocks), tmp_path, programs)
+    output = _typed(PAGES.sub(PAGES_AND_CTRL_C, "".join(blocks)), tmp_path, programs)
     at = 0
     for wanted in SEEN[name]:
         found = re.compile(wanted, re.MULTILINE).search(output, at)

@@ -262,6 +262,18 @@ def test_the_script_stands_above_a_trainer_and_a_trainer_above_a_framework(sessi
     assert not session.claim_steps("keras")
 
 
+def test_whoever_trains_gets_the_steps_of_a_training_that_has_ended(session):
+    for train in (lambda: session.claim_steps("jax"), session.boundary):
+        assert session.claim_steps("xgboost")
+        session.release = lambda: session.release_steps("xgboost")
+        before = session.step
+        train()
+        assert session.step_owner != "xgboost"
+        assert session.release is None
+        session.release_steps("jax")
+    assert session.step == before + 1
+
+
 def test_the_journal_names_the_owner_of_steps_once(session, spool):
     for _ in range(3):
         session.claim_steps("xgboost")

@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import subprocess
 import sys
 
 import pytest
@@ -54,6 +55,32 @@ def test_looking_for_a_module_does_not_count_as_importing_it(watch):
     assert watch.calls == []
     importlib.import_module("framework_of_test")
     assert len(watch.calls) == 1
+
+
+IMPORTS_WHAT_FAILS = """
+import sys, warnings
+from holter.recorder.imports import ImportWatch
+if sys.argv[1] == "watched":
+    sys.meta_path.insert(0, ImportWatch({"old_of_test": print, "failing_of_test": print}))
+warnings.simplefilter("always")
+import old_of_test
+import failing_of_test
+"""
+
+
+def test_tracebacks_and_warnings_of_an_import_are_the_same(tmp_path):
+    (tmp_path / "old_of_test.py").write_text("import warnings\nwarnings.warn('old', stacklevel=2)")
+    (tmp_path / "failing_of_test.py").write_text("raise OSError('no library')")
+    (tmp_path / "script.py").write_text(IMPORTS_WHAT_FAILS)
+    said = [
+        subprocess.run(
+            [sys.executable, "script.py", how], cwd=tmp_path, capture_output=True, text=True, check=False
+        ).stderr
+        for how in ("alone", "watched")
+    ]
+    assert "script.py:7: UserWarning: old" in said[0]
+    assert "raise OSError" in said[0]
+    assert said[1] == said[0]
 
 
 def test_an_import_that_fails_fails_as_ever_and_may_succeed_later(watch, monkeypatch):

@@ -150,6 +150,10 @@ def test_facts_wait_for_the_first_span_and_framework_follows_into_forks(session,
     assert all(next(iter(p.lines[0])) == "process" for p in processes)
 
 
+SLURM = {"SLURM_PROCID": "7", "SLURM_LOCALID": "3", "SLURM_NTASKS": "64"}
+TF_CONFIG = '{"cluster": {"chief": ["a:1"], "worker": ["b:1", "c:1"], "ps": ["d:1"]}, "task": %s}'
+
+
 @pytest.mark.parametrize(
     ("env", "expected"),
     [
@@ -159,8 +163,19 @@ def test_facts_wait_for_the_first_span_and_framework_follows_into_forks(session,
             (2, 0, 4),
         ),
         ({"PMI_RANK": "5", "PMI_SIZE": "6"}, (5, None, 6)),
-        ({"SLURM_PROCID": "7", "SLURM_LOCALID": "3", "SLURM_NTASKS": "16"}, (7, 3, 16)),
-        ({"RANK": "1", "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NTASKS": "1"}, (1, None, None)),
+        ({**SLURM, "SLURM_STEP_NUM_TASKS": "16"}, (7, 3, 16)),
+        ({"RANK": "1", **SLURM, "SLURM_STEP_NUM_TASKS": "16"}, (1, None, None)),
+        ({"SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NTASKS": "16"}, (None, None, None)),  # sbatch
+        ({"HOROVOD_RANK": "3", "HOROVOD_LOCAL_RANK": "1", "HOROVOD_SIZE": "4"}, (3, 1, 4)),
+        ({"TF_CONFIG": TF_CONFIG % '{"type": "chief", "index": 0}'}, (0, None, 3)),
+        ({"TF_CONFIG": TF_CONFIG % '{"type": "worker", "index": 1}'}, (2, None, 3)),
+        ({"TF_CONFIG": TF_CONFIG % '{"type": "ps", "index": 0}'}, (None, None, None)),
+        ({"TF_CONFIG": "{", **SLURM, "SLURM_STEP_NUM_TASKS": "16"}, (7, 3, 16)),
+        ({"DMLC_TASK_ID": "5", "DMLC_NUM_WORKER": "8", "DMLC_ROLE": "worker"}, (5, None, 8)),
+        ({"DMLC_TASK_ID": "1", "DMLC_ROLE": "server"}, (None, None, None)),
+        ({"KERAS_DISTRIBUTION_PROCESS_ID": "1", "KERAS_DISTRIBUTION_NUM_PROCESSES": "2"}, (1, None, 2)),
+        ({"JOB_COMPLETION_INDEX": "2"}, (2, None, None)),
+        ({"JOB_COMPLETION_INDEX": "2", "JAX_PROCESS_ID": "17"}, (17, None, None)),
         ({"RANK": "one", "PMI_RANK": "4"}, (4, None, None)),
         ({}, (None, None, None)),
     ],
@@ -169,3 +184,13 @@ def test_rank_is_read_from_the_launcher(env, expected):
     from holter.recorder.rank import from_environment
 
     assert tuple(from_environment(env).values()) == expected
+
+
+def test_workers_that_torchrun_starts_again_are_of_one_run():
+    from holter.recorder.rank import run_from_environment
+
+    first = {"TORCHELASTIC_RESTART_COUNT": "0", "TORCHELASTIC_RUN_ID": "none"}
+    again = {**first, "TORCHELASTIC_RESTART_COUNT": "1"}
+    assert run_from_environment(first, 70) == run_from_environment(again, 70)
+    assert run_from_environment(first, 70) != run_from_environment(first, 71)
+    assert run_from_environment({"RANK": "0"}, 70) is None

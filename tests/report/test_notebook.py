@@ -39,7 +39,8 @@ def test_it_runs(tmp_path, monkeypatch):
     drawn = [name for name in names() if not isinstance(draw(name, Reading(Trial(job))), str)]
     assert len(drawn) > 4
     for name in drawn:
-        assert "<svg" in shown[f"job.figure({name!r})"]
+        (cell,) = (cell for cell in code if cell.source == f"job.figure({name!r})")
+        assert "<svg" in cell.outputs[0]["data"]["image/svg+xml"]
     assert json.loads(text)["cells"][1]["outputs"] == [], "what is written has no outputs of its own"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holter.views.issues import not_judged, ordered
+from holter.views.issues import not_judged, ordered, weighed
 
 
 def rule(name: str, *severities: str, status: str = "open", **more: Any) -> dict[str, Any]:
@@ -54,3 +54,16 @@ def test_a_rule_that_could_not_look_is_not_a_rule_that_found_nothing():
     calm = {"name": "Calm", "status": "NoIssuesFound", "coverage": {"evaluated": True}}
     old = {"name": "Old", "status": "NoIssuesFound"}
     assert not_judged([blind, calm, old, {**blind, "status": "InProgress"}]) == ["Blind"]
+
+
+def test_an_issue_that_the_verdict_rules_out_for_the_whole_job_is_a_note():
+    loading = "data loading takes 14 % of each step"
+    verdict = {"ruled_out": [{"suspect": "checkpointing", "because": "checkpoints take 1 %"}],
+               "smaller": [{"suspect": "data_pipeline", "share_pct": 14.0, "text": loading}]}  # fmt: skip
+    rules = [rule("DataloaderBottleneck", "warning", "info"), rule("CommNotOverlapped", "warning")]
+    slow, other = weighed(rules, verdict)
+    assert [one["severity"] for one in slow["issues"]] == ["info", "info"]
+    assert slow["issues"][0]["summary"] == f"DataloaderBottleneck; over the whole job, {loading}"
+    assert slow["issues"][1]["summary"] == "DataloaderBottleneck"
+    assert other == rules[1], "the verdict does not rule communication out"
+    assert rules[0]["issues"][0]["severity"] == "warning", "the evaluations stay as they are"

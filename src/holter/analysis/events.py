@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, TypedDict, cast
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast
 
 import numpy as np
 
@@ -23,6 +23,7 @@ class EventRow(TypedDict):
     time: int
     rank: int
     kind: str
+    node: NotRequired[str]
 
 
 def details(events: Table | None, *kinds: str) -> Iterator[tuple[EventRow, Mapping[str, Any]]]:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from holter.cli import streams
+from holter.cli import streams, tool_environment
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COMMANDS = {
     "run": "record a training: holter run -- python train.py",
+    "attach": "record a training that runs already: holter attach PID",
     "demo": "record and diagnose a built-in slow training",
     "jobs": "list the jobs of a store",
+    "fleet": "sum up all jobs of stores: hours, idle time, cost, problems",
     "top": "show a job in the terminal while it runs",
     "describe": "show everything that is known about a job",
     "diagnose": "say why a job is slow or sick, with the evidence",
@@ -44,6 +47,8 @@ NEEDS_NEWER_PYTHON = 69
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code; wrong arguments never raise."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None:
+        tool_environment.leave(os.environ)
     # A full disk or a closed terminal must not stop a training.
     streams.prepare(drops_output=words[:1] == ["run"])
     if sys.version_info < (3, 11):

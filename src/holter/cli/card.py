@@ -23,6 +23,7 @@ from holter.views.wording import (
     issue_text,
     milliseconds,
     percent,
+    sentence_text,
     size,
     stages_text,
     trainings_text,
@@ -160,10 +161,9 @@ def _unit(steps: StepSummary | None) -> str:
 def _blocks(description: AnyDescription, width: int) -> Iterator[Block]:
     verdict = description["verdict"]
     failure = description["job"]["headline"]
-    said = verdict["sentence"]
+    said = sentence_text(verdict, failure, description["steps"])
     if failure:
         yield ("", failure, "bold red", 4)
-        said = f"Apart from that: {said}"
     if lost := unwritten(description):
         yield ("", lost, "yellow", 3)
     about_steps = cast("StepSummary | None", description.get("steps"))
@@ -264,7 +264,12 @@ def _facts(description: AnyDescription, space: int) -> str:
 
     # The status, unless the headline says it.
     status = "" if description["job"]["headline"] else description["job"]["status"]
-    ending = {"Stopped": "stopped after ", "InProgress": "running for "}.get(status, "")
+    ending = {
+        "Stopped": "stopped after ",
+        "InProgress": "running for ",
+        "Ended": "ended, exit code unknown, after ",
+        "Detached": "detached after ",
+    }.get(status, "")
     facts = [ending + duration(description["job"]["duration_s"])]
     if steps := description["steps"]:
         facts.append(counted(steps["count"], "step"))

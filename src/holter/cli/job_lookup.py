@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from holter.cli.options import Refusal, Refusing
@@ -32,30 +31,15 @@ def find_job(text: str, store: str | None) -> JobFolder:
 
 def named_job(text: str, store: str | None) -> JobFolder:
     """Return the job that `text` names, as `find_job`, without recovering it."""
-    from holter.store.job import at, find, jobs, store_url
+    from holter.store.job import store_url
+    from holter.store.named import named
 
-    url = store_url(store)
     try:
-        if "/" in text or (os.path.isfile(os.path.join(text, "job.json")) and store is None):
-            return at(text)
-        known = jobs(url)
-        if text == "latest":
-            if not known:
-                raise Refusal(
-                    f"no job in store {url} yet; record one: holter run -- python train.py", Refusal.NOT_FOUND
-                )
-            return known[0]
-        starting = [job for job in known if job.name.startswith(text)]
-        if len(starting) == 1:
-            return starting[0]
-        if starting and all(job.name != text for job in starting):
-            names = ", ".join(job.name for job in starting[:5]) + (", ..." if len(starting) > 5 else "")
-            raise Refusal(f"{text!r} is the start of {len(starting)} jobs: {names}", Refusal.NOT_FOUND)
-        return find(url, text)
+        return named(text, store)
     except LookupError as missing:
         raise Refusal(str(missing.args[0]), Refusal.NOT_FOUND) from None
     except (OSError, ValueError) as error:
-        raise unreadable_store(url, error) from None
+        raise unreadable_store(store_url(store), error) from None
 
 
 def readable_job(text: str, store: str | None) -> Trial:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, cast
 
 from holter.analysis.verdict.evidence import counted
-from holter.views.wording import milliseconds, percent, words
+from holter.views.wording import milliseconds, percent, plain_event, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -27,6 +27,10 @@ _NO_SHAPES = (
     "or `holter run --profile-steps 100:103:shapes` records them"
 )
 _LONGEST_NAME = 80
+_PATH = (
+    "shares of the chain of work that waits for each other, from begin to end; work beside the chain is "
+    "hidden and does not count, so the shares differ from those of the verdict, which count all time"
+)
 
 
 def operators(d: Description | TraceDescription) -> Section:
@@ -41,7 +45,7 @@ def operators(d: Description | TraceDescription) -> Section:
             lines.append(f"{what}:")
         for one in listed[:_MOST]:
             calls = counted(one["count"], "call")
-            name = one["name"][:_LONGEST_NAME]
+            name = plain_event(one["name"])[:_LONGEST_NAME]
             lines.append(f"  {percent(one['pct'])}, {milliseconds(one['total_ms'])}, {calls}: {name}")
     if "window" not in d or not d["window"]:
         return "Operators", lines
@@ -62,10 +66,14 @@ def sections(d: Description | TraceDescription) -> Iterator[Section]:
 
 def trace_sections(trace: ProfiledWindow | TraceNumbers) -> Iterator[Section]:
     """Yield title and lines of each section of a description's `trace` or `window`; lines may be empty."""
-    yield "Critical path", _shares(trace["critical_path"] or {})
+    if path := _shares(trace["critical_path"] or {}):
+        yield "Critical path", [*path, _PATH]
     yield "Kernels by precision", _shares(trace["precision"] or {})
     if "breakdowns" in trace:
-        yield "As others define it", [_breakdown(part) for part in trace["breakdowns"][: 3 * _MOST]]
+        yield (
+            "Same metrics as defined by HTA and TraceLens",
+            [_breakdown(part) for part in trace["breakdowns"][: 3 * _MOST]],
+        )
     more = trace.get("detail")
     if more is None:
         return
@@ -190,7 +198,7 @@ def _shares(shares: Mapping[str, float]) -> list[str]:
 
 
 def _name(row: TableRow) -> str:
-    return str(row["name"])[:_LONGEST_NAME]
+    return plain_event(str(row["name"]))[:_LONGEST_NAME]
 
 
 def _us(value: float) -> str:

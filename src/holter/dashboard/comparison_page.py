@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from holter.dashboard.answers import amount, whole
 from holter.drawing.markup import html, tag
@@ -41,7 +42,10 @@ def saving_parameters(asked: Mapping[str, str]) -> dict[str, Any]:
 def side_by_side(
     document: Comparison, places: Sequence[str], asked: Mapping[str, str], charts: str = ""
 ) -> Markup:
-    """Draw what `holter compare` prints, and `charts`; `places` are the jobs as the address names them."""
+    """Draw what `holter compare` prints, and `charts`; `places` are the jobs as the address names them.
+
+    The first job is the baseline.
+    """
     jobs = document["jobs"]
     heads = ("", *(job["name"] for job in jobs))
     rows = [(name, *(tell(job) for job in jobs)) for name, tell in comparison_rows(jobs)]
@@ -61,6 +65,7 @@ def side_by_side(
     split = html(tag("h2", "Where a step's time goes"), tag("div", bars, class_="columns")) if bars else ""
     return html(
         tag("h1", "Comparison"),
+        _baseline(document["baseline"], places, asked),
         changed,
         tag("h2", "Side by side"),
         table(heads, rows, numbers=range(1, len(heads))),
@@ -71,8 +76,25 @@ def side_by_side(
     )
 
 
+def _baseline(name: str, places: Sequence[str], asked: Mapping[str, str]) -> Markup:
+    """Name the baseline, with a link for each other job that makes it the baseline."""
+    kept = [(key, asked[key]) for key in ASKED if asked.get(key)]
+    links = [
+        tag(
+            "a",
+            other.partition("/")[2],
+            href=f"/compare?{urlencode([*(('job', one) for one in places), ('baseline', other), *kept])}",
+        )
+        for other in places[1:]
+    ]
+    why = "" if asked.get("baseline") else " (the oldest)"
+    said = html("Baseline: ", tag("b", name), f"{why}. Use another one: ")
+    return tag("p", said, *(part for link in links for part in (link, " ")), class_="note")
+
+
 def _form(places: Sequence[str], asked: Mapping[str, str]) -> Markup:
     jobs = html(*(tag("input", type="hidden", name="job", value=one) for one in places))
+    jobs += tag("input", type="hidden", name="baseline", value=places[0])
     fields = html(
         *(
             tag(

@@ -30,6 +30,8 @@ POLICY = (
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
 """Allows only resources of this server: names that come from a job are shown, never executed."""
+_FRAMED = "frame-ancestors http://localhost:* http://127.0.0.1:*"
+"""Pages that may show the dashboard in a frame, where that is asked for: those of this machine."""
 _HEADERS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
@@ -45,8 +47,14 @@ class Gate:
     because another site could let a name of its own point at this machine (DNS rebinding).
     """
 
-    def __init__(self, app: ASGIApp, access: Access, hosts: Collection[str], audit: Audit) -> None:
+    def __init__(
+        self, app: ASGIApp, access: Access, hosts: Collection[str], audit: Audit, *, embed: bool = False
+    ) -> None:
         self.app = app
+        self._headers = dict(_HEADERS)
+        if embed:
+            policy = POLICY.replace("frame-ancestors 'none'", _FRAMED)
+            self._headers["content-security-policy"] = policy
         self.access = access
         self.hosts = {host.lower() for host in hosts}
         self._audit = audit
@@ -66,7 +74,7 @@ class Gate:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 ours = MutableHeaders(scope=message)
-                ours.update(_HEADERS)
+                ours.update(self._headers)
                 ours.setdefault("cache-control", "no-store")
                 self._audit.note(scope, headers, message["status"])
             await send(message)

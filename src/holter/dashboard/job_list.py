@@ -103,6 +103,8 @@ def _by_name(name: str, changed: int) -> ListedJob:
         "duration_s": None,
         "exit_code": None,
         "verdict": None,
+        "step": None,
+        "planned": None,
         "silent_s": None,
         "fault": None,
     }

@@ -13,8 +13,8 @@ from holter.dashboard.answers import MOST_OFFSET, RefusalError, whole
 from holter.dashboard.job_list import UNREAD
 from holter.drawing.markup import html, tag
 from holter.pages.addresses import job_address
-from holter.views.jobs import RUNNING, ended_sick, said
-from holter.views.wording import duration
+from holter.views.jobs import RUNNING, chip, ended_sick, said
+from holter.views.wording import duration, milliseconds, status_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 ASKED = ("name", "status", "since", "until", "page")
 _A_PAGE = 100
-_HEADS = ("", "job", "created", "status", "duration", "verdict")
-_CLASSES = {"duration": "n"}
+_HEADS = ("", "job", "status", "created", "duration", "step", "verdict")
+_CLASSES = {"duration": "n", "step": "n"}
 
 
 def chosen_jobs(listed: list[ListedJob], asked: Mapping[str, str]) -> list[ListedJob]:
@@ -63,7 +63,7 @@ def page(listed: list[ListedJob], wrong: list[str], asked: dict[str, str]) -> Ma
     shown = chosen[number * _A_PAGE : (number + 1) * _A_PAGE]
     statuses = html(
         *(
-            tag("option", status, selected=status == asked["status"])
+            tag("option", status_text(status), value=status, selected=status == asked["status"])
             for status in sorted({job["status"] for job in listed} - {UNREAD})
         )
     )
@@ -90,12 +90,13 @@ def page(listed: list[ListedJob], wrong: list[str], asked: dict[str, str]) -> Ma
             tag("p", "No job yet. Record one:"), tag("p", tag("code", "holter run -- python train.py"))
         )
         return html(tag("h1", "Jobs"), said_wrong or empty)
-    rows = html(*map(_row, shown)) or tag("tr", tag("td", "No matching jobs.", colspan="6"))
+    rows = html(*map(_row, shown)) or tag("tr", tag("td", "No matching jobs.", colspan="7"))
     heads = html(*(tag("th", head, class_=_CLASSES.get(head)) for head in _HEADS))
     more = _more(len(chosen), number, asked)
     return html(
         tag("h1", "Jobs"),
         said_wrong,
+        tag("p", tag("a", "Sums over all jobs: hours, idle time, cost, problems", href="/fleet")),
         form,
         tag(
             "form",
@@ -105,8 +106,9 @@ def page(listed: list[ListedJob], wrong: list[str], asked: dict[str, str]) -> Ma
                 class_="scroll",
             ),
             more,
-            tag("button", "Compare selected"),
+            tag("p", tag("button", "Compare selected"), class_="chosen"),
             action="/compare",
+            class_="listing",
         ),
     )
 
@@ -146,11 +148,40 @@ def _row(job: ListedJob) -> Markup:
             tag("input", type="checkbox", name="job", value=f"{store}/{name}", aria_label=f"mark {name}"),
         ),
         tag("td", tag("a", name, href=job_address(name, store))),
+        tag("td", _status(job)),
         tag("td", created),
-        tag("td", job["status"], class_=mood(job)),
         tag("td", duration(job["duration_s"]), class_="n"),
-        tag("td", _said(job)),
+        tag("td", _step(job), class_="n"),
+        tag("td", _verdict(job)),
     )
+
+
+def _status(job: ListedJob) -> Markup:
+    """Draw the status, and how far a running job is."""
+    pill = tag("span", status_text(job["status"]), class_=f"pill {mood(job)}")
+    step, total = job["step"], job["planned"]
+    if step is None:
+        return pill
+    if not total:
+        return html(pill, tag("span", f" step {step:,}", class_="note"))
+    share = min(100 * step / total, 100.0)
+    bar = tag("progress", max="100", value=f"{share:.1f}", aria_label=f"{share:.0f} % done")
+    return html(pill, tag("span", f" step {step:,} of {total:,} ", bar, class_="note"))
+
+
+def _step(job: ListedJob) -> str:
+    """Return the mean step time."""
+    verdict = job["verdict"]
+    known = verdict.get("step_ms") if isinstance(verdict, dict) else None
+    return milliseconds(known) if isinstance(known, int | float) else ""
+
+
+def _verdict(job: ListedJob) -> Markup:
+    """Draw the verdict: a chip, and the sentence behind it, of which two lines are shown."""
+    word, how = chip(job)
+    text = _said(job)
+    drawn = tag("span", word, class_=f"pill {how}") if word else ""
+    return html(drawn, " " if word and text else "", tag("span", text, class_="sentence", title=text))
 
 
 def _more(count: int, number: int, asked: dict[str, str]) -> Markup:

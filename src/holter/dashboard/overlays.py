@@ -26,23 +26,33 @@ class ServedJob(NamedTuple):
     folder: JobFolder
 
 
-def places(stores: Stores, chosen: Sequence[str]) -> list[ServedJob]:
-    """Return the jobs that an address names as `store/job`, the oldest first: it is the baseline.
+def places(stores: Stores, chosen: Sequence[str], baseline: str = "") -> list[ServedJob]:
+    """Return the jobs that an address names as `store/job`, or as `job` in the first store.
+
+    The first one is the baseline: the job that `baseline` names, by default the oldest.
 
     Raises:
-        RefusalError: Fewer than two jobs are named.
+        RefusalError: Fewer than two jobs are named, or the baseline is none of them.
         LookupError: A job does not exist.
     """
     if len(chosen) < 2:
         raise RefusalError("select two or more jobs in the list to compare them")
-    named = [text.partition("/") for text in chosen]
-    found = [
-        ServedJob(number, stores.folder(name, number))
-        for number, name in (
-            (whole({"job": store}, "job", 0, MOST_STORES - 1), name) for store, _, name in named
-        )
-    ]
-    return sorted(found, key=lambda one: one.folder.manifest().get("created") or 0)
+    named = [_named(text) for text in chosen]
+    first = _named(baseline) if baseline else None
+    if first is not None and first not in named:
+        raise RefusalError(f"the baseline {baseline[:80]!r} is none of the compared jobs")
+    found = [ServedJob(number, stores.folder(name, number)) for number, name in named]
+
+    def order(one: ServedJob) -> tuple[bool, int]:
+        return (one.store, one.folder.name) != first, one.folder.manifest().get("created") or 0
+
+    return sorted(found, key=order)
+
+
+def _named(text: str) -> tuple[int, str]:
+    """Return the number of the store and the name of a job."""
+    store, slash, name = text.partition("/")
+    return (whole({"job": store}, "job", 0, MOST_STORES - 1), name) if slash else (0, text)
 
 
 def overlaid(

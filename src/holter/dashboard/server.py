@@ -39,12 +39,18 @@ _REFUSED = (
 
 
 def application(
-    stores: Sequence[str], access: Access | str, hosts: Collection[str] = (), audit: Audit | None = None
+    stores: Sequence[str],
+    access: Access | str,
+    hosts: Collection[str] = (),
+    audit: Audit | None = None,
+    *,
+    embed: bool = False,
 ) -> ASGIApp:
     """Return the dashboard of stores, given by URL or folder; every request must carry a token.
 
     `access` are the tokens, or the secret that they come from. `hosts` are the valid names in the Host
-    header; empty for any name. `audit` notes the orders.
+    header; empty for any name. `audit` notes the orders. With `embed`, pages of this machine may show it in a
+    frame.
     """
     served = Stores(stores)
     access = Access(access) if isinstance(access, str) else access
@@ -61,7 +67,7 @@ def application(
         middleware=[Middleware(GZipMiddleware, minimum_size=1000, compresslevel=5)],
         exception_handlers=dict.fromkeys(_REFUSED, _wrong),
     )
-    return Gate(app, access, hosts, audit or Audit())
+    return Gate(app, access, hosts, audit or Audit(), embed=embed)
 
 
 async def _link(access: Access, request: Request) -> Response:

@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse, HTMLResponse
 from starlette.routing import Route
 
-from holter.dashboard import listing
+from holter.dashboard import fleet_page, listing
 from holter.dashboard.answers import HTML, RefusalError, in_turn, kept, points_of, which, window_of
 from holter.dashboard.comparison_page import saving_parameters, side_by_side
 from holter.dashboard.frame import framed
@@ -27,6 +27,7 @@ from holter.pages.text import sections
 from holter.store.trial import Trial
 from holter.views.comparison.document import compare
 from holter.views.comparison.overlays import OVERLAYS, missing
+from holter.views.fleet import fleet
 from holter.views.jobs import RUNNING, said, summary
 from holter.views.tables import is_long
 
@@ -57,6 +58,7 @@ def routes(stores: Stores) -> list[Route]:
         Route("/jobs/{job}", site.job),
         Route("/jobs/{job}/{page}", site.job),
         Route("/compare", site.compare),
+        Route("/fleet", site.fleet),
         Route("/app/{state}/{name:path}", _asset),
     ]
 
@@ -85,6 +87,13 @@ class _Site:
         listed, wrong = await run_in_threadpool(lambda: self.stores.listed(whole=whole))
         asked = {key: request.query_params.get(key, "") for key in listing.ASKED}
         return framed("Jobs", listing.page(listed, wrong, asked), data={"events": "/events"})
+
+    async def fleet(self, request: Request) -> Response:
+        """Answer with the sums over all jobs."""
+        asked = dict(request.query_params)
+        price, days = fleet_page.asked_for(asked)
+        found = await run_in_threadpool(lambda: fleet(self.stores.urls, price=price, days=days))
+        return framed("Fleet", fleet_page.page(found, asked))
 
     async def job(self, request: Request) -> Response:
         """Answer with a page of a job, or with its contents only for `part=inside`."""
@@ -155,7 +164,8 @@ class _Site:
         self, chosen: list[str], asked: dict[str, str], inside: bool
     ) -> tuple[Markup, dict[str, object]]:
         """Return the contents of a comparison and the data of its scripts; reuse those of running jobs."""
-        of = places(self.stores, chosen)
+        baseline = asked.get("baseline", "")
+        of = places(self.stores, chosen, baseline)
         rendering = Rendering(refreshed=inside)
         numbers, parameters = saving_parameters(asked), tuple(sorted(asked.items()))
         key = (tuple(chosen), parameters, tuple(self.stores.stamp(one.folder.name, one.store) for one in of))
@@ -172,11 +182,12 @@ class _Site:
         charts = html(tag("h2", "On the same axes"), tag("div", charts, class_="charts"))
         followed = {"job": runs[-1].folder.name, "store": runs[-1].store} if runs else {}
         data: dict[str, object] = {
-            "compare": urlencode([("job", one) for one in chosen]),
+            "compare": urlencode([*(("job", one) for one in chosen), ("baseline", baseline)]),
             "events": f"/events?{urlencode(followed)}" if runs else "",
             "running": "yes" if runs else "",
         }
-        return side_by_side(last[2], chosen, asked, charts), data
+        named = [f"{one.store}/{one.folder.name}" for one in of]
+        return side_by_side(last[2], named, asked, charts), data
 
     def _overlay(self, of: Sequence[ServedJob], name: str) -> Markup:
         drawn = overlaid(self.stores, of, [name], 300)[name]

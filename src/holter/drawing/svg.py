@@ -21,7 +21,7 @@ from holter.drawing.pieces import (
     text,
 )
 from holter.drawing.png import image
-from holter.drawing.ticks import clock, number, powers, ticks, times
+from holter.drawing.ticks import both_signs, clock, number, numbers, powers, ticks, times
 from holter.views.wording import percent
 
 if TYPE_CHECKING:
@@ -61,15 +61,18 @@ def is_histogram(figure: Figure) -> bool:
 
 
 def _scale(
-    low: float, high: float, start: float, stop: float, *, log: bool = False
+    low: float, high: float, start: float, stop: float, axis: Axis | None = None
 ) -> Callable[[float], float]:
-    if log:
-        low, high = math.log10(low), math.log10(high)
-    span = (high - low) or 1.0
+    def along(value: float) -> float:
+        if axis is not None and axis.log:
+            return math.log10(value)
+        return math.asinh(value / axis.linear) if axis is not None and axis.linear else value
+
+    first = along(low)
+    span = (along(high) - first) or 1.0
 
     def place(value: float) -> float:
-        at = math.log10(value) if log else value
-        return start + (stop - start) * (at - low) / span
+        return start + (stop - start) * (along(value) - first) / span
 
     return place
 
@@ -94,39 +97,54 @@ def _x_axis(
     place = _scale(low, high, left, right)
     timely = axis.unit == "s" and "time" in axis.label
     bottom = height - BOTTOM
-    for at in times(high) if timely else ticks(low, high, 6):
-        if low <= at <= high:
-            yield text(place(at), bottom + 16, clock(at) if timely else number(at), "tick mid")
+    labels = [at for at in (times(high) if timely else ticks(low, high, 6)) if low <= at <= high]
+    texts = [clock(at) for at in labels] if timely else numbers(labels)
+    for at, said in zip(labels, texts, strict=True):
+        yield text(place(at), bottom + 16, said, "tick mid")
     unit = f" ({axis.unit})" if axis.unit and not timely else ""
     yield text((left + right) / 2, height - 6, axis.label + unit, "label mid")
 
 
 def _y_axis(
-    axis: Axis, low: float, high: float, height: int, place: Callable[[float], float]
+    axis: Axis,
+    low: float,
+    high: float,
+    height: int,
+    place: Callable[[float], float],
+    *,
+    whole: bool = False,
 ) -> Iterator[Markup]:
-    for at in powers(low, high) if axis.log else ticks(low, high):
-        if low <= at <= high:
-            y = place(at)
-            yield tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=f"{y:.1f}", y2=f"{y:.1f}", class_="grid")
-            yield text(LEFT - 6, y + 4, number(at), "tick end")
+    """Draw a y axis; counts have `whole` labels only."""
+    labels = [at for at in _labels(axis, low, high) if low <= at <= high and not (whole and at % 1)]
+    for at, said in zip(labels, numbers(labels), strict=True):
+        y = place(at)
+        yield tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=f"{y:.1f}", y2=f"{y:.1f}", class_="grid")
+        yield text(LEFT - 6, y + 4, said, "tick end")
     label = axis.label + (f" ({axis.unit})" if axis.unit else "")
     middle = (TOP + height - BOTTOM) / 2
     yield tag("text", label, transform=f"translate(12 {middle}) rotate(-90)", class_="label mid")
+
+
+def _labels(axis: Axis, low: float, high: float) -> list[float]:
+    if axis.log:
+        return powers(low, high)
+    return both_signs(low, high, axis.linear) if axis.linear else ticks(low, high)
 
 
 def _vertical_grid(
     axis: Axis, places: Iterable[float], x: Callable[[float], float], left: int, height: int
 ) -> Iterator[Markup]:
     """Draw an x axis with a line over each label."""
-    for at in places:
+    labels = list(places)
+    for at, said in zip(labels, numbers(labels), strict=True):
         yield tag("line", x1=f"{x(at):.1f}", x2=f"{x(at):.1f}", y1=TOP, y2=height - BOTTOM, class_="grid")
-        yield text(x(at), height - BOTTOM + 16, number(at), "tick mid")
+        yield text(x(at), height - BOTTOM + 16, said, "tick mid")
     yield text((left + WIDTH - RIGHT) / 2, height - 6, f"{axis.label} ({axis.unit})", "label mid")
 
 
 def _lines(figure: Figure, height: int) -> Iterator[Markup]:
     low, high = _range(figure.y_axis, [part for s in figure.series for part in (s.values, s.low, s.high)])
-    y = _scale(low, high, height - BOTTOM, TOP, log=figure.y_axis.log)
+    y = _scale(low, high, height - BOTTOM, TOP, figure.y_axis)
     left, right = figure.x[0], figure.x[-1] if len(figure.x) > 1 else figure.x[0] + 1
     x = _scale(left, right, LEFT, WIDTH - RIGHT)
     yield from _y_axis(figure.y_axis, low, high, height, y)
@@ -146,8 +164,20 @@ def _lines(figure: Figure, height: int) -> Iterator[Markup]:
                 yield tag("circle", cx=cx, cy=cy, r="1.6", class_=f"dot {color(series, at)}")
             else:
                 yield tag("polyline", points=" ".join(points), class_=f"line {color(series, at)}")
-    for place in figure.broken or ():
-        yield text(x(place), TOP + 8, "✕", "tick mid")
+    yield from _broken(figure, x, height)
+
+
+def _broken(figure: Figure, x: Callable[[float], float], height: int) -> Iterator[Markup]:
+    """Hatch the stretches in which values are not finite, and say so at the first."""
+    for at, (begin, end) in enumerate(figure.broken or ()):
+        left, right = max(x(begin), LEFT), min(x(end), WIDTH - RIGHT)
+        width = max(right - left, 2.0)
+        left = min(left, WIDTH - RIGHT - width)
+        place = {"x": f"{left:.1f}", "y": TOP, "width": f"{width:.1f}", "height": height - BOTTOM - TOP}
+        yield tag("rect", **place, class_="broken")
+        if at == 0:
+            late = left > WIDTH / 2
+            yield text(left - 4 if late else left + 4, TOP + 12, figure.flag, f"flag{' end' * late}")
 
 
 def _stacked(figure: Figure, height: int) -> Iterator[Markup]:
@@ -190,7 +220,7 @@ def _bars(figure: Figure, height: int) -> Iterator[Markup]:
     _, high = _range(figure.y_axis, [values])
     y = _scale(0.0, high, height - BOTTOM, TOP)
     x = _scale(figure.x[0], figure.x[-1], LEFT, WIDTH - RIGHT)
-    yield from _y_axis(figure.y_axis, 0.0, high, height, y)
+    yield from _y_axis(figure.y_axis, 0.0, high, height, y, whole=True)
     yield from _x_axis(figure.x_axis, figure.x[0], figure.x[-1], height)
     for at, value in enumerate(values):
         if value:

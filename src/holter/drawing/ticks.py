@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 _TIMES = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
@@ -25,6 +29,13 @@ def powers(low: float, high: float, most: int = 5) -> list[float]:
     return [10.0**power for power in range(first, last + 1, every)] or [low, high]
 
 
+def both_signs(low: float, high: float, linear: float, most: int = 4) -> list[float]:
+    """Return labels of an axis that is linear up to `linear` and logarithmic beyond: 0 and powers of ten."""
+    up = powers(linear, high, most) if high > linear else []
+    down = powers(linear, -low, most) if -low > linear else []
+    return [*(-at for at in reversed(down)), 0.0, *up]
+
+
 def times(high: float, most: int = 6) -> list[float]:
     """Return round times from 0 to `high`, seconds: whole minutes, hours, days."""
     if high < _TIMES[0] * most:
@@ -38,14 +49,23 @@ def _multiples(low: float, high: float, step: float) -> list[float]:
     return [at * step for at in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-def number(value: float) -> str:
-    """Write a number in short form: `1,200`, `0.25`, `3e-5`."""
+def numbers(values: Sequence[float]) -> list[str]:
+    """Write the labels of an axis: with as few digits as tell them apart, three if that is enough."""
+    for digits in range(3, 9):
+        found = [number(value, digits) for value in values]
+        if len(set(found)) == len(set(values)):
+            break
+    return found
+
+
+def number(value: float, digits: int = 3) -> str:
+    """Write a number in short form, with at most so many significant digits: `1,200`, `0.25`, `3e-5`."""
     if value == 0:
         return "0"
     if abs(value) >= 1e7 or abs(value) < 1e-3:
-        digits, _, exponent = f"{value:.2e}".partition("e")
-        return f"{digits.rstrip('0').rstrip('.')}e{int(exponent)}"
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+        mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
+        return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.{digits}g}"
 
 
 def clock(seconds: float) -> str:

@@ -139,6 +139,7 @@ def _evaluator(
         interval_ms=manifest.get("interval_ms") or DEFAULT_INTERVAL_MS,
         nodes=folder.nodes(),
         url=folder.url,
+        total_steps=manifest.get("total_steps"),
     )
     judged = progress.restore(runs, facts)
     ends = trial.sql("SELECT rank, max(time + duration) AS done FROM steps GROUP BY rank")

@@ -30,11 +30,20 @@ LONGEST_NS = 1000 * _DAY_NS
 class FactsTracker:
     """Collects facts from rows; `at` returns the facts that were known at a moment."""
 
-    def __init__(self, *, start: int, interval_ms: int, nodes: Mapping[str, Document], url: str = "") -> None:
+    def __init__(
+        self,
+        *,
+        start: int,
+        interval_ms: int,
+        nodes: Mapping[str, Document],
+        url: str = "",
+        total_steps: int | None = None,
+    ) -> None:
         self.start = start
         self.url = url
         self.interval_ms = interval_ms
         self.nodes = nodes
+        self.total_steps = total_steps
         self.first: tuple[int, int] | None = None
         """The begin of the first step, and its end."""
         self.counts: dict[int, int] = {}
@@ -99,6 +108,7 @@ class FactsTracker:
             trainers=self.trainer is not None and self.trainer <= moment,
             ended=ended,
             observed=self.observed,
+            total_steps=self.total_steps,
             url=self.url,
         )
 

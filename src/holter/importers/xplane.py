@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import mmap
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from holter.importers.kineto import host_events
 from holter.importers.kineto.device_events import copy_kind, kernels, placed
 from holter.importers.report import UnreadableError
-from holter.schema.protobuf import content, fields, signed, text
+from holter.schema.protobuf import content, fields, text
 from holter.schema.varint import BadMessageError
+from holter.schema.xplane import COPY, HOSTS, PLANES, RELATIVE, SIZE, STREAM, Event, Line, Plane
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from numpy.typing import NDArray
@@ -24,28 +25,10 @@ if TYPE_CHECKING:
 
 FORMAT = "xplane"
 
-# Numbers of fields in xplane.proto of OpenXLA.
-_PLANES, _HOSTS = 1, 4
-_PLANE_ID, _PLANE_NAME, _LINES, _EVENT_NAMES, _STAT_NAMES = 1, 2, 3, 4, 5
-_LINE_ID, _LINE_NAME, _LINE_TIME, _EVENTS, _DISPLAY_ID, _DISPLAY_NAME = 1, 2, 3, 4, 10, 11
-_EVENT, _OFFSET_PS, _DURATION_PS, _STATS = 1, 2, 3, 4
-_STAT, _UINT, _INT, _STRING, _REFERENCE = 1, 3, 4, 5, 7
-
-_DEVICE = re.compile(r"/device:(?:GPU|TPU|CUSTOM)[^:]*:(\d{1,9})(?!\d)")
-_STREAM = re.compile(r"Stream #?(\d{1,9})(?!\d)")
-_COPY = re.compile(r"memcpy|memset", re.IGNORECASE)
-_SIZE = re.compile(r"(?:num_bytes|size):(\d+)")
 _RUNTIME = re.compile(r"(cuda|cu|hip|nccl)[A-Z]\w+")
 _HOST = 1 << 20
 """Number of the first process of the host; below are the devices."""
 _ROWS = 20_000
-
-
-class _Event(NamedTuple):
-    name: str
-    time: int
-    duration: int
-    stats: dict[str, int | str]
 
 
 def recognizes(path: Path) -> bool:
@@ -65,96 +48,61 @@ def read(path: Path, trace: Trace) -> None:
     with path.open("rb") as file:
         # It is not closed here: what was read of it may still look at its pages.
         space = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    began = 0
     try:
         for number, value in fields(space):
             trace.progress(0)
-            if number == _HOSTS:
+            if number == HOSTS:
                 trace.facts["host"] = text(value)
-            elif number == _PLANES:
-                _Plane(trace, content(value)).read()
+            elif number == PLANES:
+                plane = Plane(content(value))
+                began = began or plane.began
+                _PlaneReader(trace, plane).read()
     except BadMessageError as error:
         if not trace.events:
             raise UnreadableError(f"it is no XPlane: {error}") from None
         trace.skipped[f"the rest of the file: {error}"] += 1
+    if began and trace.last < RELATIVE:
+        trace.offset_ns = began
 
 
-class _Plane:
-    """One plane: the host, or a device. Its names come behind its events, so it is gone through twice."""
+class _PlaneReader:
+    """Reads one plane into a trace."""
 
-    def __init__(self, trace: Trace, data: memoryview) -> None:
+    def __init__(self, trace: Trace, plane: Plane) -> None:
         self._trace = trace
-        self._data = data
-        self._names: dict[int, str] = {}
-        self._stats: dict[int, str] = {}
-        self._name = ""
-        self._id = 0
+        self._plane = plane
 
     def read(self) -> None:
         """Take in all lines of the plane."""
-        for number, value in fields(self._data):
-            if number == _PLANE_NAME:
-                self._name = text(value)
-            elif number == _PLANE_ID:
-                self._id = signed(value)
-            elif number in (_EVENT_NAMES, _STAT_NAMES):
-                key, name = _entry(content(value))
-                (self._names if number == _EVENT_NAMES else self._stats)[key] = name
-        device = _DEVICE.search(self._name)
-        self._trace.name(_HOST + self._id if device is None else int(device[1]), None, self._name, None)
-        for number, value in fields(self._data):
-            if number == _LINES:
-                try:
-                    self._line(content(value), None if device is None else int(device[1]))
-                except BadMessageError as error:
-                    self._trace.skipped[f"a line of {self._name}: {error}"] += 1
+        plane, trace = self._plane, self._trace
+        device = plane.device
+        trace.name(_HOST + plane.id if device is None else device, None, plane.name, None)
+        for data in plane.lines():
+            try:
+                self._line(Line(plane, data), device)
+            except BadMessageError as error:
+                trace.skipped[f"a line of {plane.name}: {error}"] += 1
 
-    def _line(self, data: memoryview, device: int | None) -> None:
-        line = dict(fields(data))
-        name = text(line.get(_DISPLAY_NAME, 0)) or text(line.get(_LINE_NAME, 0))
-        number = signed(line.get(_DISPLAY_ID, 0)) or signed(line.get(_LINE_ID, 0))
-        start = signed(line.get(_LINE_TIME, 0))
-        stream = _STREAM.match(name)
-        for events in self._events(data, start):
+    def _line(self, line: Line, device: int | None) -> None:
+        trace, plane = self._trace, self._plane
+        stream = STREAM.match(line.name)
+        found = line.events()
+        while events := list(islice(found, _ROWS)):
+            trace.events += len(events)
             if device is None:
-                self._trace.name(_HOST + self._id, number, name, None)
-                self._host(events, self._trace.threads[_HOST + self._id, number])
-            elif name == "Steps":
+                trace.name(_HOST + plane.id, line.number, line.name, None)
+                self._host(events, trace.threads[_HOST + plane.id, line.number])
+            elif line.name == "Steps":
                 self._steps(events)
-            elif stream is not None or (name == "XLA Ops" and "GPU" not in self._name):
-                self._streams(events, device, int(stream[1]) if stream else number, name)
+            elif stream is not None or (line.name == "XLA Ops" and "GPU" not in plane.name):
+                self._streams(events, device, int(stream[1]) if stream else line.number, line.name)
             else:
-                self._operators(events, self._trace.threads[self._name, number], "device_annotation")
-                self._trace.name(self._name, number, name, None)
+                self._operators(events, trace.threads[plane.name, line.number], "device_annotation")
+                trace.name(plane.name, line.number, line.name, None)
 
-    def _events(self, data: memoryview, start: int) -> Iterator[list[_Event]]:
-        events: list[_Event] = []
-        for number, value in fields(data):
-            if number != _EVENTS:
-                continue
-            parts = list(fields(content(value)))
-            stats = dict(self._stat(content(part)) for own, part in parts if own == _STATS)
-            event = dict(parts)
-            self._trace.events += 1
-            time = start + round(signed(event.get(_OFFSET_PS, 0)) / 1000)
-            duration = max(0, round(signed(event.get(_DURATION_PS, 0)) / 1000))
-            events.append(_Event(self._names.get(signed(event.get(_EVENT, 0)), ""), time, duration, stats))
-            if len(events) >= _ROWS:
-                yield events
-                events = []
-        if events:
-            yield events
-
-    def _stat(self, data: memoryview) -> tuple[str, int | str]:
-        stat = dict(fields(data))
-        name = self._stats.get(signed(stat.get(_STAT, 0)), "")
-        if _STRING in stat:
-            return name, text(stat[_STRING])
-        if _REFERENCE in stat:
-            return name, self._stats.get(signed(stat[_REFERENCE]), "")
-        return name, signed(stat.get(_UINT, stat.get(_INT, 0)))
-
-    def _host(self, events: list[_Event], thread: int) -> None:
-        groups: dict[str, list[_Event]] = {"launch": [], "call": [], "operator": []}
+    def _host(self, events: list[Event], thread: int) -> None:
+        groups: dict[str, list[Event]] = {"launch": [], "call": [], "operator": []}
         for event in events:
             launches = event.stats.get("correlation_id")
             sort = "launch" if launches else "call" if _RUNTIME.fullmatch(event.name) else "operator"
@@ -179,22 +127,22 @@ class _Plane:
             else:
                 self._operators(chosen, thread, "operator")
 
-    def _steps(self, events: list[_Event]) -> None:
+    def _steps(self, events: list[Event]) -> None:
         for event in events:
             if event.name.isdecimal() and len(event.name) < 10:
                 end = event.time + event.duration
                 self._trace.step(int(event.name), event.time, end, f"step {event.name}")
 
-    def _operators(self, events: list[_Event], thread: int, kind: str) -> None:
+    def _operators(self, events: list[Event], thread: int, kind: str) -> None:
         names = self._trace.text([event.name for event in events])
         threads = np.full(len(events), thread, np.int64)
         host_events.operator_rows(self._trace, names, threads, *_times(events), kind)
 
-    def _streams(self, events: list[_Event], device: int, stream: int, line: str) -> None:
+    def _streams(self, events: list[Event], device: int, stream: int, line: str) -> None:
         trace = self._trace
         trace.name(device, stream, line, None)
-        copied = [event for event in events if _COPY.search(event.name)]
-        computed = [event for event in events if not _COPY.search(event.name)]
+        copied = [event for event in events if COPY.search(event.name)]
+        computed = [event for event in events if not COPY.search(event.name)]
         if computed:
             columns = kernels(trace, [event.name for event in computed])
             self._on_stream("kernels", computed, device, stream, columns)
@@ -203,7 +151,7 @@ class _Plane:
                 str(event.stats.get("memcpy_details", event.stats.get("memset_details", "")))
                 for event in copied
             ]
-            sizes = [match[1] if (match := _SIZE.search(detail)) else "0" for detail in details]
+            sizes = [match[1] if (match := SIZE.search(detail)) else "0" for detail in details]
             columns = {
                 "kind": trace.text([copy_kind(event.name)[0] for event in copied]),
                 "memory": trace.text([copy_kind(detail)[1] for detail in details]),
@@ -212,7 +160,7 @@ class _Plane:
             self._on_stream("memory_operations", copied, device, stream, columns)
 
     def _on_stream(
-        self, table: str, events: list[_Event], device: int, stream: int, columns: dict[str, NDArray[Any]]
+        self, table: str, events: list[Event], device: int, stream: int, columns: dict[str, NDArray[Any]]
     ) -> None:
         time, duration = _times(events)
         devices, streams = (np.full(len(events), number) for number in (device, stream))
@@ -221,20 +169,13 @@ class _Plane:
         self._trace.append(table, time=time, duration=duration, correlation=correlation, **columns)
 
 
-def _entry(data: memoryview) -> tuple[int, str]:
-    """Return key and name of an entry of a map of names."""
-    entry = dict(fields(data))
-    value = dict(fields(content(entry.get(2, 0))))
-    return signed(entry.get(1, 0)), text(value.get(4, 0)) or text(value.get(2, 0))
-
-
-def _times(events: list[_Event]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _times(events: list[Event]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     most = 2**62  # no clock shows it: such rows are left out
     times = [(min(max(event.time, -most), most), min(event.duration, most)) for event in events]
     columns = np.array(times, np.int64)
     return columns[:, 0], columns[:, 1]
 
 
-def _correlations(events: list[_Event]) -> NDArray[np.int64]:
+def _correlations(events: list[Event]) -> NDArray[np.int64]:
     told = [event.stats.get("correlation_id", 0) for event in events]
     return np.array([number if isinstance(number, int) else 0 for number in told], np.int64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from html import escape
+import os
 from typing import TYPE_CHECKING, Any, cast
 
 from holter.frame import Document
@@ -12,6 +12,7 @@ from holter.views.document.part import Part
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from holter.job.plots import Plots
     from holter.store.job import JobFolder
     from holter.tensors import Source, Tensors
     from holter.views.document.types import Description
@@ -19,16 +20,21 @@ if TYPE_CHECKING:
 __all__ = ["Document", "Frame", "Job", "JobPart", "Picture", "open", "run_rules"]
 
 
-def open(url: str) -> Job:
-    """Open the job at a URL or path, as in `holter.open("holter-jobs/my-job")`.
+def open(url: str = "latest", store: str | None = None) -> Job:
+    """Open a job, as in `holter.open("latest")`, `holter.open("my-job")` or `holter.open("s3://bucket/jobs/my-job")`.
+
+    Args:
+        url: What the commands take, too: `latest`, a job's name or the start of it, or its path or URL.
+        store: URL of the store; by default `HOLTER_STORE`, else `./holter-jobs`. A path or URL needs none.
 
     Raises:
         LookupError: The job does not exist, and the text names near ones; or the folder holds no job.
     """
     from holter.store.job import JobNotFound, at
     from holter.store.layout import parse_part
+    from holter.store.named import named
 
-    folder = at(url)
+    folder = at(url) if store is None and os.path.isdir(url) else named(url, store)
     held = (entry.key for entry in folder.place.files()) if folder.fault else ()
     if folder.fault and not any(parse_part(key) for key in held):
         raise JobNotFound(
@@ -136,6 +142,13 @@ class Job(JobPart):
 
         return Picture(draw(name, Reading(self.trial)))
 
+    @property
+    def plot(self) -> Plots:
+        """Charts by short names: `job.plot.loss()`, `job.plot.steps()`, `job.plot.phases()`."""
+        from holter.job.plots import Plots
+
+        return Plots(self.trial)
+
     def compare(self, *others: Job | str, **how: Any) -> Document:
         """Compare other jobs with this one: the document that `holter compare --json` prints.
 
@@ -165,7 +178,10 @@ class Job(JobPart):
         return f"holter.open({self.url!r})"
 
     def _repr_html_(self) -> str:
-        manifest = self.trial.manifest
-        command = " ".join(map(str, manifest.get("command") or []))
-        status = escape(str(manifest.get("status")))
-        return f"<b>{escape(self.name)}</b> · {status} · <code>{escape(command)}</code>"
+        return self._repr_mimebundle_()["text/html"]
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        """Return the card of the job as text and as HTML, for notebooks."""
+        from holter.job import card
+
+        return card.bundle(cast("Description", self.summary()), self.url)

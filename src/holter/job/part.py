@@ -27,9 +27,29 @@ class Picture:
         return self.data if isinstance(self.data, str) else f"<figure {self.data.title!r}>"
 
     def _repr_html_(self) -> str:
-        from holter.drawing.figure import figure, style
+        return self._repr_mimebundle_()["text/html"]
 
-        return escape(self.data) if isinstance(self.data, str) else style(".holter") + figure(self.data)
+    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+        """Return the chart for notebooks: interactive HTML that contains a picture, and the picture alone."""
+        from holter.drawing.interactive import interactive, standalone
+
+        if isinstance(self.data, str):
+            return {"text/plain": self.data, "text/html": escape(self.data)}
+        return {
+            "text/plain": repr(self),
+            "text/html": interactive(self.data),
+            "image/svg+xml": standalone(self.data),
+        }
+
+    def save(self, path: str) -> None:
+        """Write the chart as an SVG file. Raises `ValueError` without data, `OSError` if it fails."""
+        from pathlib import Path
+
+        from holter.drawing.interactive import standalone
+
+        if isinstance(self.data, str):
+            raise ValueError(self.data)
+        Path(path).write_text(standalone(self.data), encoding="utf-8")
 
 
 class Frame(Rows):

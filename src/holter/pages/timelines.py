@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from holter.store.layout import CONTROL
 from holter.store.trial import Trial
+from holter.views.clocks import aligned
 from holter.views.timeline.lanes import Timeline
 from holter.views.timeline.reading import SOURCES
 from holter.views.timeline.steps import TimelineSteps
@@ -118,7 +119,7 @@ class Timelines:
 
     def _open(self, folder: JobFolder, trial: Trial, version: str, stamp: int, warm: bool) -> Opened:
         began = time.process_time()
-        timeline = Timeline(trial)
+        timeline = Timeline(aligned(trial))
         start = int(trial.manifest.get("start") or timeline.start_ns)
         if abs(timeline.start_ns - start) > _NEAR_NS:
             start = timeline.start_ns  # a trace with a clock of its own

@@ -38,6 +38,7 @@ class Identity:
             "started": self.started,
             "wall": wall - (now - self.started),
             **rank.from_environment(os.environ),
+            "run": rank.run_from_environment(os.environ, os.getppid()),
             "role": role,
             "worker": self.worker,
             "parent": self.parent,

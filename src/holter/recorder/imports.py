@@ -95,6 +95,7 @@ class ImportWatch:
             if called is not None:
                 called(spec.name)
 
+        _pass_for_python(exec_module)
         try:
             # On the loader object itself, so that its type stays what others expect of it.
             loader.exec_module = exec_module  # type: ignore[method-assign]
@@ -102,6 +103,14 @@ class ImportWatch:
             return
 
 
+def _pass_for_python(ours: Callable[..., object]) -> None:
+    """Let tracebacks and warnings leave out the frames of a function, as those of Python's import system."""
+    ours.__code__ = ours.__code__.replace(
+        co_filename="<frozen importlib._bootstrap>", co_name="_call_with_frames_removed"
+    )
+
+
+_pass_for_python(ImportWatch.find_spec)
 _watch: ImportWatch | None = None
 
 

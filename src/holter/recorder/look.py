@@ -68,6 +68,10 @@ class LookSession(Protocol):
     def windows(self) -> Any:
         """The windows of the process."""
 
+    @property
+    def background(self) -> Any:
+        """The threads of the recorder in the process."""
+
     def breaker(self, name: str) -> CircuitBreaker:
         """Return the fault counter of one thing."""
 
@@ -98,6 +102,7 @@ class Look:
         self.step_ns = 0
         """Duration of a step without the profiler."""
         self._over = threading.Event()
+        self._stopped = False
 
     @property
     def waits(self) -> bool:
@@ -135,6 +140,9 @@ class Look:
         self._on = False
         self._over.set()
 
+    def _stop(self) -> None:
+        self._stopped = True
+
     def next_window(self, step: int, now: int) -> page.Request | None:
         """Return the window that begins with a step; None when the look is not due, waits, or is over."""
         if not (self._on and self._due):
@@ -146,7 +154,7 @@ class Look:
             self.step_ns = int(median(b - a for a, b in zip(self._bounds, self._bounds[1:], strict=False)))
             self._left = max(BUDGET_NS, (now - self._began) // BUDGET_SHARE)
             self._asked = True
-            threading.Thread(target=self._run, name="holter-look", daemon=True).start()
+            self._session.background.start("holter-look", self._run, self._stop)
             return page.Request("operators", start_step=step, steps=1)
         if not self._probe:  # the first window could not begin
             self.give_up()
@@ -193,8 +201,10 @@ class Look:
         try:
             begun = time.perf_counter_ns()
             samples = 0
-            while time.perf_counter_ns() - begun < MOST_SAMPLING_NS and not (
-                self._over.is_set() and samples >= SAMPLES
+            while (
+                time.perf_counter_ns() - begun < MOST_SAMPLING_NS
+                and not (self._over.is_set() and samples >= SAMPLES)
+                and not self._stopped
             ):
                 time.sleep(interval)
                 self._sample(int(1e9 * interval))

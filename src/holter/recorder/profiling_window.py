@@ -35,6 +35,8 @@ class WindowSession(Protocol):
     wake: memoryview
     sticky: dict[str, Any]
     watch_phases: Callable[..., Any] | None
+    step_owner: str
+    wait_for_device: Callable[[], None]
 
     @property
     def process(self) -> str:

@@ -32,7 +32,7 @@ SWITCH_S, PYTHON_SWITCH_S = 0.0005, 0.005
 """Python's switch interval while this thread samples (see decision 6), and its usual one."""
 MAX_STACKS = 2000
 _MAX_DEPTH = 60
-_STOP_S = 0.5
+_STOP_S = 5.0
 _WAITS = ("threading.py", "queue.py", "queues.py", "selectors.py", "connection.py", "_base.py", "thread.py")
 """Modules of Python in which a thread waits for others; then another thread is the one to sample."""
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter import recorder
 from holter.recorder import cost, failure
+from holter.recorder.background import BackgroundThreads
 from holter.recorder.guard import MAX_TEXT, CircuitBreaker, tell
 from holter.recorder.identity import Identity
 from holter.recorder.journal import Journal
@@ -69,6 +70,7 @@ class Session(Steps):
         self.watch: Callable[..., None] | None = None  # what an adapter offers to save tensors with
         self.explicit: Any = None  # what it offers to scripts: `mode()`, and `save` of one tensor
         self.watch_phases: Callable[..., Any] | None = None  # and to profilers
+        self.wait_for_device: Callable[[], None] = lambda: None  # until the last step is computed
         self.torch_parts: Any = None  # its state, step clock, roots and passes, for trainers
         self.pipelines: Any = None  # what TensorFlow's adapter knows of tf.data, for them
         self.mark_ns = self.range_ns = 0  # what a record costs: by a hook, by a range; see `cost.of_marks`
@@ -90,6 +92,7 @@ class Session(Steps):
         self.threads = ThreadSpools(self, self.writers)
         self.local = self.threads.local
         self.windows = Windows(self)
+        self.background = BackgroundThreads()
 
     @property
     def attached(self) -> bool:
@@ -216,6 +219,7 @@ class Session(Steps):
             return
         self.ended = True
         try:
+            self.background.end()
             self.windows.end()
             failure.note_last(self)
             tell_lost(self.fault)
@@ -258,6 +262,7 @@ class Session(Steps):
     def forked(self) -> None:
         """Become another process: new key, new files at the first record, nothing of the parent's."""
         self.windows.forked()
+        self.background.forked()
         self.threads.forked()  # first: no fault below may lead to writes into the parent's files
         parent, self.identity = self.identity, Identity()
         self.identity.parent = parent.key

@@ -119,6 +119,11 @@ def stop() -> None:
         _spool = None
 
 
+def running() -> bool:
+    """Return whether `start` records this process now."""
+    return _agent is not None
+
+
 def _arguments(
     job: str | None, store: str | None, config: Mapping[str, object] | str | None, spool: str
 ) -> list[str]:

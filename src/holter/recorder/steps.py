@@ -64,6 +64,8 @@ class Steps(StepCounter):
         `steps` is above 1 where one call runs several steps: the boundary then ends that many.
         """
         try:
+            if not manual and self.release is not None:
+                self.end_open_round()
             if self.manual_steps and not manual:
                 return
             end = time.perf_counter_ns() if now is None else now
@@ -87,8 +89,10 @@ class Steps(StepCounter):
         """Let `owner` alone end steps, with `boundary(manual=True)`; False if another owner keeps them.
 
         The script stands above a trainer, such as Keras, and a trainer above the frameworks whose loop it
-        runs. Among equals, the first owner keeps the steps.
+        runs. Among equals, the first owner keeps the steps, unless nothing of it runs.
         """
+        if self.release is not None and owner != self.step_owner:
+            self.end_open_round()
         if owner != self.step_owner and (not self.step_owner or _height(owner) > _height(self.step_owner)):
             self.manual_steps, self.step_owner = True, owner
             self.journal("owner", {"owner": owner})

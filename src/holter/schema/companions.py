@@ -39,7 +39,9 @@ def own_command(module: str, *arguments: str, path: Iterable[str] | None = None)
 
 def _search_path() -> list[str]:
     root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    left_out = {"", os.getcwd(), os.path.dirname(os.path.realpath(sys.argv[0]))}
+    script = os.path.dirname(os.path.realpath(sys.argv[0]))
+    # The script of a notebook's kernel lies among the packages.
+    left_out = {"", os.getcwd(), "" if script.endswith(("site-packages", "dist-packages")) else script}
     found = [entry for entry in sys.path if entry not in left_out]
     return found if root in found else [*found, root]
 

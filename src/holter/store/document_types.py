@@ -50,6 +50,16 @@ class LaunchEntry(TypedDict, total=False):
     nodes: Annotated[int, Meta(ge=1, le=1_000_000)] | None
 
 
+class SchedulerEntry(TypedDict, total=False):
+    """The job of a cluster's scheduler that a node belongs to."""
+
+    name: Required[Literal["slurm", "sagemaker", "kubernetes"]]
+    job: Required[str]
+    step: str
+    restarts: _Count
+    ends: _Moment
+
+
 class SurroundingsEntry(TypedDict, total=False):
     """Code revision, packages and settings."""
 
@@ -156,6 +166,38 @@ class _JudgingCostEntry(TypedDict, total=False):
     late_spans: _Count
 
 
+class LostEntry(TypedDict):
+    """The time that the worst issue of a rule costs."""
+
+    rule: str
+    pct: Annotated[float, Meta(ge=0, le=100)]
+
+
+class UsageEntry(TypedDict):
+    """What an ended job used, for the lists of a fleet; unknown is None."""
+
+    nodes: _Count
+    gpus: Annotated[int, Meta(ge=0, le=2**53)] | None
+    idle_pct: _Amount
+    idle_of: Literal["accelerators", "steps"] | None
+    lost: list[LostEntry]
+
+
+class IndexEntry(TypedDict):
+    """One ended job in the index of a store."""
+
+    id: str
+    name: str
+    status: str
+    owner: _Text
+    created: _Moment
+    start: _Moment
+    end: _Moment
+    price: _Amount
+    verdict: _VerdictEntry | None
+    usage: UsageEntry | None
+
+
 class Manifest(TypedDict, total=False):
     """`job.json`."""
 
@@ -181,6 +223,8 @@ class Manifest(TypedDict, total=False):
     total_steps: Annotated[int, Meta(ge=1, le=2**53)] | None
     tags: dict[str, str] | None
     verdict: _VerdictEntry | None
+    owner: _Text
+    usage: UsageEntry | None
     imported: _ImportedEntry | None
     stopped_by: _StoppedByEntry | None
 
@@ -193,6 +237,7 @@ class NodeDocument(TypedDict, total=False):
     memory_bytes: _Amount
     memory_total_bytes: _Amount
     memory_limit_bytes: _Amount
+    shm_bytes: _Amount
     gpus: list[GpuEntry] | None
     host: _Text
     os: _Text
@@ -200,6 +245,7 @@ class NodeDocument(TypedDict, total=False):
     cpu_model: _Text
     python: _Text
     agent_pid: _Whole
+    scheduler: SchedulerEntry | None
     obeys: list[str] | None
     heartbeat: _Moment
     missing: list[_MissingEntry] | None

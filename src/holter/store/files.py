@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from holter.schema.columns import TableSchema
+    from holter.store.clocks import ClockCorrection
     from holter.store.place import Entry, Place
 
 
@@ -173,12 +174,23 @@ class Catalog:
         return {file: (says[file], tuple(columns[file])) for file in says}
 
 
-def select(file: DataFile, table: TableSchema, files: str, *, extra: Sequence[str] = ()) -> str:
+def select(
+    file: DataFile,
+    table: TableSchema,
+    files: str,
+    *,
+    extra: Sequence[str] = (),
+    clock: ClockCorrection | None = None,
+) -> str:
     """Return the query that reads files with the columns of `file` in the table's present form.
 
-    Columns of a newer schema are left out, and columns that an older schema lacks are NULL.
+    Columns of a newer schema are left out, and columns that an older schema lacks are NULL. `clock` corrects
+    the times of the node.
     """
     there = file.names
+    if clock is not None and "time" in there:
+        rest = select(file, table, files, extra=extra)
+        return f"SELECT * REPLACE ({clock.sql('time')} AS time) FROM ({rest})"
     terms = [
         f"{parquet.name(c.name)}::{c.type} AS {parquet.name(c.name)}"
         if c.name in there

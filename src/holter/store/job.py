@@ -14,6 +14,7 @@ from holter.schema.masking import masked
 from holter.schema.tables import SCHEMA_VERSION
 from holter.schema.windows import with_order
 from holter.store.documents import Document, parsed, usable
+from holter.store.index import FOLDER
 from holter.store.layout import CONTROL, EVALUATIONS, JOB_NAME, MANIFEST, node_key, parse_node
 from holter.store.urls import place
 
@@ -244,7 +245,7 @@ def find(store_url: str, name: str) -> JobFolder:
     folder = JobFolder(store.below(name), name)
     if JOB_NAME.fullmatch(name) and _readable(folder):
         return folder
-    names = store.folders()
+    names = [one for one in store.folders() if one != FOLDER]
     if name in names and JOB_NAME.fullmatch(name):
         return folder  # without a manifest, but its tables may be there
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)

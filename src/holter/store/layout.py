@@ -17,6 +17,8 @@ CONTROL = "control.json"
 EVALUATIONS = "evaluations.json"
 TOLD = "otlp.json"
 """State of the metrics push: the time of the last one, and whether a fault was reported."""
+SENT = "sent.json"
+"""State of `holter run --to`: until when numbers were sent, and how to open the runs again."""
 NODES = "nodes"
 
 _PART = re.compile(r"(\d{1,19})-(\d{1,9})-(\d{1,9})\.parquet")

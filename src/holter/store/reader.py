@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from holter.schema.columns import TableSchema
+    from holter.store.clocks import ClockCorrection
     from holter.store.place import Place
 
 T = TypeVar("T")
@@ -49,6 +50,8 @@ class Reader:
     def __init__(self, place: Place, *, threads: int | None = None) -> None:
         self.connection = parquet.connect(threads=threads)
         self.catalog = Catalog(place, self.connection)
+        self.clocks: Mapping[str, ClockCorrection] = {}
+        """Corrections of the times of nodes; times of other nodes are read as they were written."""
         parquet.confine(self.connection, place.reads_from)
 
     def files(self, table: str) -> list[DataFile]:
@@ -82,10 +85,10 @@ class Reader:
         limits = []
         if start_ns is not None:
             limits.append(f"time >= {int(start_ns)}")
-            files = [f for f in files if f.newest >= start_ns]
+            files = [f for f in files if f.newest + self.reach_ns(f) >= start_ns]
         if end_ns is not None:
             limits.append(f"time < {int(end_ns)}")
-            files = [f for f in files if f.part.t0 == 0 or f.part.t0 < end_ns]
+            files = [f for f in files if f.part.t0 == 0 or f.part.t0 - self.reach_ns(f) < end_ns]
         groups: dict[Any, list[DataFile]] = defaultdict(list)
         for file in files:
             only: tuple[int, ...] | None = None
@@ -104,6 +107,11 @@ class Reader:
         if np.any(time[1:] < time[:-1]):
             whole = whole.where(np.argsort(time, kind="stable"))
         return Table({name: whole.columns[name] for name in wanted})
+
+    def reach_ns(self, file: DataFile) -> int:
+        """Return the most by which the correction of its node's clock moves a row of a file."""
+        clock = self.clocks.get(file.part.node)
+        return 0 if clock is None else clock.reach_ns
 
     def distinct(
         self,
@@ -167,7 +175,9 @@ class Reader:
         table, columns, limits, where = wanted
         cursor = self.connection.cursor()
         given = {"files": [parquet.pattern(file.path) for file in files]}
-        source = select(files[0], table, "$files", extra=[BATCH] if BATCH in files[0].names else [])
+        clock = self.clocks.get(files[0].part.node)
+        extra = [BATCH] if BATCH in files[0].names else []
+        source = select(files[0], table, "$files", extra=extra, clock=clock)
         terms: list[str] = []
         few = sum(file.rows for file in files) < _FEW_ROWS
         known = {} if few else self._texts(cursor, files[0], wanted, f"({source}) WHERE {limits}", given)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from holter.store.clocks import ClockCorrection
     from holter.store.documents import Document
     from holter.store.job import JobFolder
 
@@ -31,6 +32,10 @@ class Trial:
         """Open a job; `threads` limits the reading threads on a machine that also trains."""
         self.folder = folder
         self._reader = Reader(folder.place, threads=threads)
+
+    def correct(self, clocks: Mapping[str, ClockCorrection]) -> None:
+        """Correct the times of nodes in all rows that are read from now on; the files stay as they are."""
+        self._reader.clocks = dict(clocks)
 
     @property
     def manifest(self) -> Document:
@@ -151,17 +156,21 @@ class Trial:
         """Return the SQL that reads a table's present files on any connection."""
         groups: dict[Any, list[DataFile]] = defaultdict(list)
         for file in self._reader.files(name):
-            if (start_ns is not None and file.newest < start_ns) or (
-                end_ns is not None and file.part.t0 >= end_ns and file.part.t0 > 0
+            reach_ns = self._reader.reach_ns(file)
+            if (start_ns is not None and file.newest + reach_ns < start_ns) or (
+                end_ns is not None and file.part.t0 - reach_ns >= end_ns and file.part.t0 > 0
             ):
                 continue
             since = file.from_ if file.from_ > file.part.first else 0
             groups[(file.part.node, file.columns, since)].append(file)
         terms = []
-        for (_, _, since), files in groups.items():
+        for (node, _, since), files in groups.items():
             paths = ", ".join(parquet.literal(parquet.pattern(file.path)) for file in files)
             query = select(files[0], TABLES[name], f"[{paths}]")
-            terms.append(f"{query} WHERE {BATCH} >= {since}" if since else query)
+            query = f"{query} WHERE {BATCH} >= {since}" if since else query
+            if (clock := self._reader.clocks.get(node)) is not None:
+                query = f"SELECT * REPLACE ({clock.sql('time')} AS time) FROM ({query})"
+            terms.append(query)
         return " UNION ALL ".join(terms) or empty_source(name)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-Kind = Literal["lines", "stacked", "bars", "heatmap", "boxes", "shares", "stretches"]
+Kind = Literal["lines", "stacked", "bars", "heatmap", "boxes", "shares", "stretches", "constants"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +18,8 @@ class Axis:
     label: str
     unit: str = ""
     log: bool = False
+    linear: float | None = None
+    """With a value the axis is linear from its negative to it, and logarithmic beyond (symlog)."""
     top: float | None = None
     """Where the axis ends, when that is known beforehand, as 100 %."""
 
@@ -46,6 +48,7 @@ class Figure:
     lower quartile, median, upper quartile and greatest of what it names. `shares`: parts of a whole, `x` are
     their names. `stretches`: what went on when, in rows; `x` are the two ends of the axis, and a series holds
     in `values` the row (its place in `rows`), in `low` the begin and in `high` the end of each stretch.
+    `constants`: numbers that never change: each series has one value, and `x` is empty.
     """
 
     title: str
@@ -60,8 +63,10 @@ class Figure:
     """Short forms of the names in `x`, for narrow places."""
     rows: list[str] | None = None
     """Names of the rows of `stretches`."""
-    broken: list[float] | None = None
-    """Of `lines`: positions at which a value is not finite, which no line can show."""
+    broken: list[tuple[float, float]] | None = None
+    """Of `lines`: stretches, begin and end, in which values are not finite, which no line can show."""
+    flag: str = ""
+    """What is said at the first of these stretches, such as `NaN from step 150`."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the figure as JSON can hold it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, NotRequired, TypedDict, cast
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from holter.store.trial import Trial
     from holter.views.document.types.values import TableRow
 
+_STEP = re.compile(r"^(\w+)#\d+$")
+"""The range of one step, as `ProfilerStep#12`: all steps are one function."""
 MOST_EVENTS = 500_000
 """Limit on the events of a trace in one tree."""
 LEAST_PCT = 0.05
@@ -141,7 +144,7 @@ def _grown(tree: Any, which: Any) -> Flame:
     own = tree.own_ns
     for event, parent in zip(which.tolist(), tree.parent[which].tolist(), strict=True):
         above, depth = nodes.get(parent, (root, 0))
-        name = tree.names[tree.name[event]]
+        name = _STEP.sub(r"\1", tree.names[tree.name[event]])
         node = above if depth >= DEEPEST else above.children.setdefault(name, Flame(name))
         node.self_ns += max(int(own[event]), 0)
         nodes[event] = (node, depth + 1)

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from holter.views.document.types.rules import RuleCoverage, RuleIssue, RuleResult
+    from holter.views.document.types.verdict import JobVerdict
 
 WORST_FIRST = SEVERITIES[::-1]
 
@@ -56,6 +57,42 @@ def ordered(rules: Iterable[RuleResult]) -> list[IssueGroup]:
     for head in heads.values():
         head.symptoms.sort(key=_rank)
     return sorted(first, key=_rank)
+
+
+_SUSPECTS = {
+    "DataloaderBottleneck": "data_pipeline",
+    "CommNotOverlapped": "communication",
+    "CheckpointStall": "checkpointing",
+    "EvalOverhead": "evaluation",
+    "CPUContention": "contention",
+    "CpuBoundLaunch": "framework_overhead",
+}
+"""Rule → the suspect of the verdict that is about the same share of the time."""
+
+
+def weighed(rules: list[RuleResult], verdict: JobVerdict) -> list[RuleResult]:
+    """Make notes of the issues of rules whose subject the verdict, which looks at the whole job, rules out.
+
+    A rule judges the last steps; the verdict has the last word on what is a problem of the job.
+    """
+    innocent = {one["suspect"]: one["because"] for one in verdict["ruled_out"]}
+    innocent |= {one["suspect"]: one["text"] for one in verdict.get("smaller") or ()}
+    return [_weighed(rule, innocent.get(_SUSPECTS.get(str(rule.get("rule")), ""))) for rule in rules]
+
+
+def _weighed(rule: RuleResult, because: str | None) -> RuleResult:
+    if because is None:
+        return rule
+    issues = [
+        issue
+        if issue["severity"] == "info"
+        else cast(
+            "RuleIssue",
+            {**issue, "severity": "info", "summary": f"{issue['summary']}; over the whole job, {because}"},
+        )
+        for issue in rule["issues"]
+    ]
+    return {**rule, "issues": issues}
 
 
 def not_judged(rules: Iterable[RuleResult]) -> list[str]:

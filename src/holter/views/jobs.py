@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
+from holter.store.trial import Trial
+from holter.views.document.planned import planned
 from holter.views.wording import duration
 
 if TYPE_CHECKING:
@@ -16,6 +19,11 @@ _SILENT_S = 60.0
 """Agents write a heartbeat every few seconds; an agent without one for this long is gone."""
 
 
+class _Progress(TypedDict):
+    step: int | None
+    planned: int | None
+
+
 class ListedJob(TypedDict):
     """One job of a list; absent values are None."""
 
@@ -24,7 +32,12 @@ class ListedJob(TypedDict):
     status: str
     duration_s: float | None
     exit_code: int | None
-    verdict: dict[str, str | None] | None
+    verdict: dict[str, Any] | None
+    """suspect, sentence, headline, step_ms (the mean step time), workers (of the data loader)."""
+    step: int | None
+    """Steps that a running job took so far."""
+    planned: int | None
+    """Steps that a running job will take, as far as it is known."""
     silent_s: float | None
     """Seconds since the last heartbeat of a job without an end; None while an agent is alive."""
     fault: str | None
@@ -45,9 +58,38 @@ def summary(folder: JobFolder, now_ns: int) -> ListedJob:
         "duration_s": (until - start) / 1e9 if until and start else None,
         "exit_code": manifest.get("exit_code"),
         "verdict": manifest.get("verdict"),
+        **_progress(folder, running=running),
         "silent_s": silent_s(folder, now_ns) if running else None,
         "fault": folder.fault,
     }
+
+
+def _progress(folder: JobFolder, *, running: bool) -> _Progress:
+    """Return how far a running job is; what cannot be read is unknown."""
+    if running:
+        with suppress(OSError, ValueError, LookupError):
+            trial = Trial(folder, threads=1)
+            newest = trial.sql("SELECT max(step) AS step FROM steps")["step"][0]
+            if newest is not None and int(newest) >= 0:
+                total = planned(trial, None, 1)
+                return {"step": int(newest) + 1, "planned": total and total[0]}
+    return {"step": None, "planned": None}
+
+
+def chip(job: ListedJob) -> tuple[str, str]:
+    """Return the verdict on a listed job in a word or two, and its mood: good, warn, bad or nothing."""
+    verdict = job["verdict"]
+    if not isinstance(verdict, dict):
+        return ("judging", "") if job["status"] in RUNNING and not job["silent_s"] else ("", "")
+    headline, suspect = verdict.get("headline"), str(verdict.get("suspect") or "")
+    if headline and job["status"] != "Failed":
+        broken = next((word for word in ("NaN", "infinite") if f"turned {word}" in headline), "problem")
+        return broken, "bad"
+    if job["status"] == "Failed":
+        return "", ""
+    return {"healthy": ("no bottleneck", "good"), "inconclusive": ("inconclusive", "")}.get(
+        suspect, (suspect.replace("_", " "), "warn")
+    )
 
 
 def readable(folder: JobFolder) -> bool:
@@ -58,7 +100,14 @@ def readable(folder: JobFolder) -> bool:
 def judged(description: Description) -> dict[str, Any]:
     """Return what a job's manifest keeps of its verdict, for the lists of jobs; it takes a description."""
     verdict, headline = description["verdict"], description["job"]["headline"]
-    return {"suspect": verdict["suspect"], "sentence": verdict["sentence"], "headline": headline}
+    steps, loading = description["steps"], description["dataloading"]
+    return {
+        "suspect": verdict["suspect"],
+        "sentence": verdict["sentence"],
+        "headline": headline,
+        "step_ms": steps["mean_ms"] if steps else None,
+        "workers": loading["workers"] if loading else None,
+    }
 
 
 def ended_sick(job: ListedJob) -> bool:

@@ -10,6 +10,15 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 
+def ran(steps: Table, start_ns: int, first: int, last: int) -> tuple[float, float] | None:
+    """Return when steps `first` to `last` ran, seconds since the job's start; None if none did."""
+    mine = steps.where((steps["step"] >= first) & (steps["step"] <= last))
+    if not mine.rows:
+        return None
+    end = (mine["time"] + mine["duration"]).max()
+    return float(mine["time"].min() - start_ns) / 1e9, float(end - start_ns) / 1e9
+
+
 def step_clock(steps: Table, start_ns: int, most: int = 1000) -> dict[str, list[float]]:
     """Return up to `most` steps and when they began, both ascending; a reader interpolates between them.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from difflib import get_close_matches
+from itertools import takewhile
 from typing import TYPE_CHECKING, Literal
 
 from holter.analysis.verdict.evidence import counted
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from holter.views.document.types.job import GpuFacts, SkippedFile
     from holter.views.document.types.rules import RuleIssue
     from holter.views.document.types.training import LoadingSummary, NumberSummary, StepSummary
-    from holter.views.document.types.verdict import VerdictAdvice
+    from holter.views.document.types.verdict import JobVerdict, VerdictAdvice
     from holter.views.document.types.wall_time import GpuTimesEntry
     from holter.views.issues import IssueGroup
 
@@ -25,9 +26,17 @@ _ENDS: tuple[tuple[str, Literal["least", "most"], Literal["least_step", "most_st
     ("highest", "most", "most_step"),
 )
 _ANGLES = "<…>"
-_FUNCTOR = re.compile(r"\b(\w*(?:Functor|Ops?|_kernel_cuda|_kernel_impl|_cuda))\b")
+_APART = 16
+"""Letters, from the first that differs, that tell names of kernels apart."""
+_FUNCTOR = re.compile(
+    r"\b(?!(?:A|B)?(?:Unary|Binary)Functor\b|gpu_kernel_impl)"  # which hold the functor that does the work
+    r"(CUDAFunctor_\w+|\w*(?:Functor|Ops?|_kernel_cuda|_kernel_impl|_cuda)\b|\w+_kernel(?=\())"
+)
 _INSTANCE = re.compile(r"(\w{12,})>")
 _INSTALLED = re.compile(r"\((?:[^()]*/)?(?:site-packages|dist-packages|lib/python3\.\d+)/")
+_STATUS = {"InProgress": "Running", "IssuesFound": "Found", "NoIssuesFound": "Clear"}
+_LONGEST = 2000
+"""Letters of a value."""
 LEAST_PCT = 0.05
 """Smaller shares are omitted."""
 _NAMES = {
@@ -115,7 +124,7 @@ def reading_text(value: float | None, unit: str) -> str:
         return ""
     if unit.startswith("bytes"):
         return size(value) + unit.removeprefix("bytes")
-    return f"{value:.1f}" if unit.startswith("%") else f"{value:.4g}"
+    return f"{value:.1f}" if unit.startswith("%") else f"{value:.3g}"
 
 
 def percent(value: float | None) -> str:
@@ -167,6 +176,39 @@ def advice_text(advice: VerdictAdvice) -> str:
     return (f"→ {milliseconds(expected)} a step: " if expected is not None else "") + advice["text"]
 
 
+def status_text(status: str | None) -> str:
+    """Write the status of a job or a rule: `Running`, `Completed`, `Found`, `Clear`."""
+    return _STATUS.get(status or "", status or "unknown")
+
+
+def severity_text(severity: str) -> str:
+    """Write the severity of an issue: `note`, `warning`, `critical`."""
+    return "note" if severity == "info" else severity
+
+
+def value_text(value: object) -> str:
+    """Write a value of an issue's evidence or a rule's parameter, also a list or a dictionary of values."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if value is None:
+        return "unknown"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if 1000 <= abs(value) < 1e15 else f"{value:.3g}"
+    if isinstance(value, dict):
+        text = ", ".join(f"{words(str(key))} {value_text(one)}" for key, one in value.items())
+    elif isinstance(value, list | tuple):
+        text = ", ".join(map(value_text, value))
+    else:
+        text = str(value)
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+
+
+def sentence_text(verdict: JobVerdict, headline: str | None, steps: object) -> str:
+    """Write the sentence of a verdict; below a headline it is about speed, which is the lesser news."""
+    said = verdict["sentence"]
+    return f"Apart from that: {said}" if headline and steps else said
+
+
 def issue_text(found: IssueGroup) -> str:
     """Describe one issue: its rule, its summary, and whether it is resolved."""
     return f"{found.rule}: {found.issue['summary']}" + (" (over since)" if found.over else "")
@@ -187,14 +229,14 @@ def number_text(one: NumberSummary) -> str:
     if one["first"] is None:
         return f"{name}: never a finite number in {counted(one['steps'], 'step')}"
     if one["steps"] == 1:
-        said = f"{one['first']:.4g} in step {one['first_step']}"
+        said = f"{one['first']:.3g} in step {one['first_step']}"
     elif one["least"] == one["most"]:
-        said = f"{one['first']:.4g} in all of {one['steps']:,} steps"
+        said = f"{one['first']:.3g} (constant, {one['steps']:,} steps)"
     else:
-        said = f"{one['first']:.4g} in step {one['first_step']}, {one['last']:.4g} in step {one['last_step']}"
+        said = f"{one['first']:.3g} in step {one['first_step']}, {one['last']:.3g} in step {one['last_step']}"
         ends = (one["first_step"], one["last_step"])
         for word, key, step in _ENDS:
-            said += f", {word} {one[key]:.4g} in step {one[step]}" if one[step] not in ends else ""
+            said += f", {word} {one[key]:.3g} in step {one[step]}" if one[step] not in ends else ""
     return f"{name}: {said}" + (f"; {one['nonfinite']:,} not finite" if one["nonfinite"] else "")
 
 
@@ -238,6 +280,27 @@ def plain_kernel(name: str) -> str:
     if instance and head.endswith("Kernel"):  # of a library of kernels: which of them it is
         return instance[1]
     return (head.rpartition("::")[2] + inside + tail).strip() or name
+
+
+def plain_event(name: str) -> str:
+    """Write the name of an event: that of a kernel in C++ as `plain_kernel` does, others as they are."""
+    return plain_kernel(name) if "<" in name or name.startswith("void ") else name
+
+
+def plain_kernels(names: Sequence[str]) -> list[str]:
+    """Write names of kernels as `plain_kernel` does; those that would be alike get what tells them apart."""
+    short = [plain_kernel(name) for name in names]
+    alike: dict[str, list[int]] = {}
+    for at, name in enumerate(short):
+        alike.setdefault(name, []).append(at)
+    for places in alike.values():
+        if len(places) > 1:
+            letters = zip(*(names[at] for at in places), strict=False)
+            same = sum(1 for _ in takewhile(lambda each: len(set(each)) == 1, letters))
+            for at in places:
+                begin = max(names[at].rfind(one, 0, same) for one in "<, :") + 1
+                short[at] += f" …{names[at][begin : same + _APART].strip()}…"
+    return short
 
 
 def meant(name: str, valid: Iterable[str]) -> str:

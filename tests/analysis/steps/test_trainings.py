@@ -46,6 +46,19 @@ def test_trainings_of_one_run_are_its_attempts(runs, expected):
     assert text.endswith(": 30 + 48 steps")
 
 
+@pytest.mark.parametrize(
+    ("again", "expected"), [("torchrun none 7", True), ("torchrun none 8", False), (None, False)]
+)
+def test_workers_of_torchrun_on_two_nodes(again, expected):
+    rows = [
+        ("process", {"role": "trainer", "process": f"{at}", "run": run})
+        for at, run in enumerate(("torchrun none 7", "torchrun none 99", again, "torchrun none 99"))
+    ]
+    table = events(*rows)
+    nodes = np.array(["n0", "n1", "n0", "n1"], object)
+    assert restarted(Table({**table.columns, "node": nodes})) is expected
+
+
 def test_what_is_left_out_is_counted_once():
     trial = {"kind": "trial of Ray Tune", "recorded": "a"}
     other = ("left_out", {"kind": "training of another thread", "name": "7", "recorded": 8})

@@ -40,6 +40,17 @@ def test_threads_of_the_job_are_told_from_other_programs():
     assert "OMP_NUM_THREADS" not in texts(others)[0]
 
 
+def test_programs_that_run_shortly_count_among_the_others():
+    load = {"trainer_delay": 60.0, "trainer_runnable": 1.0, "foreign_core": 350.0}
+    some = judged(**load, others={"make (ann)": 80.0})
+    assert "other programs use 3.5 of 4 cores (among them make (ann))" in some.sentence
+    none = judged(**load)
+    assert "other programs use 3.5 of 4 cores (each of them shortly)" in none.sentence
+    assert "Stop the other programs" in texts(none)[0]
+    unknown = judged(trainer_delay=60.0, trainer_runnable=1.0)
+    assert "no other program was seen on the cores" in unknown.sentence
+
+
 def test_each_rank_gets_its_share_of_the_cores():
     found = judged(ranks=(0, 1), trainer_delay=40.0, trainer_runnable=7.5)
     assert texts(found) == ["Use 2 threads per training process: OMP_NUM_THREADS=2."]

@@ -90,24 +90,26 @@ def seen(**detail):
     [
         (
             {"direction": "forward", "module": "enc.1", "parameter": "enc.1.weight", "step": 2},
-            " It began in enc.1 (parameter weight), in the forward pass of step 2.",
+            " It first appears in the output of module enc.1 (parameter weight), "
+            "in the forward pass of step 2.",
         ),
         (
             {"direction": "forward", "module": "act", "parameter": "enc.1.weight", "step": 2},
-            " It began in act (nearest parameter enc.1.weight), in the forward pass of step 2.",
+            " It first appears in the output of module act, after parameter enc.1.weight, "
+            "in the forward pass of step 2.",
         ),
         (
             {"direction": "backward", "module": "", "parameter": "scale", "step": 1},
-            " It began in parameter scale, in the backward pass of step 1.",
+            " It first appears in parameter scale, in the backward pass of step 1.",
         ),
         (
             {"direction": "backward", "module": "fc", "parameter": "fc.bias", "step": 1, "noticed": 2},
-            " It began in fc (parameter bias), in the update of step 1.",
+            " It first appears in module fc (parameter bias), in the update of step 1.",
         ),
         ({"direction": "forward", "module": "", "parameter": "", "step": 2}, ""),
         (
             {"direction": "forward", "module": "", "parameter": "fc.bias", "step": 2, "operation": "Log"},
-            " It began in the loss (nearest parameter fc.bias), in the forward pass of step 2.",
+            " It first appears in the loss, after parameter fc.bias, in the forward pass of step 2.",
         ),
         ({"direction": "forward", "module": "later", "parameter": "", "step": 3}, ""),
     ],

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from holter.analysis.jobs.stragglers import Straggler
 from holter.analysis.loading.dataloading import DataLoading
 from holter.analysis.loading.stacks import SampledCallable
 from holter.analysis.machine.load import Load
 from holter.analysis.steps.named_work import NamedWork
 from holter.analysis.verdict import job_suspects
-from holter.analysis.verdict.job_advice import data_pipeline
-from holter.analysis.verdict.job_facts import VerdictFacts
+from holter.analysis.verdict.job_advice import communication, data_pipeline
+from holter.analysis.verdict.job_facts import MeasuredRun, VerdictFacts
 
 STAGES = {"decode": 15.0, "transform": 75.0}
 
 
 def starved(
-    *, workers=2, cpus=2, cpu=100.0, trainer=None, rest=(30.0, 8.0), device="cpu", **more
+    *, workers=2, cpus=2, cpu=100.0, trainer=None, foreign=None, rest=(30.0, 8.0), device="cpu", **more
 ) -> VerdictFacts:
     """Compute of 30 ms (8 at best), batches of 600 ms in one worker: 300 ms a step with two."""
     found = [
@@ -33,7 +36,7 @@ def starved(
         ranks=(0,),
         device=device,
         loading=DataLoading(share_pct=90.0, workers=workers, **fields),
-        loads=[Load(node="n", cpus=cpus, cpu_p50=cpu, trainer_core_mean=trainer)],
+        loads=[Load(node="n", cpus=cpus, cpu_p50=cpu, trainer_core_mean=trainer, foreign_core=foreign)],
     )
 
 
@@ -87,6 +90,29 @@ def test_workers_that_are_dearer_than_the_work():
     assert one(found, "num_workers=0") == pytest.approx(32)
 
 
+def test_advice_gives_the_step_time_that_an_earlier_job_measured():
+    facts = replace(starved(workers=0, cpus=4, cpu=30.0), measured=(MeasuredRun("before", 2, 250.0),))
+    assert one(expected(facts), "num_workers from 0 to 2") == pytest.approx(250)
+    (advice,) = [one for one in data_pipeline(facts) if "num_workers" in one.text]
+    assert advice.why.endswith("job before took 250 ms a step with 2 workers")
+
+
+def test_advice_does_not_lead_back_to_what_was_measured_as_slower():
+    cheap = starved(fetch_ms=2.0, busy_pct=1.0, callables=[], stages={"queue": 90.0})
+    assert one(expected(cheap), "num_workers=0") == pytest.approx(32)
+    slower = replace(cheap, measured=(MeasuredRun("before", 0, 320.0),))
+    assert not any("num_workers" in text for text in expected(slower))
+    other = replace(cheap, measured=(MeasuredRun("before", 4, 320.0),))
+    assert any("num_workers=0" in text for text in expected(other))
+
+
+def test_no_more_workers_than_cores():
+    # Workers that wait for a disk take a tenth of a core each.
+    facts = starved(cpus=4, cpu=50.0)
+    facts = replace(facts, loads=[replace(facts.loads[0], worker_core_p50=5.0)])
+    assert one(expected(facts), "num_workers from 2 to 4") == pytest.approx(150)
+
+
 def test_workers_that_slow_each_other_down_go_on_doing_so():
     """Two workers of 400 ms should give a batch each 200 ms, yet a step takes 300."""
     found = expected(starved(fetch_ms=400.0))
@@ -137,3 +163,30 @@ def test_advice_on_loading_uses_the_frameworks_terms(framework, advised):
     )
     (advice,) = data_pipeline(facts)
     assert f"use {advised}" in advice.text
+
+
+def test_stages_of_a_pipeline_are_balanced_by_layers_not_by_samples():
+    slow = Straggler(
+        rank=0, node="n", own_ms=50.0, others_ms=10.0, excess=4.0, slow_share=1.0, cost=0.6,
+        part="backward", part_ms=30.0, waiting_ms=40.0,
+    )  # fmt: skip
+    for stragglers in ([slow], []):
+        facts = VerdictFacts(
+            breakdown={"communication": 60.0, "forward": 40.0},
+            mean_step_ms=70.0,
+            stragglers=stragglers,
+            staged=True,
+        )
+        texts = [advice.text for advice in communication(facts)]
+        assert "layers" in texts[0]
+        assert ("from rank 0" in texts[0]) == bool(stragglers)
+        assert "micro-batches" in texts[1]
+        assert not any(word in " ".join(texts) for word in ("samples", "buckets"))
+        # What equal stages save depends on the order of their micro-batches.
+        assert all(advice.expected_step_ms is None for advice in communication(facts))
+
+
+def test_no_worker_is_advised_for_a_core_that_another_program_uses():
+    alone, beside = expected(starved(workers=0, cpu=60.0)), expected(starved(workers=0, foreign=100.0))
+    assert any("num_workers" in text for text in alone)
+    assert not any("num_workers" in text for text in beside)

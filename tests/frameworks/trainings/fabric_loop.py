@@ -8,6 +8,8 @@ import logging
 import sys
 import time
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,33 +17,76 @@ import torch
 from lightning.fabric import Fabric
 from lightning.fabric.loggers import CSVLogger
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, Dataset
 
 warnings.simplefilter("ignore")
 logging.getLogger("lightning.fabric").setLevel(logging.ERROR)
 torch.set_num_threads(1)
 truth: dict[str, Any] = {"losses": [], "steps": 0}
-took = {"callback": 0.0}
+took = dict.fromkeys(("load", "forward", "backward", "optimizer", "evaluate", "callback"), 0.0)
+WIDTHS = {"compute": 2048, "clocked": 1024}
+WARM = 10
+"""Steps that are not timed: they show what torch and the recorder do once."""
+
+
+@contextmanager
+def timed(part: str) -> Iterator[None]:
+    """Add the time of a block to `took`."""
+    began = time.perf_counter()
+    yield
+    took[part] += time.perf_counter() - began
+
+
+class Samples(Dataset):
+    """Random samples, each of which takes a while to load."""
+
+    def __init__(self, count: int, seconds: float) -> None:
+        self.inputs, self.labels = torch.randn(count, 64), torch.randint(0, 4, (count,))
+        self.seconds = seconds
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def __getitem__(self, at: int) -> tuple[torch.Tensor, torch.Tensor]:
+        if self.seconds:
+            time.sleep(self.seconds)
+        return self.inputs[at], self.labels[at]
 
 
 class Shower:
     """A callback of the script, with a hook that only the script knows."""
 
     def after_step(self, seconds: float) -> None:
-        began = time.perf_counter()
-        time.sleep(seconds)
-        took["callback"] += time.perf_counter() - began
+        with timed("callback"):
+            time.sleep(seconds)
 
 
 class Net(nn.Module):
     """A small classifier."""
 
-    def __init__(self) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.body = nn.Linear(64, 4)
+        layers = (nn.Linear(64, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, 4))
+        self.body = nn.Sequential(*layers)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.body(x)
+
+
+def evaluate(model: Any, loader: Any) -> None:
+    """Evaluate and switch back."""
+    model.eval()
+    with torch.no_grad():
+        for x, y in loader:
+            nn.functional.cross_entropy(model(x), y)
+    model.train()
+
+
+def restarted(step: int) -> float:
+    """Begin to measure with a step, now that the one before has ended; return when."""
+    truth["first"] = step
+    took.update(dict.fromkeys(took, 0.0))
+    return time.perf_counter()
 
 
 def train(case: str) -> Any:
@@ -49,23 +94,38 @@ def train(case: str) -> Any:
     fabric = Fabric(accelerator="cpu", devices=1, callbacks=[Shower()], loggers=[CSVLogger("logs")])
     fabric.launch()
     fabric.seed_everything(5, verbose=False)
-    model = Net()
+    model = Net(WIDTHS.get(case, 32))
     model, optimizer = fabric.setup(model, torch.optim.SGD(model.parameters(), lr=0.1))
-    data = TensorDataset(torch.randn(160, 64), torch.randint(0, 4, (160,)))
-    loader = fabric.setup_dataloaders(DataLoader(data, batch_size=4))
+    seconds = {"data": 0.004, "clocked": 0.001}.get(case, 0.0)
+    loader = fabric.setup_dataloaders(DataLoader(Samples(160, seconds), batch_size=4))
+    test = fabric.setup_dataloaders(DataLoader(Samples(16, seconds), batch_size=4))
     accumulated = 4 if case == "accumulated" else 1
-    began = time.perf_counter()
-    for number, (x, y) in enumerate(loader, 1):
+    began, batches, number = time.perf_counter(), iter(loader), 0
+    while True:
+        with timed("load"):
+            batch = next(batches, None)
+        if batch is None:
+            break
+        number += 1
         with fabric.no_backward_sync(model, enabled=number % accumulated != 0):
-            loss = nn.functional.cross_entropy(model(x), y)
-            truth["losses"].append(loss.item())
-            fabric.backward(loss / accumulated)
+            with timed("forward"):
+                loss = nn.functional.cross_entropy(model(batch[0]), batch[1])
+                truth["losses"].append(loss.item())
+            with timed("backward"):
+                fabric.backward(loss / accumulated)
         if number % accumulated == 0:
-            optimizer.step()
+            with timed("optimizer"):
+                optimizer.step()
             optimizer.zero_grad()
             truth["steps"] += 1
+            if case == "clocked" and truth["steps"] == WARM:
+                began = restarted(WARM)
             fabric.log("twice", 2 * truth["losses"][-1], step=truth["steps"])
-            fabric.call("after_step", seconds=0.004)
+            if case not in ("data", "compute"):
+                fabric.call("after_step", seconds=0.004)
+        if case == "clocked" and number % 10 == 0:
+            with timed("evaluate"):
+                evaluate(model, test)
     truth["loop"] = time.perf_counter() - began
     fabric.save("state.ckpt", {"model": model})
     return model

@@ -1,8 +1,12 @@
 """Trains with loops of its own on TensorFlow as the argument says; writes what happened to truth.json."""
 
+import glob
 import hashlib
 import json
 import os
+import shutil
+import socket
+import subprocess
 import sys
 import time
 
@@ -53,7 +57,8 @@ def weights(*models):
 
 def fetched(batches):
     """Yield batches, and clock the wait for each."""
-    iterator = iter(batches)
+    with Clock("data_loading"):
+        iterator = iter(batches)
     while True:
         with Clock("data_loading"):
             batch = next(iterator, None)
@@ -132,10 +137,14 @@ def eager():
                 gradients = tape.gradient(loss, net.trainable_variables)
             with Clock("optimizer"):
                 optimizer.apply_gradients(zip(gradients, net.trainable_variables, strict=True))
+            if len(losses) == 100:
+                kernels = sorted(float(one.mean(dtype="float64")) for one in net.get_weights()[::2])
+                taken = sorted(float(one.numpy().mean(dtype="float64")) for one in gradients[::2])
             ended = time.perf_counter(), dict(took)
             losses.append(float(loss))
         marks.append(ended)
-    return {"steps": 120, "losses": losses, **between(marks), "model": weights(net)}
+    return {"steps": 120, "losses": losses, **between(marks), "model": weights(net), "kernels": kernels,
+            "gradients": taken}  # fmt: skip
 
 
 def by_hand():
@@ -183,6 +192,96 @@ def retraced():
         length = BATCH - number // 10
         train_step(tf.constant(x[:length]), tf.constant(y[:length]), 1.0 if number < 25 else 0.5)
     return {"steps": 30, "model": weights(net)}
+
+
+def distributed(strategy, batches):
+    """Train with a strategy on slow batches."""
+    x, y = data(batches)
+    with strategy.scope():
+        net, optimizer = model(), keras.optimizers.SGD(0.01)
+
+    @tf.function
+    def train_step(x, y):
+        def replica(x, y):
+            with tf.GradientTape() as tape:
+                losses = keras.losses.sparse_categorical_crossentropy(y, net(x), from_logits=True)
+                loss = tf.reduce_mean(losses)
+            gradients = tape.gradient(loss, net.trainable_variables)
+            optimizer.apply_gradients(zip(gradients, net.trainable_variables, strict=True))
+            return loss
+
+        return strategy.reduce("SUM", strategy.run(replica, args=(x, y)), axis=None)
+
+    def slow(x, y):
+        return tf.py_function(lambda value: (time.sleep(0.0005), value)[1], [x], tf.float32), y
+
+    def shaped(x, y):
+        return tf.ensure_shape(x, (None, FEATURES)), y
+
+    options = tf.data.Options()
+    options.experimental_distribute.auto_shard_policy = tf.data.experimental.AutoShardPolicy.DATA
+    pairs = tf.data.Dataset.from_tensor_slices((x, y)).map(slow).batch(BATCH, drop_remainder=True)
+    pairs = pairs.map(shaped).with_options(options)
+    batches_of_all = strategy.experimental_distribute_dataset(pairs)
+    marks = []
+    for _ in range(2):
+        for inputs, labels in fetched(batches_of_all):
+            with Clock("compute"):
+                float(train_step(inputs, labels))
+            ended = time.perf_counter(), dict(took)
+        marks.append(ended)
+    return {"steps": 2 * batches, **between(marks), "model": weights(net)}
+
+
+def mirrored():
+    """Two devices of one process."""
+    (cpu,) = tf.config.list_physical_devices("CPU")
+    tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+    return distributed(tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"]), 40)
+
+
+def worker():
+    """One of two processes that `TF_CONFIG` describes."""
+    told = distributed(tf.distribute.MultiWorkerMirroredStrategy(), 20)
+    return {**told, "rank": json.loads(os.environ["TF_CONFIG"])["task"]["index"]}
+
+
+def workers():
+    """Two processes that train together."""
+    sockets = [socket.create_server(("localhost", 0)) for _ in range(2)]
+    cluster = {"worker": [f"localhost:{one.getsockname()[1]}" for one in sockets]}
+    for one in sockets:
+        one.close()
+    started = []
+    for rank in range(2):
+        os.makedirs(f"worker-{rank}", exist_ok=True)
+        config = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": rank}})
+        command = [sys.executable, os.path.abspath(__file__), "worker"]
+        surroundings = {**os.environ, "TF_CONFIG": config}
+        started.append(subprocess.Popen(command, cwd=f"worker-{rank}", env=surroundings))
+    assert [one.wait() for one in started] == [0, 0]
+    told = []
+    for rank in range(2):
+        with open(f"worker-{rank}/truth.json") as file:
+            told.append(json.load(file))
+    return {"steps": 40, "model": told[0]["model"], "models": [one["model"] for one in told]}
+
+
+def profiled():
+    """The script profiles itself: in steps 10 to 19, and again from step 35 on."""
+    x, y = data(50)
+    net, sizes = model(), []
+    train_step = step_of(net, keras.optimizers.SGD(0.01))
+    for number, (inputs, labels) in enumerate(tf.data.Dataset.from_tensor_slices((x, y)).batch(BATCH)):
+        if number in (10, 35):
+            tf.profiler.experimental.start("own")
+        train_step(inputs, labels)
+        if number in (19, 44):
+            tf.profiler.experimental.stop()
+            (path,) = glob.glob("own/**/*.xplane.pb", recursive=True)
+            sizes.append(os.path.getsize(path))
+            shutil.rmtree("own")
+    return {"steps": 50, "traces": sizes, "model": weights(net)}
 
 
 def data_bound():

@@ -22,6 +22,10 @@ from torch.distributed.fsdp import FSDPModule
 from torchtitan.tools import utils
 
 torch.set_num_threads(1)
+# As under a launcher with one rank.
+for name, value in {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "MASTER_PORT": "29514"}.items():
+    os.environ.setdefault(name, value)
+os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
 utils.device_type = "cpu"
 utils.device_module = SimpleNamespace(
     set_device=lambda device: None,

@@ -6,6 +6,7 @@ import hashlib
 import json
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ random = np.random.default_rng(0)
 TABLE = random.normal(size=(6000, 12))
 LABELS = (TABLE[:, 0] + TABLE[:, 1] * TABLE[:, 2] + 0.3 * random.normal(size=6000) > 0).astype(int)
 PARAMETERS = {"objective": "binary:logistic", "eval_metric": ["logloss", "auc"], "nthread": 1}
-took = {"grow": 0.0, "evaluate": 0.0}
+took = {"grow": 0.0, "evaluate": 0.0, "load": 0.0, "build": 0.0}
 figures: dict[str, Any] = {}
 
 
@@ -316,6 +317,62 @@ def lightgbm_folds() -> bytes:
     asked = {"objective": "binary", "num_threads": 1, "verbose": -1}
     found = library.cv(asked, library.Dataset(TABLE, LABELS), ROUNDS, nfold=3)
     return json.dumps(found).encode()
+
+
+def portions() -> Iterator[tuple[Any, Any]]:
+    """Return the data in portions, each of which takes a while to load."""
+    for at in range(ROUNDS):
+        began = time.perf_counter()
+        time.sleep(0.03)
+        took["load"] += time.perf_counter() - began
+        rows = slice(at % 5 * 1000, at % 5 * 1000 + 1000)
+        yield TABLE[rows], LABELS[rows]
+
+
+def data_bound() -> bytes:
+    """A training that goes on with each portion of the data, and keeps its model."""
+    import xgboost
+
+    matrices()  # the recorder loads the rest of itself with the first matrix
+    clocked(xgboost.DMatrix, "__init__", "build")
+    model = None
+    for at, (rows, labels) in enumerate(portions()):
+        data = xgboost.DMatrix(rows, labels)
+        model = xgboost.train(PARAMETERS, data, 1, verbose_eval=False, xgb_model=model)
+        if at % 20 == 19:
+            model.save_model("model.ubj")
+    return model.save_raw("ubj")
+
+
+def compute_bound() -> bytes:
+    """Deep trees of data that are there."""
+    import xgboost
+
+    data, _ = matrices()
+    return xgboost.train(PARAMETERS | {"max_depth": 9}, data, ROUNDS).save_raw("ubj")
+
+
+def lightgbm_data_bound() -> bytes:
+    """A training that goes on with each portion of the data, and keeps its model."""
+    import lightgbm as library
+
+    clocked(library.Dataset, "construct", "build")
+    asked = {"objective": "binary", "num_threads": 1, "verbose": -1}
+    model = None
+    for at, (rows, labels) in enumerate(portions()):
+        model = library.train(asked, library.Dataset(rows, labels), 1, init_model=model)
+        if at % 20 == 19:
+            model.save_model("model.txt")
+    return model.model_to_string().encode()
+
+
+def lightgbm_compute_bound() -> bytes:
+    """Large trees of data that are there."""
+    import lightgbm as library
+
+    data = library.Dataset(TABLE[:5000], LABELS[:5000])
+    asked = {"objective": "binary", "num_threads": 1, "verbose": -1, "num_leaves": 255}
+    return library.train(asked, data, ROUNDS).model_to_string().encode()
 
 
 if __name__ == "__main__":

@@ -155,12 +155,14 @@ def test_the_producer_is_the_thread_that_works():
     ready.wait()
     try:
         time.sleep(0.05)
-        stacks = {thread.ident: sys._current_frames()[thread.ident] for thread in threads}
-        found = producer(stacks, (), loop_samples._called, lambda several: several[0])
+        stacks = sys._current_frames()
+        others = [ident for ident in stacks if ident not in {thread.ident for thread in threads}]
+        found = producer(others, loop_samples._called, lambda several: several[0])
         assert (found.name, found.only) == ("thread reader", True)
         assert [frame.f_code.co_name for frame in found.frames][-1] == "crunch"
         assert waits(Frame.of(stacks[threads[1].ident]), "")
-        assert producer(stacks, (threads[0].ident,), loop_samples._called, lambda several: several[0]) is None
+        others.append(threads[0].ident)
+        assert producer(others, loop_samples._called, lambda several: several[0]) is None
     finally:
         ready.clear()
         idle.put(0)
@@ -249,3 +251,10 @@ def test_the_thread_that_holds_the_interpreter_is_sampled(record):
     assert held["collect"] > 0.2
     # On a crowded machine, any thread may lose its core while it holds the lock.
     assert held["collect"] > held["multiply"] + held["sleep"], held
+
+
+def test_the_end_of_a_session_waits_for_the_sampler_of_its_loop(session):
+    loop_samples.LoopSampler(session, lambda: 0, "torch").learn()
+    assert "holter-loop" in {each.name for each in threading.enumerate()}
+    session.end()
+    assert "holter-loop" not in {each.name for each in threading.enumerate()}

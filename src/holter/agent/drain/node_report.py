@@ -6,8 +6,11 @@ from typing import TYPE_CHECKING
 
 from holter.agent.collectors import collectors
 from holter.agent.machine.node import node_facts
+from holter.agent.machine.scheduler import ends, scheduler
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from holter.agent.collectors import Collector, Machine
     from holter.agent.drain.clock import Clock
     from holter.agent.drain.drain import Drain
@@ -33,6 +36,15 @@ class NodeReport:
         """Open the collectors and gather the facts of the machine; `facts` take precedence."""
         self.collectors, self._missing = collectors(machine)
         self._facts = {**node_facts(machine, self.collectors, self._missing, self._clock), **facts}
+
+    def schedule(self, variables: Mapping[str, str], *, ask: bool) -> None:
+        """Add the scheduler's job and when it ends; `ask` the scheduler, which one node of a job may do."""
+        entry = scheduler(variables)
+        if entry is None:
+            return
+        if ask and (moment := ends(entry, variables, self._clock.time_ns())) is not None:
+            entry["ends"] = moment
+        self._facts["scheduler"] = entry
 
     def lacks(self, what: str, why: str) -> None:
         """Report something that cannot be measured."""

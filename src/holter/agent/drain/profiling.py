@@ -153,7 +153,8 @@ class Profiling:
             stop_ns=int(said.get("stop_ns", 1 << 62)),
         )
         counts = {}
-        for table, columns in reader(fact.profiler).rows(path, fact, self._drain.clock).items():
+        found = reader(str(said.get("format") or fact.profiler)).rows(path, fact, self._drain.clock)
+        for table, columns in found.items():
             rows = len(columns["time"])
             if rows:
                 writer.append(table, {**columns, "rank": np.full(rows, event.rank, np.int32)})

@@ -1,7 +1,8 @@
-"""Keeps the newest records of the first rank in memory, for the line that shows a running job."""
+"""Keeps the newest records of the first rank in memory, for whoever shows or reports a running job."""
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,8 @@ from holter.schema.table import Table, objects
 from holter.store.parquet.columns import is_pair
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from holter.agent.drain.drain import Drain
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 4096
 """Of each poll, so many spans are kept at most; older polls are dropped once the newer ones have as many."""
+MOST_NUMBERS = 1000
 _COLUMNS = ("time", "duration", "rank", "worker", "thread", "step", "mode", "phase", "value")
 """Those from which steps are computed."""
 
@@ -34,6 +38,10 @@ class JobNow(NamedTuple):
     planned: int | None
     """The number of steps that a trainer plans."""
     spans: tuple[Columns, ...]
+    numbers: Mapping[str, float] = {}
+    """The newest finite value of each number that the first rank reported, by name."""
+    owner: str = ""
+    """The trainer that counts the steps, such as transformers.Trainer; empty for plain loops."""
 
     def table(self) -> Table:
         """Return the kept spans as table `spans`."""
@@ -61,10 +69,13 @@ class RecentRecords:
                 since=begins.get(first.last_phase or "", 0),
             )
             now = self._with_spans(now, drain.ranks.of(first), batch.spans)
+            now = now._replace(numbers=_with(now.numbers, batch.scalars, drain.ranks.of(first)))
         for event in batch.events:
             steps = event.detail.get("steps") if event.kind == "planned" else None
             if isinstance(steps, int) and steps > 0:
                 now = now._replace(planned=steps)
+            if event.kind == "owner":
+                now = now._replace(owner=str(event.detail.get("owner") or ""))
         self.now = now
 
     def _with_spans(self, now: JobNow, rank: int, spans: Columns) -> JobNow:
@@ -84,6 +95,20 @@ class RecentRecords:
             rows -= len(kept[0]["time"])
             kept = kept[1:]
         return now._replace(spans=kept)
+
+
+def _with(known: Mapping[str, float], scalars: Columns, rank: int) -> Mapping[str, float]:
+    """Add the newest values of a rank to those that are known, up to `MOST_NUMBERS` names."""
+    if not scalars:
+        return known
+    found = dict(known)
+    table = Table({name: _values(scalars[name]) for name in ("rank", "name", "value")})
+    for name, value in zip(
+        *(table.where(table["rank"] == rank)[one] for one in ("name", "value")), strict=True
+    ):
+        if math.isfinite(value) and (name in found or len(found) < MOST_NUMBERS):
+            found[str(name)] = float(value)
+    return found
 
 
 def _taken(column: Column, rows: NDArray[np.int64]) -> Column:

@@ -59,6 +59,9 @@ class WriterPlan:
     told: bytes = b""  # standard input of the companions
     environment: dict[str, str] = field(default_factory=dict)
     attached: bool = False
+    outside: bool = False
+    """Whether the processes were started without holter, so that all is read from outside."""
+    cores: frozenset[int] | None = None  # those of the job, where they are not the agent's
     facts: Document = field(default_factory=dict)
     """Facts of the node in addition to those of the machine."""
     leads: bool = True  # whether this node writes the job's manifest
@@ -99,6 +102,11 @@ class WriterThread(threading.Thread):
     def stop_wanted(self) -> Document | None:
         """The order to stop the job; None without one."""
         return self._control.stop
+
+    @property
+    def program(self) -> ProgramWatch | None:
+        """The watch of a command that takes no steps; None before it begins, and where none is needed."""
+        return self._program
 
     @property
     def companion_pids(self) -> list[int]:
@@ -173,7 +181,7 @@ class WriterThread(threading.Thread):
         """Record the place of the spool, then create everything; slow imports run while the command runs."""
         plan = self.plan
         self._duty("node", lambda: plan.folder.update_node(plan.node, **plan.facts))
-        self._cgroup = ControlGroup.of()
+        self._cgroup = ControlGroup.of(plan.roots[0] if plan.outside else "self")
         self._oom_before = OomCounters.read(self._cgroup)
         local = getattr(plan.folder.place, "path", None)
         machine = Machine(
@@ -181,12 +189,14 @@ class WriterThread(threading.Thread):
             watched=self._watched,
             environment=plan.environment,
             cgroup=self._cgroup,
+            cores=plan.cores or frozenset(os.sched_getaffinity(0)),
         )
         self._report.examine(machine, plan.facts)
+        self._duty("scheduler", lambda: self._report.schedule(plan.environment, ask=plan.leads))
         from holter.agent.drain.drain import Drain
         from holter.agent.drain.horovod import timeline
         from holter.agent.drain.pipeline import Pipeline
-        from holter.agent.programs.watch import ProgramWatch
+        from holter.agent.programs.watch import program_watch
         from holter.agent.python_samples import samples
         from holter.agent.sampling import Sampler
         from holter.agent.supervision.process_monitor import ProcessMonitor
@@ -205,14 +215,14 @@ class WriterThread(threading.Thread):
         if why:
             self._report.lacks("python samples", why)
         if self.pipeline.drain is not None:
-            if not plan.attached:
-                self._program = ProgramWatch(
+            if plan.outside or not plan.attached:
+                self._program = program_watch(
+                    self.pipeline,
                     self._watched,
-                    self.pipeline.drain,
                     self.event_log,
                     machine.cpus(),
-                    self.pipeline.writer.append,
                     spied=self._python is not None,
+                    outside=self._report.lacks if plan.outside else None,
                 )
             self.monitor = ProcessMonitor(self.pipeline.drain, plan.limits, tell=plan.tell)
 

@@ -12,6 +12,8 @@ from holter.agent.collectors import Collector, Machine, collectors
 from holter.agent.machine.procfs import file_text, meminfo
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from holter.agent.drain.clock import Clock
     from holter.store.documents import Document
 
@@ -37,6 +39,7 @@ def node_facts(
         "memory_bytes": limited,
         "memory_total_bytes": total,
         "memory_limit_bytes": limit,
+        "shm_bytes": _size(machine.shm),
         "gpus": [fact for collector in made for fact in collector.facts()],
         "host": socket.gethostname(),
         "os": f"{platform.system()} {platform.release()}",
@@ -70,6 +73,15 @@ def capabilities(machine: Machine | None = None) -> list[tuple[str, str]]:
         missing.extend(collector.missing[known:])
         works.append((name, ""))
     return works + missing
+
+
+def _size(mount: Path) -> int | None:
+    """Return the size of a file system; None for one that is not there."""
+    try:
+        space = os.statvfs(mount)
+    except OSError:
+        return None
+    return space.f_blocks * space.f_frsize or None
 
 
 def _cpu_model(machine: Machine) -> str | None:

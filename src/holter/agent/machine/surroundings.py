@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import getpass
 import os
 import re
 import shutil
@@ -48,6 +49,14 @@ def surroundings(command: Sequence[str], folder: Path, environment: Mapping[str,
     if settings := {name: masked_in(environment[name], name)[:_MOST_TEXT] for name in wanted}:
         found["settings"] = settings
     return found
+
+
+def owner() -> str | None:
+    """Return the name of the user whose job this is; None if the user has no name, as in some containers."""
+    try:
+        return getpass.getuser()[:_MOST_TEXT]
+    except (OSError, KeyError, ImportError):
+        return None
 
 
 def _code(folder: Path) -> dict[str, str]:

@@ -53,6 +53,10 @@ class ProgramStacks:
             found.append(self._rows(path, part))
         return found
 
+    def end(self) -> list[Columns]:
+        """Return the rows that are left. Raises `OSError`."""
+        return self.take()
+
     def told(self) -> list[Document]:
         """Return the functions of each process that take most of its time."""
         return [

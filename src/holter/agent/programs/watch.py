@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from holter.agent.collectors import Watched
     from holter.agent.drain.drain import Drain
     from holter.agent.drain.event_log import EventLog
+    from holter.agent.drain.pipeline import Pipeline
+    from holter.agent.programs.spied import SpiedStacks
     from holter.store.parquet.columns import Columns
 
 READ_S = 1.0
@@ -37,10 +39,13 @@ class ProgramWatch:
         append: Callable[[str, Columns], None],
         *,
         spied: bool = False,
+        processes: ProcessTree | None = None,
+        stacks: SpiedStacks | None = None,
     ) -> None:
         """`append` takes rows for a table of the store; `cpus` are the cores that the job may use.
 
-        `spied` says that py-spy samples processes with records.
+        `spied` says that py-spy samples processes with records. `stacks`, of `processes`, are given where the
+        processes do not sample themselves, because they were started without holter.
         """
         self._watched = watched
         self._drain = drain
@@ -51,8 +56,9 @@ class ProgramWatch:
         self._began = time.monotonic()
         self._read_at = self._due = 0.0
         self._tell_at = FIRST_TOLD_S
-        self.processes = ProcessTree()
-        self.stacks = ProgramStacks(drain.spool, drain)
+        self.processes = processes or ProcessTree()
+        self.stacks = stacks or ProgramStacks(drain.spool, drain)
+        self._outside = stacks is not None
         self._pulse: Pulse | None = Pulse(self.processes.busiest)
         self._pulse.begin()
         self._elapsed = 0.0
@@ -64,8 +70,11 @@ class ProgramWatch:
 
     def look(self) -> None:
         """Read what is due. Raises `OSError`."""
+        self._look(self.stacks.take())
+
+    def _look(self, sampled: list[Columns]) -> None:
         twice = self._spied and any(one.records for one in self._drain.trainers())
-        for rows in self.stacks.take():
+        for rows in sampled:
             if not twice:
                 self._append("python_stacks", rows)
         if self.steps:
@@ -87,7 +96,7 @@ class ProgramWatch:
         pulse = self._pulse
         if pulse is not None:
             pulse.end()
-        self.look()
+        self._look(self.stacks.end())
         if not self.steps and self._elapsed:
             self._tell()
 
@@ -115,7 +124,43 @@ class ProgramWatch:
             "count": len(self.processes.known),
             "stacks": self.stacks.told(),
             "sampling_s": self.stacks.cost_ns / 1e9,
+            "attached": self._outside,
         }
         self._event_log.note(
             "program", self.processes.told()[0]["name"] if self.processes.known else "", detail
         )
+
+
+def program_watch(
+    pipeline: Pipeline,
+    watched: Watched,
+    event_log: EventLog,
+    cpus: float,
+    *,
+    spied: bool,
+    outside: Callable[[str, str], None] | None,
+) -> ProgramWatch:
+    """Return the watch of a job.
+
+    `outside` is given for a process that was started without holter; it takes what cannot be measured, and
+    why.
+    """
+    drain = pipeline.drain
+    if drain is None:
+        raise ValueError("there is no spool")
+    processes = ProcessTree()
+    stacks = None
+    if outside is not None:
+        from holter.agent.programs.spied import SpiedStacks
+
+        stacks = SpiedStacks(watched.roots[0], drain.spool, drain.clock, processes, watched, outside)
+    return ProgramWatch(
+        watched,
+        drain,
+        event_log,
+        cpus,
+        pipeline.writer.append,
+        spied=spied,
+        processes=processes,
+        stacks=stacks,
+    )

@@ -6,6 +6,8 @@ import os
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from holter.agent.machine.scheduler import slurm_job
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -34,8 +36,9 @@ def launch(command: Sequence[str], variables: Mapping[str, str]) -> Launch | Non
     """
     names = [os.path.basename(word) for word in command]
     if (nodes := _number(variables.get("SLURM_STEP_NUM_NODES"))) > 1 and "SLURM_JOB_ID" in variables:
-        ids = [variables[name] for name in ("SLURM_JOB_ID", "SLURM_STEP_ID") if variables.get(name)]
-        return Launch(f"slurm {'.'.join(ids)}", nodes, "-".join(ids))
+        ids = [slurm_job(variables), *filter(None, [variables.get("SLURM_STEP_ID")])]
+        again = _restart(variables)
+        return Launch(f"slurm {'.'.join(ids)}{again}", nodes, "-".join(ids) + again)
     if _TORCHRUN.intersection(names):
         return _torchrun(command, variables)
     if _ACCELERATE.intersection(names):
@@ -48,6 +51,17 @@ def launch(command: Sequence[str], variables: Mapping[str, str]) -> Launch | Non
         run = variables.get("TORCHELASTIC_RUN_ID", "")
         return Launch(f"torch {run}@{master}:{variables.get('MASTER_PORT', _PORT)}", None)
     return None
+
+
+def slurm_label(variables: Mapping[str, str]) -> str:
+    """Return what names a job of one node inside of Slurm: its number and how often it was requeued."""
+    return slurm_job(variables) + _restart(variables)
+
+
+def _restart(variables: Mapping[str, str]) -> str:
+    """Return the part of a name that tells the attempts of a requeued Slurm job apart."""
+    restarts = _number(variables.get("SLURM_RESTART_COUNT"))
+    return f"-r{restarts}" if restarts and variables.get("SLURM_JOB_ID") else ""
 
 
 def _torchrun(command: Sequence[str], variables: Mapping[str, str]) -> Launch | None:

@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from holter.analysis.jobs.dependencies import Floats
     from holter.schema.table import Table
 
+SENT = """
+    SELECT 1 AS found FROM spans
+    WHERE phase = 'communication' AND (name LIKE 'send%' OR name LIKE 'recv%') LIMIT 1
+"""
+"""Finds a row if ranks send tensors to single other ranks: stages of a pipeline do not meet in each step."""
 MIN_STEPS = 5
 """All ranks must have this many steps in common."""
 

@@ -78,8 +78,12 @@ class DataPipeline:
     @property
     def slowest(self) -> PipelineStage | None:
         """The stage that limits the pipeline."""
-        active = [one for one in self.stages if one.name not in _PASSIVE and one.batch_ms > 0]
-        return max(active, key=lambda one: one.at_once_ms, default=None)
+        return max(self.active, key=lambda one: one.at_once_ms, default=None)
+
+    @property
+    def active(self) -> list[PipelineStage]:
+        """The stages that work, from the source to the output."""
+        return [one for one in self.stages if one.name not in _PASSIVE and one.batch_ms > 0]
 
     @property
     def ahead(self) -> bool:

@@ -46,12 +46,17 @@ def told_apart(scalars: Table, starts: Sequence[int]) -> Table:
 
 
 def restarted(events: Table | None) -> bool:
-    """Return whether all trainings of a job, if several, are attempts of one run, which was restarted."""
-    runs: dict[object, object] = {}
+    """Return whether all trainings of a job, if several, are attempts of one run, which was restarted.
+
+    A run has one name on each node: that of Ray Train's run, or of the torchrun that started the process.
+    """
+    runs: dict[tuple[object, object], object] = {}
     for row, detail in details(events, "process", "rank"):
         if row["kind"] == "rank" or detail.get("role") == "trainer":
-            runs[detail.get("process")] = detail.get("run") or runs.get(detail.get("process"))
-    return len(set(runs.values())) == 1 and None not in runs.values()
+            process = row.get("node"), detail.get("process")
+            runs[process] = detail.get("run") or runs.get(process)
+    names = {(node, run) for (node, _), run in runs.items()}
+    return bool(names) and len(names) == len({node for node, _ in names}) and None not in runs.values()
 
 
 def left_out(events: Table | None) -> list[str]:

@@ -153,7 +153,7 @@ def _exception(events: Table | None, rank: Any) -> str | None:
 def _broken(found: NonFinite) -> str:
     what = "NaN" if math.isnan(found.value) else "infinite"
     step = f" in step {found.step}" if found.step >= 0 else ""
-    before = f"; it was {found.last_finite:.4g} before" if found.last_finite is not None else ""
+    before = f"; it was {found.last_finite:.3g} before" if found.last_finite is not None else ""
     return f"The {found.name} turned {what}{step} (rank {found.rank}){before}."
 
 
@@ -170,15 +170,22 @@ def _origin(found: NonFinite, events: Table | None) -> str:
         module = str(detail.get("module") or ("the loss" if "operation" in detail else ""))
         parameter = str(detail.get("parameter") or "")
         if module or parameter:
-            return f" It began in {_place(module, parameter)}, in {_pass(detail)} of step {step}."
+            place = _place(module, parameter, output=detail.get("direction") == "forward")
+            return f" It first appears in {place}, in {_pass(detail)} of step {step}."
     return ""
 
 
-def _place(module: str, parameter: str) -> str:
-    if not module or not parameter:
-        return module or f"parameter {parameter}"
+def _place(module: str, parameter: str, *, output: bool) -> str:
+    """Name a module by its output or its own parameter, with the nearest parameter before it."""
+    if not module:
+        return f"parameter {parameter}"
+    where = module
+    if module != "the loss":
+        where = f"the output of module {module}" if output else f"module {module}"
+    if not parameter:
+        return where
     own = parameter.removeprefix(f"{module}.")
-    return f"{module} (parameter {own})" if own != parameter else f"{module} (nearest parameter {parameter})"
+    return f"{where} (parameter {own})" if own != parameter else f"{where}, after parameter {parameter}"
 
 
 def _pass(detail: Mapping[str, object]) -> str:

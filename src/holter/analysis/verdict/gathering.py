@@ -42,6 +42,7 @@ def gather(
     python: tuple[Table, Table] | None = None,
     running: bool = False,
     not_counted: tuple[str, ...] = (),
+    staged: bool = False,
 ) -> VerdictFacts:
     """Compute the facts of a job. Facts whose table is absent are unknown.
 
@@ -57,6 +58,7 @@ def gather(
         python: Tables `python_functions` and `python_stacks`.
         running: Whether the job still runs and accepts orders.
         not_counted: Work of other threads than the loop's.
+        staged: Whether ranks send tensors to single other ranks.
     """
     mask = steady(steps)
     used = steps.where(mask)
@@ -65,6 +67,7 @@ def gather(
         "device_ms": device_ms(events),
         "running": running,
         "not_counted": not_counted,
+        "staged": staged,
     }
     if used.rows:
         begin, end = int(used["time"].min()), int((used["time"] + used["duration"]).max())
@@ -120,7 +123,7 @@ def gather(
             if loading
             else [],
             "stragglers": slow,
-            "what_if": what_if_of_steps(used, [one.rank for one in slow]),
+            "what_if": None if staged else what_if_of_steps(used, [one.rank for one in slow]),
             "loads": machines,
             "threads": threads,
             "holders": held,

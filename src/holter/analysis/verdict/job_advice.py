@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from holter.analysis.jobs.stragglers import place_text, slow_together
@@ -176,17 +176,35 @@ def _more_workers(facts: VerdictFacts, pipeline: _Pipeline) -> list[Advice]:
         return [Advice(f"{text}, if enough cores are free.", None, hidden)]
     free = load.cpus * max(_CPU_FULL - load.cpu_p50, 0.0) / 100
     if not pipeline.workers:
-        free = max(free, min(load.cpus - 1, 1))
+        # A worker takes over what the training process does now, but no core that another program uses.
+        free = max(free, min(load.cpus - 1 - (load.foreign_core or 0.0) / 100, 1))
     local = max(len(facts.ranks) // max(len(facts.loads), 1), 1)
     # A worker that waits for I/O takes less than a core, and so does another one like it.
     each = min(max((load.worker_core_p50 or 100.0) / 100, 0.1), 1.0) if pipeline.workers else 1.0
     possible = pipeline.workers + int(free / local / each)
-    target = min(wanted, possible)
+    # PyTorch, too, warns of more workers than cores.
+    target = min(wanted, possible, max(int(load.cpus / local), pipeline.workers))
     if target <= pipeline.workers:
         return []
     expected = pipeline.expected(workers=target)
     why = f"{hidden}; {free:.0f} of {counted(load.cpus, 'core')} are free"
-    return [Advice(f"{_raise_workers(facts, pipeline, target)}.", expected, why)]
+    advice = Advice(f"{_raise_workers(facts, pipeline, target)}.", expected, why)
+    return _as_measured(facts, advice, target)
+
+
+def _as_measured(facts: VerdictFacts, advice: Advice, workers: int) -> list[Advice]:
+    """Check advice on a number of workers against an earlier job that had so many.
+
+    Its step time replaces the expected one; if it was not faster, the advice is dropped.
+    """
+    run = next((one for one in facts.measured if one.workers == workers), None)
+    if run is None:
+        return [advice]
+    expected = run.step_ms - facts.evaluation_ms  # which is added to every advice
+    if expected >= _WORTH * (facts.mean_step_ms or 0.0):
+        return []
+    why = f"{advice.why}; job {run.job} took {ms(run.step_ms)} a step with {counted(workers, 'worker')}"
+    return [replace(advice, expected_step_ms=expected, why=why)]
 
 
 def _raise_workers(facts: VerdictFacts, pipeline: _Pipeline, wanted: int) -> str:
@@ -204,7 +222,7 @@ def _no_workers(facts: VerdictFacts, pipeline: _Pipeline) -> list[Advice]:
         f"building a batch takes {ms(pipeline.fetch)}, and waiting for one from a worker takes "
         f"{ms(facts.mean_ms('data_loading'))} on average"
     )
-    return [Advice("Load in the training process: num_workers=0.", expected, why)]
+    return _as_measured(facts, Advice("Load in the training process: num_workers=0.", expected, why), 0)
 
 
 def communication(facts: VerdictFacts) -> list[Advice]:
@@ -213,6 +231,8 @@ def communication(facts: VerdictFacts) -> list[Advice]:
     slow = facts.stragglers[0] if facts.stragglers else None
     if step is None:
         return []
+    if facts.staged:
+        return _staged(facts)
     if slow is not None:
         equal = facts.what_if and facts.what_if.without("rank", "ranks")
         expected = equal.step_ms if equal else None
@@ -245,6 +265,21 @@ def communication(facts: VerdictFacts) -> list[Advice]:
         Advice(text, hidden, why),
         Advice("Communicate less: accumulate gradients over several batches, or compress them.", None, why),
     ]
+
+
+def _staged(facts: VerdictFacts) -> list[Advice]:
+    """Advise on the stages of a pipeline: what they save depends on the order of their micro-batches."""
+    why = f"waiting for another stage takes {ms(facts.mean_ms('communication'))} per step on average"
+    slow = slow_together(facts.stragglers)
+    if slow:
+        one = facts.stragglers[0]
+        where = place_text(slow)
+        why += f"; the own work of rank {one.rank} takes {ms(one.own_ms)}, that of others {ms(one.others_ms)}"
+        text = f"Move layers of the pipeline from {where} to other stages, until all compute equally long."
+    else:
+        text = "Divide the layers so that all stages of the pipeline compute equally long."
+    more = "Split a batch into more micro-batches, so that stages compute while others do."
+    return [Advice(text, None, why), Advice(more, None, why)]
 
 
 def model_compute(_: VerdictFacts) -> list[Advice]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from holter.analysis.loading.dataloading import COMPUTE, CPU_FULL
 from holter.analysis.verdict.evidence import Evidence, ms, pct
@@ -24,6 +24,16 @@ if TYPE_CHECKING:
 
 _TYPICAL = 0.75
 """A part whose share of a typical step is at least this fraction of its mean share is a part of each step."""
+
+
+class MeasuredRun(NamedTuple):
+    """An earlier job of the same command."""
+
+    job: str
+    workers: int
+    """Workers of its data loader."""
+    step_ms: float
+    """Its mean step time."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -65,6 +75,8 @@ class VerdictFacts:
     causes: list[str] = field(default_factory=list)
     """Codes of the reasons why the training thread waits for batches."""
     stragglers: list[Straggler] = field(default_factory=list)
+    staged: bool = False
+    """Whether ranks send tensors to single other ranks, as the stages of a pipeline do."""
     what_if: WhatIf | None = None
     """Mean step times without single causes, if several ranks take the steps together."""
     loads: list[Load] = field(default_factory=list)
@@ -85,6 +97,8 @@ class VerdictFacts:
     """The steps in which a Python profiler ran."""
     running: bool = False
     """Whether the job still runs and accepts orders."""
+    measured: tuple[MeasuredRun, ...] = ()
+    """Earlier jobs of the same command, the newest first; advice is checked against them."""
     not_seen: tuple[str, ...] = ()
     """Parts that each step has but that no hook observed; their time is in `other`."""
     not_counted: tuple[str, ...] = ()
@@ -109,9 +123,9 @@ class VerdictFacts:
 
     def shows(self, part: str) -> bool:
         """Return whether the breakdown holds a value for a part; a part that nothing observes has none."""
-        if part == "compute":
-            return bool(self.breakdown.get(part)) or part in self.observed
-        return part not in self.not_seen and (not self.observed or part in (*self.observed, "other"))
+        if part == "compute" or self.observed:
+            return bool(self.breakdown.get(part)) or part in (*self.observed, "other")
+        return part not in self.not_seen
 
     def of_time(self, *parts: str) -> str:
         """Return `of each step` if typical steps have this share of the parts, or `of the loop's time`."""

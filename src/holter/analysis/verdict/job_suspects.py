@@ -120,9 +120,13 @@ def _workers(facts: VerdictFacts, loading: DataLoading) -> list[Evidence]:
     if needed is None or fetch is None or (fetch < HAND_OVER_MS and not loading.workers):
         return []
     there = "an unknown number of workers" if loading.workers is None else counted(loading.workers, "worker")
+    cpus = facts.load.cpus if facts.load else None
+    takes = counted(needed, "worker")
+    if cpus is not None and needed > cpus:
+        takes = f"more workers than the machine has cores ({cpus:g})"
     text = (
         f"a worker builds a batch in {ms(fetch)} and compute takes {ms(loading.compute_ms)}: hiding the "
-        f"loading takes {counted(needed, 'worker')}, and the loader has {there}"
+        f"loading takes {takes}, and the loader has {there}"
     )
     return [facts.seen(text, "needed_workers", needed, loading.workers)]
 

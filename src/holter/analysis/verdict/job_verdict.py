@@ -235,7 +235,10 @@ def _innocent(
         facts.seen(f"data loading takes {pct(loading)} {of_loading}", "data_loading", loading, DATA_SHARE),
     ]
     if facts.device_pct is not None and facts.device_ms is not None:
-        text = f"the device computes {ms(facts.device_ms)} of a step of {ms(facts.step_ms or 0.0)}"
+        step = facts.step_ms or 0.0
+        text = f"the device computes {ms(facts.device_ms)} of a step of {ms(step)}"
+        if facts.device_ms > step:  # the host waits for several steps at once
+            text = f"the device computes {ms(facts.device_ms)} for a step, whose call takes {ms(step)}"
         evidence.append(facts.seen(text, "device", facts.device_pct))
     if gpu is not None:
         how = " (median)" if load is not None and load.gpu_p50 is not None else " of the profiled steps"

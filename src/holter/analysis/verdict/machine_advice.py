@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holter.analysis.verdict.evidence import counted, pct
-from holter.analysis.verdict.machine_suspects import QUOTA, STOPPED
+from holter.analysis.verdict.machine_suspects import OTHER_PROGRAM, QUOTA, STOPPED
 from holter.analysis.verdict.result import Advice
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def contention(facts: VerdictFacts) -> list[Advice]:
         return _fewer(facts, load)
     expected = None if step is None else step * (1 - delay / 100)
     text = "Stop the other programs, or give the job cores of its own (taskset, cgroups, the scheduler)."
-    if not load.others:
+    if not load.others and (load.foreign_core or 0.0) < OTHER_PROGRAM:
         text = (
             "Lower OMP_NUM_THREADS or num_workers if the job has more threads and processes than cores; in a "
             "container, check its CPU quota."

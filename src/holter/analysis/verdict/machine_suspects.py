@@ -17,6 +17,8 @@ QUOTA = 10.0
 """A CPU quota is named if it runs out in this percentage of the scheduling periods."""
 OTHER_PROGRAM = 10.0
 """Other programs are named from this percentage of a core on."""
+MOST_OF_THEM = 0.75
+"""Programs that use this share of what all others use are named as all of them."""
 PRESSURE = 10.0
 MEMORY_FULL = 95.0
 SWAPPED_BYTES = 2**28
@@ -58,14 +60,22 @@ def contention(facts: VerdictFacts) -> SuspectResult:
         also = f"the job's own threads want {load.wanted_cores:.1f} of {limit}{_wanted(load)}"
         evidence.append(facts.seen(also, "proc.runnable", load.wanted_cores, load.cores, load.node))
         text += f": {also}"
-    elif others:
-        used = sum(share for _, share in others) / 100
-        text += f": other programs use {used:.1f} of {limit} ({', '.join(name for name, _ in others)})"
+    elif others or (load.foreign_core or 0.0) >= OTHER_PROGRAM:
+        text += f": {_others(load, others, limit)}"
     elif quota < QUOTA:
         text += "; no other program was seen on the cores"
     if quota >= QUOTA:
         text += f", and its quota runs out in {pct(quota)} of the scheduling periods"
     return SuspectResult(guilty=True, sentence=sentence(text), share=load.trainer_delay, evidence=evidence)
+
+
+def _others(load: Load, named: list[tuple[str, float]], limit: str) -> str:
+    """Return how many cores all other programs use, and the largest. Some run too shortly to be seen."""
+    seen = sum(share for _, share in named)
+    used = max(seen, load.foreign_core or 0.0)
+    names = ", ".join(name for name, _ in named) or "each of them shortly"
+    among = "among them " if named and seen < MOST_OF_THEM * used else ""
+    return f"other programs use {used / 100:.1f} of {limit} ({among}{names})"
 
 
 def _wanted(load: Load) -> str:

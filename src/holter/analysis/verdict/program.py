@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.events import details
+from holter.analysis.host.training_parts import training_parts
 from holter.analysis.machine.periods import period
 from holter.analysis.machine.utilization import series
 from holter.analysis.verdict.evidence import Evidence, counted, pct, took
@@ -15,6 +16,7 @@ from holter.analysis.verdict.evidence import Evidence, counted, pct, took
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from holter.analysis.host.training_parts import TrainingParts
     from holter.analysis.machine.periods import Period
     from holter.schema.table import Table
 
@@ -77,6 +79,10 @@ class Program:
     repeats: Repetition | None = None
     sampling_pct: float = 0.0
     """Percentage of a core that its Python processes took their samples with."""
+    attached: bool = False
+    """Whether it was started without holter, and is read from outside."""
+    training: TrainingParts | None = None
+    """The parts of its loop, if it trains with PyTorch and its stacks were sampled from outside."""
 
     @property
     def python(self) -> bool:
@@ -105,7 +111,11 @@ class Program:
             parts.append(f"the GPUs are busy {pct(self.gpu_pct)} (median)")
         if waits:
             parts.append(f"it waits {pct(self.core_wait_pct or 0.0)} of the time for a free core")
-        if (named := [one for one in self.functions if one[1] >= NAMED][:2]) and self.processes:
+        if (
+            self.training is None
+            and (named := [one for one in self.functions if one[1] >= NAMED][:2])
+            and self.processes
+        ):
             first, *more = (f"{pct(share)} of the time in {_place(name)}" for name, share in named)
             parts.append(" and ".join([first, *(text.replace(" of the time", "") for text in more)]))
         return "; ".join(parts) + "."
@@ -133,20 +143,26 @@ class Program:
         )
 
 
-def program(events: Table, samples: Table | None = None) -> Program | None:
-    """Return what is known of a command that took no steps; None without its facts."""
+def program(events: Table, samples: Table | None = None, stacks: Table | None = None) -> Program | None:
+    """Return what is known of a command that took no steps; None without its facts.
+
+    Args:
+        events: Table `events`.
+        samples: Table `samples`.
+        stacks: Table `python_stacks`.
+    """
     told = [detail for _, detail in details(events, "program")]
     if not told or not told[-1].get("elapsed_s") or not told[-1].get("processes"):
         return None
     last = told[-1]
     processes = last["processes"]
     busiest = processes[0]
-    stacks = {one["pid"]: one for one in last.get("stacks", ())}
-    sampled = stacks.get(busiest["pid"])
+    told_stacks = {one["pid"]: one for one in last.get("stacks", ())}
+    sampled = told_stacks.get(busiest["pid"])
     if sampled is None or sampled["sampled_s"] < _MIN_SAMPLED_S:
         # A script that only waits for its workers uses less CPU time than they do.
-        python = [one for one in processes if one["pid"] in stacks]
-        sampled = stacks[python[0]["pid"]] if python and python[0] is busiest else None
+        python = [one for one in processes if one["pid"] in told_stacks]
+        sampled = told_stacks[python[0]["pid"]] if python and python[0] is busiest else None
     functions, whole = [], 0.0
     if sampled is not None and sampled["sampled_s"] >= _MIN_SAMPLED_S:
         whole = sampled["sampled_s"]
@@ -166,6 +182,8 @@ def program(events: Table, samples: Table | None = None) -> Program | None:
         gpu_pct=float(np.median(np.concatenate(gpus))) if gpus else None,
         repeats=_repeats(events, samples),
         sampling_pct=100 * last.get("sampling_s", 0.0) / last["elapsed_s"],
+        attached=bool(last.get("attached")),
+        training=training_parts(stacks) if stacks is not None and last.get("attached") else None,
     )
 
 

@@ -28,8 +28,11 @@ from holter.views.wording import (
     number_text,
     percent,
     reading_text,
+    sentence_text,
+    severity_text,
     size,
     stages_text,
+    status_text,
     trainings_text,
     words,
 )
@@ -43,7 +46,7 @@ if TYPE_CHECKING:
 
     from holter.cli.output import Section
     from holter.views.document.types import Description
-    from holter.views.document.types.job import NodeFacts, RecordingCost
+    from holter.views.document.types.job import NodeFacts, RecordingCost, SchedulerFacts
     from holter.views.document.types.rules import RuleResult
     from holter.views.document.types.training import LoadingSummary, MetricStatistics, StepSummary
     from holter.views.document.types.wall_time import GpuTimesEntry, LedgerPart
@@ -89,7 +92,7 @@ def _sections(d: Description, width: int) -> Iterator[Section]:
     if d["steps"]:
         yield "Steps", _steps(d, d["steps"])
     yield "What changed", [one["text"] for one in d["changes"]]
-    yield "Numbers", map(number_text, d["numbers"])
+    yield "Training metrics", map(number_text, d["numbers"])
     if d["tensors"]:
         yield "Tensors saved", [saved_text(d["tensors"])]
     if d["dataloading"]:
@@ -102,7 +105,7 @@ def _sections(d: Description, width: int) -> Iterator[Section]:
         yield "The machine", [_utilization(d["utilization"])]
     if d["bill"]:
         yield "What the job cost", bill_lines(d["bill"])
-    yield "What holter cost", _cost(d["cost"])
+    yield "Overhead", _cost(d["cost"])
     yield "Files that could not be read", [f"{entry['file']}: {entry['why']}" for entry in d["skipped"]]
 
 
@@ -146,9 +149,11 @@ def _job(d: Description) -> Iterator[str]:
     code = f", exit code {job['exit_code']}" if job["exit_code"] is not None else ""
     by = f", {job['signal']}" if job["signal"] else ""
     took = "running for" if job["status"] == "InProgress" else "took"
-    yield f"{job['status']}{code}{by}; began {when}, {took} {duration(job['duration_s'])}"
+    yield f"{status_text(job['status'])}{code}{by}; began {when}, {took} {duration(job['duration_s'])}"
     if job["command"]:
         yield f"command: {shlex.join(map(str, job['command']))}"
+    if scheduler := job["scheduler"]:
+        yield _scheduler(scheduler)
     framework = job["framework"]
     if framework:
         known = (framework.get("name"), framework.get("version"), framework.get("device"))
@@ -164,6 +169,19 @@ def _job(d: Description) -> Iterator[str]:
         yield f"{len(d['nodes'])} of {expected} nodes recorded"
 
 
+def _scheduler(facts: SchedulerFacts) -> str:
+    """Return the line about the scheduler's job: `slurm job 7_3, step 0, restarted once; ends 18:00:00`."""
+    parts = [f"{facts['name']} job {facts['job']}"]
+    if facts["step"] is not None:
+        parts.append(f"{'index' if facts['name'] == 'kubernetes' else 'step'} {facts['step']}")
+    if facts["restarts"]:
+        parts.append(f"requeued {counted(facts['restarts'], 'time')}")
+    if facts["ends"]:
+        ends = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(facts["ends"] / 1e9))
+        parts.append(f"its time limit ends {ends}")
+    return f"scheduler: {', '.join(parts)}"
+
+
 def _part(node: NodeFacts) -> str:
     """Return status, ranks and clock skew of one node of several."""
     parts = [str(node["status"])] if node.get("status") else []
@@ -171,13 +189,14 @@ def _part(node: NodeFacts) -> str:
         parts.append(f"rank {', '.join(map(str, ranks[:8]))}{' ...' if len(ranks) > 8 else ''}")
     if clock := node.get("clock"):
         against = f"clock against node {clock['against']}"
-        if clock["skew_ns"] is None or clock["spread_ns"] is None:
+        if clock["skew_ns"] is None:
             parts.append(f"{against} unknown: {clock['why']}")
         else:
-            apart, spread = clock["skew_ns"] / 1e6, clock["spread_ns"] / 1e6
+            apart, error = clock["skew_ns"] / 1e6, (clock["error_ns"] or 0) / 1e6
+            many = counted(clock["collectives"], clock["source"].removesuffix("s"))
             parts.append(
-                f"{against}: {apart:+.3f} ms, spread {spread:.3f} ms of "
-                f"{counted(clock['collectives'], 'collective')}"
+                f"{against}: {apart:+.3f} ms and {clock['drift_ppm'] or 0:+.2f} ppm, at most {error:.3f} ms "
+                f"wrong, from {many}"
             )
     return "; ".join(parts) or "no other facts"
 
@@ -190,7 +209,7 @@ def _verdict(d: Description) -> Iterator[str | Text]:
         yield Text(clean(d["job"]["headline"]), style="bold red")
     if lost := unwritten(d):
         yield Text(clean(lost), style="yellow")
-    yield verdict["sentence"]
+    yield sentence_text(verdict, d["job"]["headline"], d["steps"])
     for fact in verdict["evidence"]:
         yield f"- {fact['text']}"
     for advice in verdict["advice"]:
@@ -275,12 +294,13 @@ def _rules(rules: list[RuleResult]) -> Iterator[str | Text]:
     for found in ordered(rules):
         yield from _issue(found)
         if found.symptoms:
-            yield Text("  from the same cause:")
+            yield Text("  Related:")
         for symptom in found.symptoms:
             yield from (Text.assemble("    ", line) for line in _issue(symptom, advice=False))
     for rule in rules:
         if rule["status"] not in ("NoIssuesFound", "IssuesFound"):
-            yield f"{rule['name']}: {rule['status']}{': ' + str(rule['error']) if rule.get('error') else ''}"
+            why = f": {rule['error']}" if rule.get("error") else ""
+            yield f"{rule['name']}: {status_text(rule['status'])}{why}"
         if rule.get("more_issues"):
             yield f"{rule['name']}: {counted(rule['more_issues'], 'more issue')}, not listed"
     unseen = not_judged(rules)
@@ -296,7 +316,7 @@ def _issue(found: IssueGroup, *, advice: bool = True) -> Iterator[Text]:
 
     severity = found.issue["severity"]
     style = "" if found.over else _SEVERITY.get(severity, "")
-    yield Text(clean(f"{severity}: {issue_text(found)}"), style=style)
+    yield Text(clean(f"{severity_text(severity)}: {issue_text(found)}"), style=style)
     if advice and found.issue.get("advice"):
         yield Text(clean(f"→ {found.issue['advice']}"))
     for done in found.issue.get("actions") or ():

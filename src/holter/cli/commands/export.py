@@ -55,10 +55,11 @@ def main(words: list[str]) -> int:
     if given.output is None and not form.SUFFIX:
         raise Refusal(f"--output is required: --format {given.format} writes a folder")
     from holter.store.trial import Trial
+    from holter.views.clocks import aligned
     from holter.views.jobs import RUNNING
 
     folder = find_job(given.job, given.store)
-    trial = Trial(folder)
+    trial = aligned(Trial(folder))
     shown = given.output or folder.name + form.SUFFIX
     target = Path(shown).expanduser()
     _check(target, shown, is_folder=not form.SUFFIX, force=given.force)

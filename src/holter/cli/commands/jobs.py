@@ -14,7 +14,7 @@ from holter.cli.job_lookup import unreadable_store
 from holter.cli.options import Refusal
 from holter.cli.recovery import recover_if_killed
 from holter.views.jobs import ended_sick, said, summary
-from holter.views.wording import duration
+from holter.views.wording import duration, milliseconds, status_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ EXAMPLES = """  holter jobs
   holter jobs --watch
   holter jobs --json"""
 
-STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped", "Unreadable")
+STATUSES = ("InProgress", "Completed", "Failed", "Stopping", "Stopped", "Ended", "Detached", "Unreadable")
 _NAME_WIDTH = 34
 _WATCH_S = 2.0
 _AGES_NS = {"min": 60e9, "h": 3.6e12, "d": 86.4e12, "w": 604.8e12}
@@ -37,6 +37,8 @@ COLORS = {
     "Completed": "green",
     "Failed": "red",
     "Stopped": "yellow",
+    "Ended": "green",
+    "Detached": "green",
     "InProgress": "cyan",
     "Unreadable": "red",
 }
@@ -124,6 +126,15 @@ def _since(given: str, now_ns: int) -> int:
         ) from None
 
 
+def _step(job: ListedJob) -> str:
+    """Return the mean step time of a job that was judged, and the step of a running one."""
+    if job["step"] is not None:
+        return f"{job['step']:,}" + (f" of {job['planned']:,}" if job["planned"] else "")
+    verdict = job["verdict"]
+    known = verdict.get("step_ms") if isinstance(verdict, dict) else None
+    return milliseconds(known) if isinstance(known, int | float) else ""
+
+
 def _table(listed: list[ListedJob]) -> Table:
     from rich.table import Table
     from rich.text import Text
@@ -132,8 +143,12 @@ def _table(listed: list[ListedJob]) -> Table:
         (
             job["name"],
             time.strftime("%m-%d %H:%M", time.localtime(job["created"] / 1e9)) if job["created"] else "",
-            Text(job["status"], style="yellow" if ended_sick(job) else COLORS.get(job["status"], "")),
+            Text(
+                status_text(job["status"]),
+                style="yellow" if ended_sick(job) else COLORS.get(job["status"], ""),
+            ),
             duration(job["duration_s"]) if job["duration_s"] is not None else "",
+            _step(job),
         )
         for job in listed
     ]
@@ -144,6 +159,7 @@ def _table(listed: list[ListedJob]) -> Table:
     table.add_column("created", no_wrap=True)
     table.add_column("status", no_wrap=True)
     table.add_column("duration", justify="right", no_wrap=True)
+    table.add_column("step", justify="right", no_wrap=True)
     table.add_column("verdict")
     for job, row in zip(listed, rows, strict=True):
         table.add_row(*row, Text(output.clean(said(job)), no_wrap=True, overflow="ellipsis"))

@@ -40,6 +40,11 @@ def main(words: list[str]) -> int:
         "--port", type=int, default=7070, help="port to listen on; 0 takes a free one; default: 7070"
     )
     parser.add_argument(
+        "--embed",
+        action="store_true",
+        help="allow pages of this machine, such as a notebook, to show the dashboard in a frame",
+    )
+    parser.add_argument(
         "--certfile", metavar="FILE", help="serve over TLS with this certificate (PEM, with its chain)"
     )
     parser.add_argument("--keyfile", metavar="FILE", help="the certificate's private key (PEM)")
@@ -96,7 +101,7 @@ def main(words: list[str]) -> int:
 
     hosts = (*LOOPBACK, *given.public_host) if host in LOOPBACK else ()
     config = uvicorn.Config(
-        application(stores, access, hosts, audit),
+        application(stores, access, hosts, audit, embed=given.embed),
         log_level="warning",
         access_log=False,
         timeout_graceful_shutdown=1,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from holter.cli import output
 from holter.cli.naming import command_for
-from holter.cli.run import joining, live_line, pushing
+from holter.cli.run import joining, kubeflow, live_line, pushing
 from holter.schema.tensor_spool import ENV_KEPT
 
 if TYPE_CHECKING:
@@ -32,18 +32,22 @@ def execute(plan: RunPlan) -> int:
     creator = member is None or member.creator
     judging = joining.companions(folder, plan.rules) if plan.rules and creator else []
     silent_s = plan.options.hang_after
-    recent = live = None
-    if not plan.options.no_live and live_line.wanted():
+    shows = not plan.options.no_live and live_line.wanted()
+    reports = creator and kubeflow.wanted(os.environ)
+    recent = live = status = None
+    if shows or reports:
         from holter.agent.drain.recent import RecentRecords
 
-        recent = RecentRecords()
-        live = live_line.LiveLine(folder, recent, _print_from_thread, plan.options.total_steps)
+        recent, total = RecentRecords(), plan.options.total_steps
+        live = live_line.LiveLine(folder, recent, _print_from_thread, total) if shows else None
+        if reports:
+            status = kubeflow.KubeflowStatus(recent, os.environ, _print_from_thread, total)
     agent = Agent(
         folder,
         plan.command,
         node=member.node if member else plan.node,
         interval_ms=plan.options.interval,
-        companions=[*judging, *(pushing.companion(folder, plan.options.otlp) if creator else [])],
+        companions=[*judging, *(_sending(plan, folder) if creator else [])],
         told=joining.companion_input(plan),
         variables=os.environ
         | {ENV_KEPT: folder.place.url}  # always: scripts save tensors of their own
@@ -54,7 +58,7 @@ def execute(plan: RunPlan) -> int:
         recent=recent,
         pause=None if live is None else live.pause,
     )
-    with live or contextlib.nullcontext():
+    with live or contextlib.nullcontext(), status or contextlib.nullcontext():
         outcome = agent.run()
     outcome = store_rest(folder, outcome)
     if member is not None and not joining.judges(member, outcome):
@@ -62,6 +66,11 @@ def execute(plan: RunPlan) -> int:
     fired = _judge(plan, folder, outcome, member)
     fails = any((name == "issue" and fired) or name in fired for name in plan.fail_on)
     return ISSUES_FOUND if fails and outcome.exit_code == 0 else outcome.exit_code
+
+
+def _sending(plan: RunPlan, folder: JobFolder) -> list[list[str]]:
+    """Return the commands that send numbers to other systems while the job runs."""
+    return [*pushing.companion(folder, plan.options.otlp), *pushing.trackers(folder, plan.options.to)]
 
 
 def _judge(plan: RunPlan, folder: JobFolder, outcome: Outcome, member: Member | None) -> set[str]:
@@ -73,6 +82,7 @@ def _judge(plan: RunPlan, folder: JobFolder, outcome: Outcome, member: Member | 
         rules = joining.rules_at_end(plan, folder, member)
         fired = finish(folder, outcome, node, sys.stderr, rules=rules, actions=plan.actions)
         pushing.push_rest(folder, plan.options.otlp, node)
+        pushing.send_rest(folder, plan.options.to, node)
         return fired
     except KeyboardInterrupt:
         output.warn(f"interrupted while judging; the record is complete: {command_for(folder)}")

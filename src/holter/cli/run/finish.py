@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
@@ -26,6 +28,11 @@ if TYPE_CHECKING:
 
 WORTH_JUDGING_S = 5.0
 """The machine's metrics of a command that trains nothing are judged only when it ran at least this long."""
+_ATTACHED = {
+    "Ended": "the process ended; its exit code is unknown, because it is not a child of holter",
+    "Detached": "detached; the process goes on",
+}
+"""Status of a job of `holter attach` → what happened."""
 _FRAME = re.compile(r'^  File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<function>\S+)$', re.MULTILINE)
 _INSTALLED = re.compile(r"/(site|dist)-packages/|/lib/python3[^/]*/|^<")
 
@@ -56,6 +63,7 @@ def finish(
     from holter.report import profiler_report, xgboost_report
     from holter.store.compact import compact
     from holter.views import heatmap
+    from holter.views.fleet import usage
     from holter.views.jobs import judged
     from holter.views.reading import Reading
 
@@ -63,7 +71,8 @@ def finish(
         attempt("rules", lambda: evaluate(folder, rules, actions=actions))
     attempt("compaction", lambda: compact(folder))
     trial, description = _describe(folder, outcome, faults)
-    attempt("manifest", lambda: folder.update(verdict=judged(description)))
+    attempt("manifest", lambda: folder.update(verdict=judged(description), usage=usage(trial, description)))
+    attempt("index", lambda: _enter_index(folder))
     attempt("heat map", lambda: heatmap.keep(trial, Reading(trial).interval_ns))
     if profiler_report.wanted(folder):
         attempt("report", lambda: profiler_report.write(folder))
@@ -79,6 +88,15 @@ def finish(
     else:
         _print_short_card(folder, outcome, stream)
     return {rule["name"] for rule in description["rules"] if rule["status"] == "IssuesFound"}
+
+
+def _enter_index(folder: JobFolder) -> None:
+    """Add the job to the index of its store; if that is another user's, readers read the manifest."""
+    from holter.store import index
+    from holter.views.fleet import index_entry
+
+    with suppress(PermissionError):
+        index.add(os.path.dirname(folder.url), index_entry(folder.manifest()))
 
 
 def _attempt(faults: list[str], name: str, step: Callable[[], object]) -> None:
@@ -124,7 +142,9 @@ def _print_short_card(folder: JobFolder, outcome: Outcome, stream: TextIO) -> No
 
 
 def _ending(folder: JobFolder, outcome: Outcome) -> str | None:
-    """Say how the command failed; None when it did not."""
+    """Say how the command failed, or how the recording of an attached process ended; None for success."""
+    if outcome.status in _ATTACHED:
+        return _ATTACHED[outcome.status]
     failed = "the command failed before its first step"
     if outcome.failure is None:
         other = folder.manifest().get("failure")
@@ -142,6 +162,8 @@ def _ending(folder: JobFolder, outcome: Outcome) -> str | None:
 
 
 def _why_no_training(folder: JobFolder, outcome: Outcome) -> str:
+    if outcome.status in _ATTACHED:
+        return f"too short to judge: it takes {WORTH_JUDGING_S:.0f} s at least"
     if others := list(_other_frameworks(folder)):
         names = " and ".join(others)
         verb, them = ("was", "it") if len(others) == 1 else ("were", "them")

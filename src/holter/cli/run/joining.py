@@ -76,7 +76,7 @@ def rules_at_end(plan: RunPlan, folder: JobFolder, member: Member | None) -> lis
 
 
 def _begin(plan: RunPlan) -> tuple[JobFolder, Member | None]:
-    from holter.agent.machine.surroundings import surroundings
+    from holter.agent.machine.surroundings import owner, surroundings
     from holter.agent.supervision.members import CannotJoin, enter, join
     from holter.store.job import JobExists, create
 
@@ -98,7 +98,8 @@ def _begin(plan: RunPlan) -> tuple[JobFolder, Member | None]:
                 launch=None if launch is None else {"id": launch.id, "nodes": launch.nodes},
             )
             recorded = surroundings(plan.command, Path.cwd(), os.environ)
-            given = {"price": plan.options.price, "total_steps": plan.options.total_steps}
+            given: dict[str, object] = {"owner": owner()}
+            given |= {"price": plan.options.price, "total_steps": plan.options.total_steps}
             known = {name: value for name, value in given.items() if value is not None}
             folder.update(recorded=recorded, actions=masked_in(plan.actions), **known)
             if launch is None:

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 EVERY_S = 1.0
 ISSUES_EVERY_S = 3.0
 """Five times as rare where each look is a request to an object store."""
-RECENT_STEPS = 50
 LEAST_ROWS, LEAST_COLUMNS = 5, 40
 LONG_S = 5.0
 """A phase that has been open for longer is named."""
@@ -149,17 +148,15 @@ def _write(descriptor: int, text: str) -> None:
 def line(now: JobNow, seconds: float, total: int | None, issues: int, width: int) -> str:
     """Return the line: the step, the rate, the time left, issues, and as many parts of a step as fit."""
     from holter.analysis.steps.breakdown import breakdown
-    from holter.analysis.steps.steps import steps as steps_of
+    from holter.cli.run.pace import recent_steps
 
     total = total or now.planned
     said = [f"{duration(seconds)}, no training step yet"]
     if now.step >= 0:
         said = [f"step {now.step + 1:,}" + (f" of {total:,}" if total else "")]
-    steps = steps_of(now.table()).where(slice(-RECENT_STEPS, None))
+    steps, each_s = recent_steps(now)
     split: dict[str, float] = {}
-    if steps.rows:
-        ends = steps["time"] + steps["duration"]
-        each_s = float(ends[-1] - steps["time"][0]) / 1e9 / steps.rows
+    if each_s is not None:
         said += [f"{1 / each_s:.3g}/s", milliseconds(1e3 * each_s)]
         if total and now.step < total:
             said.append(f"{duration((total - now.step - 1) * each_s)} left")

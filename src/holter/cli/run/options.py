@@ -163,6 +163,12 @@ class RunOptions:
         check_endpoint,
         bare=True,
     )
+    to: tuple[str, ...] = _list(
+        "TRACKER",
+        "send numbers and the verdict to the run that the training has open: tensorboard[:dir=DIR], "
+        "mlflow[:uri=URL,run=ID], wandb[:run=ID,project=NAME], trackio[:project=NAME,run=NAME]",
+    )
+    """Experiment trackers, as `holter.report.sinks.target` reads them."""
     price: float | None = _text(*SHARED["--price"], options.price)
     """What one machine costs an hour."""
     total_steps: int | None = _text(

@@ -15,6 +15,7 @@ from holter.cli.rule_selection import full_name, select
 from holter.cli.run import options as run_options
 from holter.cli.run import saving
 from holter.cli.run.configuration import Configuration, from_environment, read_file
+from holter.cli.run.pushing import check_tracker
 from holter.schema import windows
 from holter.schema.dividing import notices
 from holter.schema.record import ENV_GPU_TIME, ENV_SENTINEL
@@ -71,7 +72,7 @@ def plan(words: Sequence[str]) -> RunPlan:
     """Read and check the command line; raises `Refusal`."""
     from holter.agent.machine.node import node_name
     from holter.agent.python_samples import VARIABLE as ENV_PYTHON_HZ
-    from holter.agent.supervision.launch import Launch, launch
+    from holter.agent.supervision.launch import Launch, launch, slurm_label
     from holter.store.job import store_url
 
     given, command = _split(list(words))
@@ -80,12 +81,15 @@ def plan(words: Sequence[str]) -> RunPlan:
     chosen = run_options.read(vars(given), configured.options)
     if chosen.join and not chosen.job:
         raise Refusal("--join needs --job NAME: the job that the nodes record together")
+    for one in chosen.to:
+        check_tracker(one)
     rules, fail_on = _rules(chosen, configured)
     launched = Launch(f"join {chosen.job}", None) if chosen.join else launch(command, os.environ)
+    label = (launched.label if launched else "") or slurm_label(os.environ)
     return RunPlan(
         options=chosen,
         command=command,
-        name=chosen.job or default_name(command, time.localtime(), launched.label if launched else ""),
+        name=chosen.job or default_name(command, time.localtime(), label),
         store=store_url(chosen.store),
         node=chosen.node or node_name(),
         rules=rules,

@@ -1,4 +1,4 @@
-"""`--otlp`: push the metrics of a job to a monitoring system, while it runs and at its end."""
+"""`--otlp` and `--to`: send numbers of a job to other systems, while it runs and at its end."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from holter.cli.output import warn
 from holter.schema.companions import own_command
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from holter.store.job import JobFolder
 
 LAST_S = 5
@@ -31,6 +33,45 @@ def check_endpoint(given: str) -> str:
     with Refusing(ValueError, before="--otlp: "):
         address(given)
     return given
+
+
+def check_tracker(given: str) -> str:
+    """Return a value of `--to`, checked. Raises `Refusal`."""
+    from holter.report.sinks import target
+
+    with Refusing(ValueError, before="--to: "):
+        target(given)
+    return given
+
+
+def trackers(folder: JobFolder, given: Sequence[str]) -> list[list[str]]:
+    """Return the command of the process that sends to trackers, in a list; empty without `--to`."""
+    return [own_command("holter.report.sinks", folder.url, *given)] if given else []
+
+
+def send_rest(folder: JobFolder, given: Sequence[str], node: str) -> None:
+    """Send what the trackers lack and the verdict. A failure is a warning, and an event of the job."""
+    if not given:
+        return
+    from holter.report.sinks import target
+    from holter.report.sinks.sending import Sending
+    from holter.store.trial import Trial
+    from holter.views.document.description import describe
+
+    try:
+        sending = Sending(folder, [target(one) for one in given])
+        sending.send(int(folder.manifest().get("end") or time.time_ns()), rest=True)
+        sending.judge(describe(Trial(folder)))
+        where = sending.close()
+    except Exception as error:  # the job has ended and its verdict is stored
+        warn(f"internal error while sending to trackers: {type(error).__name__}: {error}")
+        return
+    for text in where:
+        if text.partition(":")[0] not in sending.faults:
+            warn(f"sent to {text}")
+    for name, fault in sending.faults.items():
+        warn(f"{name} did not take the verdict: {fault}")
+        _note(folder, node, name, fault)
 
 
 def companion(folder: JobFolder, given: str | None) -> list[list[str]]:
@@ -73,16 +114,16 @@ def push_rest(folder: JobFolder, given: str | None, node: str) -> None:
         fault = f"{shown(url)} does not take metrics" + (f" ({push.why})" if push.why else "")
         warn(f"{fault}: the metrics of the last {left:.0f} s were not sent")
         if not reported:
-            _note(folder, node, fault)
+            _note(folder, node, "otlp", fault)
 
 
-def _note(folder: JobFolder, node: str, fault: str) -> None:
+def _note(folder: JobFolder, node: str, name: str, fault: str) -> None:
     """Add a fault to the events of a job that has ended."""
     from holter.store.writer import Writer
 
     writer, now = Writer(folder, node), time.time_ns()
-    detail = json.dumps({"where": "agent: otlp", "error": fault, "count": 1})
+    detail = json.dumps({"where": f"agent: {name}", "error": fault, "count": 1})
     writer.append(
-        "events", {"time": [now], "rank": [-1], "kind": ["fault"], "name": ["otlp"], "detail": [detail]}
+        "events", {"time": [now], "rank": [-1], "kind": ["fault"], "name": [name], "detail": [detail]}
     )
     writer.close()

@@ -1,4 +1,4 @@
-"""Charts of several jobs on the same axes: `job=STORE/NAME` for each of them."""
+"""Charts of several jobs on the same axes: `job=STORE/NAME` or `job=NAME` for each of them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ def routes(stores: Stores) -> list[Route]:
         asked = request.query_params
         names = [name for name in asked.get("names", "").split(",") if name] or OVERLAYS
         chosen, width = asked.getlist("job"), points_of(dict(asked))
+        baseline = asked.get("baseline", "")
         try:
-            drawn = await in_turn(stores, lambda: overlaid(stores, places(stores, chosen), names, width))
+            drawn = await in_turn(
+                stores, lambda: overlaid(stores, places(stores, chosen, baseline), names, width)
+            )
         except KeyError as error:
             raise RefusalError(str(error.args[0]), 404) from None
         charts = {

@@ -20,6 +20,7 @@ from holter.dashboard.api import JOB
 from holter.pages.data.encoding import encoded
 from holter.pages.data.timeline import curve_bytes, head_bytes, step_bytes
 from holter.pages.timelines import TIMELINES
+from holter.views.timeline.area import area
 from holter.views.timeline.details import (
     TimelineEvent,
     connections,
@@ -30,6 +31,7 @@ from holter.views.timeline.details import (
     search,
 )
 from holter.views.timeline.packing import packed
+from holter.views.wording import plain_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -80,6 +82,7 @@ def routes(stores: Stores) -> list[Route]:
             "/steps", lambda o, asked: step_bytes(o, *_range(o, asked), whole(asked, "most", 1, 1000)), _JSON
         ),
         route("/event", _event, _JSON),
+        route("/area", _area, _JSON),
         route("/search", _search, _JSON),
         route("/following", _following, _JSON),
     ]
@@ -119,6 +122,26 @@ def _event(opened: Opened, asked: Asked) -> bytes:
         for place, one in enumerate(connections(timeline, event))
     ]
     return encoded({"schema": 1, "row": {**row, "name": name}, "connections": arrows})
+
+
+def _area(opened: Opened, asked: Asked) -> bytes:
+    _of_this(opened, asked)
+    numbers = _numbers(asked, "lanes", len(opened.timeline.lanes), MOST_LANES)
+    lanes = [opened.timeline.lanes[number] for number in numbers]
+    start, end = _range(opened, asked)
+    found, count = area(opened.timeline, lanes, start, end, limit=whole(asked, "limit", 1, MOST_NAMES))
+    listed = [
+        {
+            "kind": one.kind,
+            "name": plain_event(one.name)[:1000],
+            "whole_name": one.name[:1000],
+            "count": one.count,
+            "total_ns": one.total_ns,
+            "mean_ns": one.mean_ns,
+        }
+        for one in found
+    ]
+    return encoded({"schema": 1, "entries": listed, "entries_in_all": count})
 
 
 def _search(opened: Opened, asked: Asked) -> bytes:

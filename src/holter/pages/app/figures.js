@@ -1,13 +1,13 @@
 // Loads the data of charts: islands that ask at the same time share one request.
 
 /** @typedef {import("./page.js").Page} Page */
-/** @typedef {{label: string, unit: string, log: boolean, top: number | null}} Axis */
+/** @typedef {{label: string, unit: string, log: boolean, linear?: number | null, top: number | null}} Axis */
 /** @typedef {(number | null)[]} Values */
 /** @typedef {{name: string, values: Values, low: Values | null, high: Values | null, key: string, color: string,
  *   joined?: boolean}} Series */
 /** @typedef {"lines" | "stacked" | "bars" | "heatmap" | "boxes"} Kind */
 /**
- * @typedef {{title: string, kind: Kind, x: (number | string)[], x_axis: Axis, y_axis: Axis, series: Series[], broken?: number[] | null,
+ * @typedef {{title: string, kind: Kind, x: (number | string)[], x_axis: Axis, y_axis: Axis, series: Series[], broken?: [number, number][] | null, flag?: string,
  *   note: string, html?: string, missing?: string}} Figure
  */
 /** @typedef {{resolve: (figure: Figure) => void, reject: (error: Error) => void}} Waiting */

@@ -3,7 +3,9 @@
 import { build, few, ink } from "./plot_data.js";
 import { legend } from "./legend.js";
 import uPlot from "./vendor/uPlot.esm.js";
-import { clock, number } from "./words.js";
+import { slider, smoothable } from "./smoothing.js";
+import { Tip } from "./tip.js";
+import { clock, numbers } from "./words.js";
 
 /** @typedef {import("./page.js").Page} Page */
 /** @typedef {import("./page.js").AxisName} AxisName */
@@ -27,8 +29,9 @@ export function dimension(of) {
  * @param {Figure} of
  * @param {Page} page
  * @param {Kept} [kept] of the drawing before
+ * @param {() => void} [redraw] draws it anew
  */
-export function plot(element, of, page, kept) {
+export function plot(element, of, page, kept, redraw = () => {}) {
   const own = dimension(of);
   // Without steps nothing can be read over steps.
   // Jobs that are compared share no window of time: a chart of them is zoomed by itself.
@@ -36,13 +39,16 @@ export function plot(element, of, page, kept) {
   const shown = own && !alone && (own === page.axis || page.clock.known) ? page.axis : own;
   const { series, bands, data } = build(of, element, turned(of, own, shown, page));
   // What is not finite has no place on the line.
-  const broken = of.broken ? turned({ ...of, x: of.broken }, own, shown, page) : [];
+  const broken = (of.broken ?? []).map((ends) => turned({ ...of, x: ends }, own, shown, page));
   for (const one of series) if (one.of !== undefined && kept?.hidden.has(of.series[one.of].name)) one.show = false;
   const frame = document.createElement("figure");
   frame.className = "holter live";
-  frame.append(Object.assign(document.createElement("h3"), { textContent: of.title }));
+  const head = Object.assign(document.createElement("div"), { className: "chart-head" });
+  head.append(Object.assign(document.createElement("h3"), { textContent: of.title }));
+  if (smoothable(of)) head.append(slider(of, redraw));
+  frame.append(head);
   const hidden = kept?.hidden ?? new Set();
-  const listed = legend(of, shown, hidden, (at, visible) => {
+  const listed = legend(of, hidden, (at, visible) => {
     for (const one of series.keys()) if (series[one].of === at) chart.setSeries(one, { show: visible });
   });
   const place = document.createElement("div");
@@ -50,9 +56,10 @@ export function plot(element, of, page, kept) {
   place.tabIndex = 0;
   place.setAttribute("role", "img");
   place.setAttribute("aria-label", `${of.title}: ${of.y_axis.label} over ${of.x_axis.label}`);
-  frame.append(listed.element, place);
+  frame.append(listed, place);
   if (of.note) frame.append(Object.assign(document.createElement("p"), { className: "note", textContent: of.note }));
   element.replaceChildren(frame);
+  const tip = new Tip(place, of, shown, hidden);
 
   const toSeconds = (/** @type {number} */ x) => (shown === "step" ? page.clock.toTime(x) : x);
   /** @type {import("./vendor/uPlot.esm.js").Options} */
@@ -69,7 +76,11 @@ export function plot(element, of, page, kept) {
     },
     scales: {
       x: { time: false, range: (_, low, high) => extent(shown, page) ?? around(of, low, high) },
-      y: { distr: of.y_axis.log ? 3 : 1, range: (_, low, high) => (of.y_axis.log ? around10(low, high) : reach(of, low, high)) },
+      y: {
+        distr: of.y_axis.log ? 3 : of.y_axis.linear ? 4 : 1,
+        asinh: of.y_axis.linear ?? 1,
+        range: (_, low, high) => (of.y_axis.log ? around10(low, high) : reach(of, low, high)),
+      },
     },
     axes: axes(of, shown, element),
     series: /** @type {import("./vendor/uPlot.esm.js").Series[]} */ (series),
@@ -83,23 +94,17 @@ export function plot(element, of, page, kept) {
           page.setRange({ from, to });
         },
       ],
-      draw: [
-        ({ ctx, bbox, valToPos }) => {
-          ctx.fillStyle = ink(element, "ink-dim");
-          ctx.textAlign = "center";
-          for (const x of broken) ctx.fillText("✕", valToPos(x, "x", true), bbox.top + 10 * devicePixelRatio);
-        },
-      ],
-      setCursor: [(one) => listed.show(one.cursor.idx ?? null, one.data[0])],
+      draw: [(one) => hatch(one, broken, of.flag ?? "", ink(element, "broken"))],
+      setCursor: [(one) => tip.show(one)],
     },
   };
   const chart = new uPlot(options, /** @type {any} */ (data), place);
   place.addEventListener("keydown", (event) => walk(event, chart));
   if (kept?.zoom) chart.setScale("x", kept.zoom);
-  const parts = [place, ...listed.element.querySelectorAll("button")];
+  const parts = [place, .../** @type {NodeListOf<HTMLElement>} */ (frame.querySelectorAll(".legend button, .smoothing input"))];
   parts[kept?.focus ?? -1]?.focus({ preventScroll: true });
   if (kept?.cursor) chart.setCursor(kept.cursor, false);
-  if (kept?.cursor) listed.show(chart.cursor.idx ?? null, chart.data[0]);
+  if (kept?.cursor) tip.show(chart);
   return {
     /** @returns {Kept} */
     state: () => ({ hidden, cursor: held(chart), focus: parts.findIndex((one) => one === document.activeElement), zoom: alone ? zoomed(chart) : null }),
@@ -193,8 +198,8 @@ function axes(of, shown, element) {
   const timely = shown === "time";
   const label = timely ? "time since the start" : shown === "step" ? "step" : named(of.x_axis);
   return [
-    { ...both, label, size: 28, grid: { show: false }, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map(timely ? clock : number), ...(timely && { incrs: TIMES, space: 72 }) },
-    { ...both, label: named(of.y_axis), size: 52, values: (/** @type {any} */ _, /** @type {number[]} */ at) => at.map((one) => (one === null ? "" : number(one))), ...(of.y_axis.log && LOGARITHMIC) },
+    { ...both, label, size: 28, grid: { show: false }, values: (/** @type {any} */ _, /** @type {number[]} */ at) => (timely ? at.map(clock) : numbers(at)), ...(timely && { incrs: TIMES, space: 72 }) },
+    { ...both, label: named(of.y_axis), size: 52, values: (/** @type {any} */ _, /** @type {number[]} */ at) => numbers(at), ...(of.kind === "bars" && { incrs: WHOLE }), ...(of.y_axis.log && LOGARITHMIC), ...(of.y_axis.linear && signed(of.y_axis.linear)) },
   ];
 }
 
@@ -202,11 +207,63 @@ const LOGARITHMIC = {
   splits: (/** @type {any} */ _, /** @type {number} */ __, /** @type {number} */ low, /** @type {number} */ high) => powers(low, high),
   filter: (/** @type {any} */ _, /** @type {number[]} */ at) => at,
 };
+/** Labels of an axis that is linear up to a value and logarithmic beyond: 0 and powers of ten. @param {number} linear */
+const signed = (linear) => ({
+  splits: (/** @type {any} */ _, /** @type {number} */ __, /** @type {number} */ low, /** @type {number} */ high) => [
+    ...(-low > linear ? powers(linear, -low).map((at) => -at).reverse() : []),
+    0,
+    ...(high > linear ? powers(linear, high) : []),
+  ],
+  filter: (/** @type {any} */ _, /** @type {number[]} */ at) => at,
+});
+/** Steps between the labels of counts. */
+const WHOLE = [1, 2, 5].flatMap((one) => [0, 1, 2, 3, 4, 5, 6, 7, 8].map((power) => one * 10 ** power)).sort((a, b) => a - b);
 const TIMES = [
   1e-6, 1e-5, 1e-4, 1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900,
   1800, 3600, 7200, 10800, 21600, 43200, 86400, 172800, 432000, 864000,
   1728000, 4320000, 8640000, 17280000, 43200000, 86400000, 172800000, 432000000,
 ];
+
+/**
+ * Hatch the stretches in which values are not finite; the first one says what they are.
+ * @param {uPlot} chart @param {number[][]} stretches @param {string} flag @param {string} color
+ */
+function hatch({ ctx, bbox, valToPos }, stretches, flag, color) {
+  const ratio = devicePixelRatio;
+  const [left, right, bottom] = [bbox.left, bbox.left + bbox.width, bbox.top + bbox.height];
+  ctx.save();
+  ctx.beginPath();
+  ctx.rect(bbox.left, bbox.top, bbox.width, bbox.height);
+  ctx.clip();
+  ctx.fillStyle = ctx.strokeStyle = color;
+  ctx.lineWidth = ratio;
+  stretches.forEach(([begin, end], at) => {
+    const from = Math.max(valToPos(begin, "x", true), left);
+    const to = Math.max(Math.min(valToPos(end, "x", true), right), from + 2 * ratio);
+    if (from > right || to < left) return;
+    ctx.globalAlpha = 0.1;
+    ctx.fillRect(from, bbox.top, to - from, bbox.height);
+    ctx.globalAlpha = 0.35;
+    ctx.save();
+    ctx.beginPath();
+    ctx.rect(from, bbox.top, to - from, bbox.height);
+    ctx.clip();
+    ctx.beginPath();
+    for (let x = from - bbox.height; x < to; x += 8 * ratio) {
+      ctx.moveTo(x, bottom);
+      ctx.lineTo(x + bbox.height, bbox.top);
+    }
+    ctx.stroke();
+    ctx.restore();
+    ctx.globalAlpha = 1;
+    if (at > 0 || !flag) return;
+    const late = from > (left + right) / 2;
+    ctx.font = `600 ${11 * ratio}px system-ui, sans-serif`;
+    ctx.textAlign = late ? "right" : "left";
+    ctx.fillText(flag, late ? from - 4 * ratio : from + 4 * ratio, bbox.top + 12 * ratio);
+  });
+  ctx.restore();
+}
 
 /** @param {import("./figures.js").Axis} axis */
 const named = (axis) => axis.label + (axis.unit ? ` (${axis.unit})` : "");

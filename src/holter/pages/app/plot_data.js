@@ -1,5 +1,6 @@
 // Converts a figure to the columns and series options of uPlot.
 
+import { smooth, weight } from "./smoothing.js";
 import uPlot from "./vendor/uPlot.esm.js";
 
 /** @typedef {import("./figures.js").Figure} Figure */
@@ -28,9 +29,15 @@ export const few = (of) => of.kind === "stacked" && of.x.length <= 60 && of.x_ax
 function lines(of, colors, x) {
   /** @type {Layout} */
   const made = { series: [{}], bands: [], data: [x] };
+  const share = weight(of);
   for (const [at, one] of of.series.entries()) {
-    made.data.push(one.values);
-    made.series.push({ label: one.name, stroke: colors[at], width: 1.6, points: { size: 4 }, spanGaps: one.joined ?? false, of: at });
+    const line = { label: one.name, stroke: colors[at], width: 1.6, points: { size: 4, filter: isolated }, spanGaps: one.joined ?? false, of: at };
+    if (share && !one.low) {
+      made.data.push(one.values);
+      made.series.push({ ...line, stroke: faint(colors[at], 0.3), width: 1, points: { show: false } });
+    }
+    made.data.push(share ? smooth(one.values, share) : one.values);
+    made.series.push(line);
     if (!one.low || !one.high || of.series.length > MOST_BANDS) continue;
     const edge = { stroke: faint(colors[at], 0.8), width: 1, points: { show: false }, of: at };
     made.series.push({ ...edge }, { ...edge });
@@ -38,6 +45,20 @@ function lines(of, colors, x) {
     made.bands.push({ series: [made.data.length - 2, made.data.length - 1], fill: faint(colors[at], 0.18) });
   }
   return made;
+}
+
+/**
+ * The points that are drawn: where there is room all, else those without a neighbor, which no line shows.
+ * @param {uPlot} chart @param {number} at @param {boolean} all
+ */
+function isolated(chart, at, all) {
+  if (all) return null;
+  const values = chart.data[at];
+  const found = [];
+  for (let place = 0; place < values.length; place++) {
+    if (values[place] != null && values[place - 1] == null && values[place + 1] == null) found.push(place);
+  }
+  return found;
 }
 
 /** Areas on one another: the highest is drawn first, whole, and what lies below it over it. */

@@ -23,12 +23,23 @@ export function moment(seconds, span) {
   return hours ? `${hours}:${two(minutes)}:${fine} h` : `${minutes}:${fine} min`;
 }
 
-/** A number, short: `1,200`, `0.25`, `3e-5`. @param {number} value */
-export function number(value) {
+/** A number, short: `1,200`, `0.25`, `3e-5`. @param {number} value @param {number} [most] significant digits */
+export function number(value, most = 3) {
   if (value === 0) return "0";
   const size = Math.abs(value);
-  if (size >= 1e7 || size < 1e-3) return value.toExponential(2).replace(/\.?0*e\+?/, "e");
-  return size >= 1000 ? Math.round(value).toLocaleString("en-US") : digits(value);
+  if (size >= 1e7 || size < 1e-3) return value.toExponential(most - 1).replace(/(\.\d*?)0*e/, "$1e").replace(/\.?e\+?/, "e");
+  return size >= 1000 ? Math.round(value).toLocaleString("en-US") : digits(value, most);
+}
+
+/** The labels of an axis: with as few digits as tell them apart, three if that is enough. @param {(number | null)[]} values */
+export function numbers(values) {
+  /** @type {string[]} */
+  let found = [];
+  for (let most = 3; most < 9; most++) {
+    found = values.map((value) => (value === null ? "" : number(value, most)));
+    if (new Set(found).size === new Set(values).size) break;
+  }
+  return found;
 }
 
 /** How many there are: `1 event`, `2,000 events`. @param {number} count @param {string} noun */
@@ -46,8 +57,8 @@ export function ago(seconds) {
 /** `function (file:line)` without the folder in which Python or its packages are installed. @param {string} name */
 export const plain = (name) => name.replace(/\((?:[^()]*\/)?(?:site-packages|dist-packages|lib\/python3\.\d+)\//, "(");
 
-/** @param {number} value */
-const digits = (value) => String(Number(value.toPrecision(4)));
+/** @param {number} value @param {number} [most] */
+const digits = (value, most = 3) => String(Number(value.toPrecision(most)));
 
 /** @param {number} value */
 const two = (value) => String(value).padStart(2, "0");

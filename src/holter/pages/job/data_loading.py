@@ -9,6 +9,7 @@ from markupsafe import Markup
 from holter.analysis.verdict.device_facts import LOADING
 from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
+from holter.pages.job import _pipeline
 from holter.pages.job._forms import choice, form, number, picture, pictures
 from holter.pages.tables import Number, share_cell, sortable, time_cell
 from holter.pages.text.sections import bullets, table
@@ -75,14 +76,12 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
         chosen = choice(asked, "rank", "rank", options)
         parts.append(form(rendering, asked, "which rank", chosen))
     if not (found["workers"] or found["callables"] or any(found[name]["count"] for name in _DURATIONS)):
-        unseen = tag("p", prose(_UNSEEN), class_="note")
-        return html(
-            *parts,
-            tag("h2", "Waiting for batches"),
-            picture(rendering, reading, "loader_waits", asked),
-            unseen,
-        )
+        stages = _pipeline.section(rendering, reading, asked)
+        unseen = "" if stages else tag("p", prose(_UNSEEN), class_="note")
+        waits = html(tag("h2", "Waiting for batches"), picture(rendering, reading, "loader_waits", asked))
+        return html(*parts, stages, waits, unseen)
     parts += [
+        _pipeline.section(rendering, reading, asked),
         tag("h2", "Workers and their batches"),
         picture(rendering, reading, "loader_workers", asked),
         tag(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from markupsafe import Markup
@@ -11,6 +12,7 @@ from holter.drawing.pieces import prose
 from holter.pages.addresses import job_address
 from holter.pages.islands import charts, island
 from holter.pages.text.insights import rules
+from holter.views.step_clock import ran
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,5 +49,5 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
         tag("h1", "Insights"),
         tag("p", said, " ", tag("kbd", "j"), " and ", tag("kbd", "k"), " move from rule to rule."),
         charts(rendering, reading, "step_times", "utilization"),
-        rules(told, link, mute),
+        rules(told, link, mute, partial(ran, reading.steps, reading.start)),
     )

@@ -16,7 +16,7 @@ from holter.pages.text import overview, sections
 from holter.views.document.progress import progress
 from holter.views.issues import ordered
 from holter.views.jobs import RUNNING, said, summary
-from holter.views.wording import issue_text
+from holter.views.wording import issue_text, severity_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -115,7 +115,7 @@ def insights(rules: Sequence[RuleResult], job: str, asked: Mapping[str, str]) ->
     listed = [
         tag(
             "li",
-            tag("span", one.severity, class_="severity"),
+            tag("span", severity_text(one.severity), class_="severity"),
             " ",
             issue_text(one),
             _symptoms(one),

@@ -7,19 +7,20 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from holter.analysis.verdict.evidence import counted
 from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
 from holter.drawing.ring import Sector, ring
 from holter.pages.text.sections import PERCENTILES, clock, table
 from holter.views.jobs import RUNNING
-from holter.views.wording import duration, milliseconds, percent, reading_text, size, words
+from holter.views.wording import duration, milliseconds, percent, plain_event, reading_text, size, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from holter.views.document.progress import JobProgress
     from holter.views.document.types import Description
-    from holter.views.document.types.program import ProgramEntry
+    from holter.views.document.types.program import ProgramEntry, SampledTraining
 
 _SUMMED = {
     "cpu.util": "CPU, all cores",
@@ -74,6 +75,8 @@ def program(found: ProgramEntry | None) -> Markup:
     if functions:
         title = tag("h3", f"Where {found['name']} spends its time")
         where = title + table(("function", "share"), functions, numbers=(1,))
+    if training := found["training"]:
+        where = _sampled_parts(training) + where
     repeats = found["estimated_steps"]
     said = "Steps cannot be estimated: nothing repeats clearly in its use of CPU, GPU and files."
     if repeats:
@@ -85,6 +88,24 @@ def program(found: ProgramEntry | None) -> Markup:
         where,
         tag("h2", "Steps"),
         tag("p", "No steps were recorded. ", said),
+    )
+
+
+def _sampled_parts(found: SampledTraining) -> Markup:
+    """Give the parts of a training loop that was recorded from outside."""
+    rows = [
+        (words(one["part"]), one["where"] or "", one["function"] or "", percent(one["pct"]))
+        for one in found["parts"]
+    ]
+    note = f"{found['samples']:,} stack samples; the parts of single steps are not known."
+    if workers := found["workers"]:
+        busy = f"build batches {percent(workers['busy_pct'])} of the time"
+        inside = f", mostly in {workers['function']}" if workers["function"] else ""
+        note = f"{counted(workers['count'], 'worker')} of data loaders {busy}{inside}. {note}"
+    return html(
+        tag("h3", "Parts of the training loop"),
+        table(("part", "called from", "mostly in", "share"), rows, numbers=(3,)),
+        tag("p", note, class_="note"),
     )
 
 
@@ -166,7 +187,7 @@ def operations(told: Description) -> Markup:
     drawn = Markup()
     for rows, title in ((found["gpu"], "On the GPU"), (found["cpu"], "On the CPU")):
         cells = [
-            (row["name"], percent(row["pct"]), milliseconds(row["total_ms"]), f"{row['count']:,}")
+            (_named(row["name"]), percent(row["pct"]), milliseconds(row["total_ms"]), f"{row['count']:,}")
             for row in rows[:_MOST]
         ]
         if cells:
@@ -181,6 +202,12 @@ def operations(told: Description) -> Markup:
             f"To record one or two steps now: `holter profile {told['job']['name']} --count 2`, or Settings."
         )
     return tag("p", prose(f"No operators were recorded. {how}"), class_="note")
+
+
+def _named(name: str) -> Markup | str:
+    """Write the short form of a kernel's name, with the whole name as a tooltip."""
+    short = plain_event(name)
+    return name if short == name else tag("span", short, title=name)
 
 
 def _with_unit(value: float | None, unit: str) -> str:

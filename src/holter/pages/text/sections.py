@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import time
 from typing import TYPE_CHECKING, Any, Literal
@@ -25,8 +24,12 @@ from holter.views.wording import (
     percent,
     place_text,
     reading_text,
+    sentence_text,
+    severity_text,
     size,
     stages_text,
+    status_text,
+    value_text,
     words,
 )
 
@@ -60,7 +63,7 @@ _MOST_LETTERS = 240
 
 def head(job: JobSummary) -> Markup:
     """Return the name, status, start, duration and command of a job."""
-    status = job["status"] or "status unknown"
+    status = status_text(job["status"]) if job["status"] else "status unknown"
     took = "running for" if job["status"] in RUNNING else "took"
     text = f"{status} · began {clock(job['start'])} · {took} {duration(job['duration_s'])}"
     command = _command(shlex.join(map(str, job["command"])))
@@ -95,7 +98,9 @@ def _verdict_parts(told: Description) -> Iterator[Markup]:
         yield tag("p", told["job"]["headline"], class_="headline")
     if lost := unwritten(told):
         yield tag("p", lost, class_="headline")
-    yield tag("p", found["sentence"], class_="said")
+    headline = told["job"]["headline"]
+    said = sentence_text(found, headline, told["steps"])
+    yield tag("p", said, class_="note" if headline else "said")
     yield bullets(fact["text"] for fact in found["evidence"])
     if found["advice"]:
         yield tag("h3", "Advice")
@@ -121,7 +126,7 @@ def job(told: Description) -> Markup:
     of = told["job"]
     exit_code = f", exit code {of['exit_code']}" if of["exit_code"] is not None else ""
     rows: list[tuple[str, object]] = [
-        ("status", (of["status"] or "unknown") + exit_code),
+        ("status", status_text(of["status"]) + exit_code),
         ("signal", of["signal"]),
         ("framework", " ".join(str(value) for value in (of["framework"] or {}).values() if value)),
         ("ranks", len(told["ranks"]) or None),
@@ -280,12 +285,13 @@ def _issue(found: IssueGroup) -> Markup:
     issue = found.issue
     severity = issue["severity"]
     place = place_text(issue)
-    evidence = json.dumps(issue.get("evidence") or {}, default=str, ensure_ascii=False)[:4000]
+    given = (issue.get("evidence") or {}).items()
+    evidence = table(("", ""), [(words(key), value_text(value)) for key, value in given])
     parts = [
-        html(tag("span", severity, class_="severity"), " ", issue_text(found)),
+        html(tag("span", severity_text(severity), class_="severity"), " ", issue_text(found)),
         tag("p", place, class_="note") if place else "",
         tag("p", "→ ", prose(issue["advice"])) if issue["advice"] else "",
-        tag("details", tag("summary", "evidence"), tag("code", evidence)),
+        tag("details", tag("summary", "evidence"), evidence) if given else "",
         tag("p", "Related:") if found.symptoms else "",
         *(_issue(one) for one in found.symptoms),
     ]
@@ -302,7 +308,7 @@ def rules(results: Sequence[RuleResult]) -> Markup:
         rows.append(
             (
                 rule["name"],
-                "could not judge" if rule["name"] in unseen else rule["status"],
+                "could not judge" if rule["name"] in unseen else status_text(rule["status"]),
                 rule.get("triggered"),
                 rule.get("evaluations"),
                 coverage(rule).get("points_seen"),

@@ -22,7 +22,8 @@ def attach(session: Session) -> Callable[[], None]:
     """Record LightGBM for `session`; return a function that removes every hook."""
     basic = sys.modules["lightgbm.basic"]
     rounds = Rounds(session, "lightgbm", sys.modules["lightgbm"])
-    rounds.grow(basic.Booster, "update")
+    rounds.grow(basic.Booster, "update", continues=_continues)
+    rounds.save(basic.Booster, "save_model")
     rounds.time(basic.Dataset, "construct", "build Dataset", Phase.DATA_LOADING)
 
     def log(results: Sequence[tuple[Any, ...]], *_: object, **__: object) -> None:
@@ -44,7 +45,7 @@ def attach(session: Session) -> Callable[[], None]:
             kept = map(contributions.kept, [*reversed(own.get("valid_sets", ())), own["train_set"]])
             sample = next((one for one in kept if one is not None), None)
             contributions.save(model.feature_name(), lambda: _values(model, sample))
-        rounds.finish()
+        rounds.pause()
 
     rounds.patches.before(basic.Booster, "free_dataset", dropping, rounds.breaker)
     if contributions is not None:
@@ -56,6 +57,11 @@ def attach(session: Session) -> Callable[[], None]:
 
         rounds.patches.before(basic.Dataset, "construct", constructing, rounds.breaker)
     return rounds.patches.undo
+
+
+def _continues(model: Any) -> bool:
+    """Whether a model begins with the trees of another one: `init_model`."""
+    return getattr(model.train_set, "_predictor", None) is not None
 
 
 def _values(model: Any, sample: Any) -> Any:

@@ -30,24 +30,31 @@ def attach(session: Session) -> Callable[[], None]:
     rounds = Rounds(session, "xgboost", sys.modules["xgboost"])
     rounds.grow(core.Booster, "update", "boost")
     rounds.time(core.Booster, "eval_set", "evaluate", Phase.EVAL)
+    rounds.save(core.Booster, "save_model")
     for name in _MATRICES:
         owner = getattr(core, name, None)
         if owner is not None and "__init__" in vars(owner):
             rounds.time(owner, "__init__", f"build {name}", Phase.DATA_LOADING)
 
     described: weakref.WeakSet[Any] = weakref.WeakSet()
+    continued: weakref.WeakSet[Any] = weakref.WeakSet()
+    """Models that began with the trees of another one."""
     tensors: TreeTensors | None = None
     contributions = rounds.contributions()
     explained: weakref.ref[Any] | None = None
     """The matrix whose rows get SHAP values."""
 
-    def before_training(*_: object, **__: object) -> None:
+    def made(_: object, model: Any, *args: Any, **named: Any) -> None:
+        if (named["model_file"] if "model_file" in named else args[2] if len(args) > 2 else None) is not None:
+            continued.add(model)
+
+    def before_training(_: object, model: Any, *__: object) -> None:
         nonlocal tensors
         if tensors is None:  # loads its modules here, because many scripts import XGBoost without use
             from holter.recorder.frameworks.trees.tensors import TreeTensors
 
             tensors = TreeTensors(session)
-        rounds.begin()
+        rounds.begin(continues=model in continued)
 
     def after_iteration(result: object, container: Any, model: Any, *args: Any, **named: Any) -> None:
         nonlocal explained
@@ -73,7 +80,7 @@ def attach(session: Session) -> Callable[[], None]:
         if contributions is not None and explained is not None and rounds.counts and not container.is_cv:
             names = model.feature_names or [f"f{at}" for at in range(model.num_features())]
             contributions.save(names, lambda: _explain(core, model, explained(), contributions))
-        rounds.finish()
+        rounds.pause()
 
     def tell_rank(*_: object, **__: object) -> None:
         """Tell the rank of a worker, as of Dask; the process may have another one in its next training."""
@@ -85,6 +92,7 @@ def attach(session: Session) -> Callable[[], None]:
                 session.journal("rank", found)
 
     container, patches = callback.CallbackContainer, rounds.patches
+    patches.after(core.Booster, "__init__", made, rounds.breaker)
     patches.before(core.DMatrix, "__init__", tell_rank, rounds.breaker)
     patches.before(container, "before_training", before_training, rounds.breaker)
     patches.before(container, "before_training", tell_rank, rounds.breaker)

@@ -5,7 +5,7 @@ modules; each is imported when its first window begins. An exception ends the wi
 text of `ProfilerUnavailable` explains why there is no window.
 
 A profiler writes raw data into a file of the spool directory. The module of the same name in
-`holter.agent.drain.windows` converts them to rows.
+`holter.agent.drain.windows` converts them to rows, or the one that the fact `format` names.
 """
 
 from __future__ import annotations
@@ -57,10 +57,14 @@ class Profiler(Protocol):
 
 def make(session: WindowSession, window: ProfilingWindow) -> Profiler:
     """Return a new profiler for `window`; raises `ProfilerUnavailable` if this version has none."""
+    name = f"{__name__}.{window.profiler}"
     try:
-        module = import_module(f"{__name__}.{window.profiler}")
+        module = import_module(name)
+        if window.profiler == "operators":
+            xplane = import_module(f"{__name__}.xplane")
+            module = xplane if xplane.collects(session) else module
     except ModuleNotFoundError as error:
-        if error.name != f"{__name__}.{window.profiler}":
+        if error.name != name:
             raise
         raise ProfilerUnavailable(f"this version has no profiler {window.profiler!r}") from None
     made: Profiler = module.PROFILER(session, window)

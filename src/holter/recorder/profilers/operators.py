@@ -67,7 +67,8 @@ class OperatorProfiler:
     def start(self) -> None:
         """Begin to collect on the thread that trains. Raises `Later` and `ProfilerUnavailable`."""
         if self._torch is None:
-            raise ProfilerUnavailable("operators are those of PyTorch, which this process has not imported")
+            libraries = "PyTorch, JAX and TensorFlow"
+            raise ProfilerUnavailable(f"operators are those of {libraries}; this process uses none of them")
         torch = self._torch
         # The first tells of this thread, the second of all threads, since torch 2.1.
         others = getattr(torch.autograd.profiler, "_is_profiler_enabled", False)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from holter.recorder.profilers import ProfilerUnavailable
 from holter.recorder.profilers._cprofile import CallProfile, ProfileSegment
 from holter.recorder.profilers._pyinstrument import StackSamples
+from holter.recorder.sampling.frames import cell_text
 from holter.recorder.spool.thread_spool import TRAIN
 from holter.schema.windows import PYTHON, TIMERS
 
@@ -160,7 +161,7 @@ class PythonProfiler:
 def name_of(code: Any) -> str:
     """Return `qualname (file:line)` of a code object."""
     name = getattr(code, "co_qualname", code.co_name)  # from Python 3.11 on
-    return f"{name} ({code.co_filename}:{code.co_firstlineno})"
+    return f"{name} ({cell_text(code.co_filename) or code.co_filename}:{code.co_firstlineno})"
 
 
 _running: list[PythonProfiler] = []

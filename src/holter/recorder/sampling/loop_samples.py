@@ -101,7 +101,7 @@ class LoopSampler:
         if self._pid != os.getpid():  # a forked child has no thread of its parent
             self._pid = os.getpid()
             linecache.getline(__file__, 1)  # imports its modules here, not while another thread forks
-            threading.Thread(target=self._run, name="holter-loop", daemon=True).start()
+            self._session.background.start("holter-loop", self._run, self.stop)
 
     def stop(self) -> None:
         """End the sampling soon."""
@@ -137,7 +137,7 @@ class LoopSampler:
                     if interval > 3 * least:
                         switch.restore()
                 else:
-                    name = self._name(sys._current_frames(), thread, moments.choice)
+                    name = self._name(thread, moments.choice)
                     # A sample after a long pause stands for two intervals at most.
                     self._write(name, now, min(now - before, int(2e9 * interval)))
                     samples += 1
@@ -156,7 +156,7 @@ class LoopSampler:
         thread, now = self._thread(), perf_counter_ns()
         part = self._part(thread)
         if part is not None:
-            name = self._name(sys._current_frames(), thread, lambda several: several[0])
+            name = self._name(thread, lambda several: several[0])
             self._write(name, now, duration, float(part))
 
     def _part(self, thread: int) -> int | None:
@@ -171,12 +171,10 @@ class LoopSampler:
         if name:
             self._session.thread_spool().add(_LOOP_STACK, name, now - duration, duration, part)
 
-    def _name(
-        self, stacks: dict[int, FrameType], thread: int, chosen: Callable[[list[Producer]], Producer]
-    ) -> int:
-        """Return the name id of a thread's stack, from the loop inwards; 0 for none."""
+    def _frames(self, thread: int) -> list[Seen]:
+        """Return copies of a thread's frames, from the loop inwards; frames themselves hold tensors."""
         frames: list[Seen] = []
-        frame = stacks.get(thread)
+        frame = sys._current_frames().get(thread)
         while frame is not None and len(frames) < _MAX_DEPTH:
             if id(frame.f_code) in self._loop:
                 frames.append(Seen.of(frame))
@@ -185,11 +183,16 @@ class LoopSampler:
                 frames.append(Seen.of(frame))
             frame = frame.f_back
         frames.reverse()
+        return frames
+
+    def _name(self, thread: int, chosen: Callable[[list[Producer]], Producer]) -> int:
+        """Return the name id of a thread's stack, from the loop inwards; 0 for none."""
+        frames = self._frames(thread)
         if not frames:
             return 0
         other = None
         if waits(frames[-1], _called(frames[-1])):
-            other = producer(stacks, (thread, threading.get_ident()), _called, chosen)
+            other = producer((thread, threading.get_ident()), _called, chosen)
         # The producer by line: with its instructions there would be as many keys as pairs of them.
         ends = other.frames if other else []
         key = (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from holter.recorder.sampling.frames import is_library
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection
     from types import CodeType, FrameType
 
 _QUEUES = (f"{os.sep}queue.py", os.path.join("multiprocessing", "queues.py"))
@@ -61,7 +61,6 @@ def waits(frame: Seen, called: str) -> bool:
 
 
 def producer(
-    stacks: Mapping[int, FrameType],
     without: Collection[int],
     called: Callable[[Seen], str],
     chosen: Callable[[list[Producer]], Producer],
@@ -69,15 +68,16 @@ def producer(
     """Return a thread that runs code of the user and does not wait; else a child process, if there is one.
 
     Args:
-        stacks: The innermost frame of each thread.
         without: Threads that are no producers.
         called: Returns the name of the call that runs in a frame.
         chosen: Chooses one of several threads.
     """
     # `threading.enumerate` would take a lock that the training may need.
     threads = getattr(threading, "_active", {})
+    stacks = sys._current_frames()
     inner = {ident: Seen.of(frame) for ident, frame in stacks.items() if ident not in without}
     own = {ident: frames for ident in inner if (frames := of_user(stacks[ident]))}
+    stacks.clear()  # frames hold the training's tensors
     found = [
         Producer(f"thread {getattr(threads.get(ident), 'name', ident)}", frames, len(own) == 1)
         for ident, frames in own.items()

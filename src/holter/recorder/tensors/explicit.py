@@ -55,10 +55,14 @@ class ExplicitSaver:
         return _TRAIN
 
     def save(self, name: str, given: Any, role: str) -> None:
-        """Save a tensor now; a fault costs this tensor, never training."""
-        began = perf_counter_ns()
+        """Save a tensor of the script now; a fault costs this tensor, never training."""
+        self.save_as(TensorInfo(name, "custom", role), given)
+
+    def save_as(self, what: TensorInfo, given: Any) -> None:
+        """Save a tensor now, such as one of the model."""
+        began, name = perf_counter_ns(), what.name
         try:
-            what, step = TensorInfo(name, "custom", role), self._session.step
+            step = self._session.step
             due = [one for one in self._collections if one.holds(what)] or [ALWAYS]
             if not any(one.due(MODES[_TRAIN], step, self._session.stride) for one in due):
                 return

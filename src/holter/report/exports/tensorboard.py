@@ -185,6 +185,10 @@ class EventFile:
         )
         self._summary(step, wall_time, text_field(1, tag) + bytes_field(5, message))
 
+    def value(self, step: int, wall_time: float, value: bytes) -> None:
+        """Add one encoded `Summary.Value`."""
+        self._summary(step, wall_time, value)
+
     def _summary(self, step: int, wall_time: float, value: bytes) -> None:
         self._record(
             double_field(1, wall_time) + number_field(2, step) + bytes_field(5, bytes_field(1, value))

@@ -22,7 +22,7 @@ class JobFacts:
     start: int
     interval_ms: int = 500
     nodes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """The hardware of each node: `cpus`, `memory_bytes`, `gpus`."""
+    """The hardware of each node: `cpus`, `memory_bytes`, `shm_bytes`, `gpus`; and its `scheduler`."""
     first_step: int | None = None
     """When the first step of any rank began; None until a step has ended."""
     warm: Mapping[int, int] = field(default_factory=dict)
@@ -35,6 +35,8 @@ class JobFacts:
     """Whether this window is the last one."""
     observed: tuple[str, ...] = ()
     """The parts of a step that the framework's adapter observes; empty if it observes all."""
+    total_steps: int | None = None
+    """The number of steps of the whole job, as the user gave it."""
     url: str = ""
     """The URL of the job; empty for tables without a job. The rules of this package do not use it."""
 
@@ -51,6 +53,12 @@ class JobFacts:
         if self.warm:
             return max(self.warm.values())
         return None if self.trainers or self.first_step is not None else self.start
+
+    @property
+    def ends(self) -> int | None:
+        """When the scheduler ends the job at the latest; None without a known time limit."""
+        entries = (facts.get("scheduler") or {} for facts in self.nodes.values())
+        return min((end for one in entries if isinstance(end := one.get("ends"), int)), default=None)
 
     def gpu_model(self, node: str, device: str) -> str:
         """Return the name of a GPU's model; empty if it is unknown."""

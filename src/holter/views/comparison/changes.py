@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     )
 
 MOST_CHANGED, MOST_FUNCTIONS = 12, 4
+_LONGEST_PROBLEM = 48
 _SIDES: tuple[tuple[Literal["before", "after"], str], ...] = (
     ("before", "the baseline"),
     ("after", "the other job"),
@@ -35,6 +37,8 @@ _SIDES: tuple[tuple[Literal["before", "after"], str], ...] = (
 
 def comparison_rows(jobs: list[ComparedJob]) -> Iterator[tuple[str, Callable[[ComparedJob], str]]]:
     """Yield the rows of the table: a name, and the function that returns the cell of a job."""
+    if any(job["headline"] for job in jobs):
+        yield "problem", lambda job: _problem(job["headline"])
     yield "verdict", lambda job: words(job["suspect"])
     if any(job["gpu_pct"] is not None for job in jobs):
         yield "GPU, median", lambda job: percent(job["gpu_pct"])
@@ -65,6 +69,12 @@ def comparison_rows(jobs: list[ComparedJob]) -> Iterator[tuple[str, Callable[[Co
     yield "issues", lambda job: str(len(job["issues"]))
 
 
+def _problem(headline: str | None) -> str:
+    """Return the beginning of a headline: what broke, and in which step."""
+    text = re.split(r" \(rank|[;.:] ", headline or "", maxsplit=1)[0]
+    return text if len(text) <= _LONGEST_PROBLEM else f"{text[: _LONGEST_PROBLEM - 1]}…"
+
+
 def changes(change: JobChange) -> Iterator[str]:
     """Describe a change in sentences, the most important first; only changes that the numbers support."""
     step = change["step"]
@@ -82,11 +92,7 @@ def changes(change: JobChange) -> Iterator[str]:
     whole = sum(part["before_ms"] for part in change["parts"])
     moved = [part for part in change["parts"] if abs(part["difference_ms"]) >= 0.01 * whole]
     if step and step["certain"] and moved and comparable(change):
-        told = ", ".join(
-            f"{words(part['part'])} {'+' if part['difference_ms'] > 0 else '-'}"
-            f"{milliseconds(abs(part['difference_ms']))}"
-            for part in moved[:4]
-        )
+        told = ", ".join(f"{words(part['part'])} {_signed(part['difference_ms'])}" for part in moved[:4])
         yield f"In a step: {told}."
     if comparable(change):
         yield from lines(change["own_code"][:MOST_FUNCTIONS])
@@ -122,18 +128,20 @@ def step_sentence(step: ComparedStep, comparable: bool = True) -> str:
     interval = f"95 % interval {step['ratio_low']:.3g} to {step['ratio_high']:.3g}"
     ratio = step["ratio"]
     times = (
-        f"a step took {milliseconds(step['before_ms'])} before, {milliseconds(step['after_ms'])} after "
-        f"(ratio {ratio:.3g}, {interval})"
+        f"{milliseconds(step['before_ms'])} before, {milliseconds(step['after_ms'])} after "
+        f"({_signed(step['after_ms'] - step['before_ms'])}, ratio {ratio:.3g}, {interval})"
     )
     if not comparable:
-        return f"By wall time, {times}."
+        return f"By wall time, a step takes {times}."
     if not step["certain"]:
-        return f"No difference in step time can be told: {times}."
-    return (
-        f"{1 / ratio:.3g} times as fast: {times}."
-        if ratio < 1
-        else f"{100 * ratio - 100:.3g} % slower: {times}."
-    )
+        return f"No certain difference in step time: {times}."
+    share, word = (100 - 100 * ratio, "less") if ratio < 1 else (100 * ratio - 100, "more")
+    return f"A step takes {share:.3g} % {word} time: {times}."
+
+
+def _signed(value_ms: float) -> str:
+    """Write a difference of times with its sign: `+1.2 ms`."""
+    return f"{'-' if value_ms < 0 else '+'}{milliseconds(abs(value_ms))}"
 
 
 def _saving(found: RunSaving) -> str:

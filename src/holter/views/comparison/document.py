@@ -152,6 +152,7 @@ def _job(
         "ranks": len(told["ranks"]),
         "workers": loading["workers"] if loading else None,
         "recorded": trial.manifest.get("recorded"),
+        "headline": told["job"]["headline"],
         "suspect": verdict["suspect"],
         "sentence": verdict["sentence"],
         "gpu_pct": _middle(told["utilization"], "gpu.util"),

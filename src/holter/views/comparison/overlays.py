@@ -5,6 +5,7 @@ What a chart needs of one job are its `curves`, which are plain data: they can b
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from holter.analysis.steps.warmup import steady
 from holter.views.figure import Axis, Figure, Series
 from holter.views.figures import draw
 from holter.views.figures._buckets import buckets, mean, middles, quantiles
+from holter.views.figures.training._scalars import is_wide
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +40,7 @@ OVERLAYS = tuple(_CHARTS)
 
 def missing(name: str) -> str:
     """Say that no job has anything for one of `OVERLAYS`."""
-    return f"{_CHARTS[name][0]}: none of these jobs has what this chart shows."
+    return f"{_CHARTS[name][0]}: no data in any of these jobs."
 
 
 def curves(reading: Reading) -> dict[str, Curve]:
@@ -78,6 +80,9 @@ def overlay(name: str, of: Mapping[str, Mapping[str, Curve]], width: int) -> Fig
     lay = _shares if name == "step_histogram" else _laid
     # Every job keeps its color, whichever charts it is on.
     series = [Series(job, lay(mine[job], low, high, count) if job in mine else [None] * count) for job in of]
+    if name == "losses":
+        known = np.array([value for one in series for value in one.values if value is not None])
+        y_axis = replace(y_axis, log=is_wide(known))
     return Figure(
         title=title, kind="lines", x=middles(low, high, count), x_axis=x_axis, y_axis=y_axis, series=series
     )
@@ -106,8 +111,17 @@ def _series(name: str, reading: Reading, pick: Callable[[Sequence[Series]], Seri
     drawn = draw(name, reading)
     if isinstance(drawn, str) or not drawn.series:
         return None
+    if drawn.kind == "constants":  # a line all the same, for jobs in which it changes
+        return {"x": _ends(reading), "values": drawn.series[0].values * 2}
     one = pick(drawn.series)
     return None if one is None or not _known(one) else {"x": drawn.x, "values": one.values}
+
+
+def _ends(reading: Reading) -> list[int]:
+    """Return the first and the last step of a job, behind each other in any case."""
+    steps = reading.steps["step"]
+    first, last = (int(steps.min()), int(steps.max())) if len(steps) else (0, 0)
+    return [first, max(last, first + 1)]
 
 
 def _known(of: Series) -> int:

@@ -34,6 +34,8 @@ class ComparedJob(TypedDict):
     ranks: int
     workers: int | None
     recorded: Document | None
+    headline: str | None
+    """A failure, or a number that is not finite."""
     suspect: str
     sentence: str
     gpu_pct: float | None

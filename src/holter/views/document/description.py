@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 
-from holter.analysis.events import framework as framework_of
+from holter.analysis.jobs.synchronous_steps import SENT
 from holter.analysis.steps.breakdown import breakdown
 from holter.analysis.steps.durations import step_statistics
 from holter.analysis.steps.gpu_times import gpu_times
@@ -25,18 +25,22 @@ from holter.analysis.verdict.failure import headline
 from holter.analysis.verdict.gathering import gather
 from holter.analysis.verdict.job_verdict import verdict
 from holter.analysis.verdict.ledger import ledger, with_ledger
-from holter.schema.signals import signal_name
+from holter.analysis.verdict.result import SMALLER
 from holter.views.document import description_kept, profiled_steps, program
 from holter.views.document.bill import bill_of
 from holter.views.document.cost import cost
+from holter.views.document.job_summary import job_summary
+from holter.views.document.measured_runs import measured_runs
 from holter.views.document.nodes import nodes_of
 from holter.views.document.saved_tensors import saved_tensors
+from holter.views.document.standing import placed
 from holter.views.document.step_unit import step_unit
 from holter.views.document.trace_description import describe_trace, is_trace
 from holter.views.document.types.training import OutlierStep
 from holter.views.document.types.values import row_of
 from holter.views.document.types.wall_time import NamedWorkEntry
-from holter.views.jobs import RUNNING, why_not_running
+from holter.views.issues import weighed
+from holter.views.jobs import why_not_running
 from holter.views.tables import Stretches, steps_of, utilization_of
 
 if TYPE_CHECKING:
@@ -46,7 +50,6 @@ if TYPE_CHECKING:
     from holter.analysis.verdict.job_facts import VerdictFacts
     from holter.analysis.verdict.ledger import LedgerItem
     from holter.schema.table import Table
-    from holter.store.documents import Document
     from holter.store.trial import Trial
     from holter.views.document.types import Description, Diagnosis, TraceDescription
     from holter.views.document.types.job import JobSummary, SkippedFile
@@ -120,8 +123,11 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         python=(trial.table("python_functions"), trial.table("python_stacks")),
         running=why_not_running(trial.folder) is None,
         not_counted=(*not_counted(trial.sql(COUNTED).to_rows()), *left_out(events)),
+        staged=bool(trial.sql(SENT).rows),
     )
-    alone = program.read(events, samples, steps)
+    if facts.share("data_loading") >= SMALLER and facts.steady_steps:
+        facts = replace(facts, measured=measured_runs(trial.folder))
+    alone = program.read(events, samples, steps, trial.table("python_stacks"))
     mask = steady(steps)
     worst = outliers(steps, mask=mask)
     if not stretches.whole:
@@ -131,7 +137,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
             breakdown=divided(moved(breakdown(steps, mask), facts.named_work), facts.own_code),
             statistics=statistics,
         )
-    job = _job(manifest, events, now)
+    job = job_summary(manifest, nodes, steps, events, now)
     lengths = _phases(trial, job, job["start"], steps, now) if job["start"] and steps.rows else None
     items = []
     if lengths is not None and named is not None:
@@ -147,11 +153,14 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
             before=before_steps(named, int(steps["time"].min())),
         )
     judged = _verdict(facts, trial, steps, items, lengths)
+    if alone:
+        judged = program.told(judged, alone)
+    judged = placed(judged, job, running=facts.running, steps=steps.rows, steady=facts.steady_steps)
     document: Description = {
         "schema": VERSION,
         "job": {**job, "headline": headline(manifest, events, scalars)},
         "nodes": nodes_of(
-            trial, nodes, steps if steps.rows else events, stretches, (job["framework"] or {}).get("device")
+            trial, nodes, steps if steps.rows else events, (job["framework"] or {}).get("device")
         ),
         "ranks": _ranks(steps, events),
         "phases": lengths,
@@ -193,8 +202,8 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         "window": profiled_steps.window(facts.profiled, profiled) if facts.profiled and profiled else None,
         "what_if": cast("Replay", facts.what_if.to_json()) if facts.what_if else None,
         "program": program.document(alone) if alone else None,
-        "verdict": program.told(judged, alone) if alone else judged,
-        "rules": list(trial.folder.evaluations().get("rules") or []),
+        "verdict": judged,
+        "rules": weighed(list(trial.folder.evaluations().get("rules") or []), judged),
         "cost": program.with_samples(cost(trial, events, steps, samples), alone),
         "bill": None,
         "looked_at_pct": 100.0 / stretches.every,
@@ -238,31 +247,6 @@ def diagnosis(description: Description | TraceDescription) -> Diagnosis:
         ranks, steps, trace = description["ranks"], description["steps"], description["trace"]
         return {**found, "ranks": ranks, "steps": steps, "trace": trace}
     return {**found, "window": description["window"]}
-
-
-def _job(manifest: Document, events: Table, now: int) -> JobSummary:
-    start, end = manifest.get("start"), manifest.get("end")
-    status, signal = manifest.get("status"), manifest.get("signal")
-    until = end or (now if status in RUNNING else None)
-    framework: Any = framework_of(events) or manifest.get("framework")
-    if framework:
-        framework = {key: framework.get(key) for key in ("name", "version", "device")}
-    return {
-        "name": manifest["name"],
-        "status": cast("Any", status),
-        "command": manifest.get("command") or [],
-        "start": start,
-        "end": end,
-        "duration_s": (until - start) / 1e9 if start and until else None,
-        "exit_code": manifest.get("exit_code"),
-        "signal": signal_name(signal) if isinstance(signal, int) else signal,
-        "failure": manifest.get("failure"),
-        "stopped_by": manifest.get("stopped_by"),
-        "framework": framework,
-        "headline": None,
-        "attempts": manifest.get("attempts") or [],
-        "nodes_expected": (manifest.get("launch") or {}).get("nodes"),
-    }
 
 
 def _verdict(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from holter.analysis.jobs.clock_skew import clock_skew
+from holter.views.clocks import skews
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -15,14 +15,12 @@ if TYPE_CHECKING:
     from holter.store.documents import Document
     from holter.store.trial import Trial
     from holter.views.document.types.job import NodeClock, NodeFacts
-    from holter.views.tables import Stretches
 
 
 def nodes_of(
     trial: Trial,
     nodes: Mapping[str, Document],
     ranked: Table,
-    stretches: Stretches,
     device: str | None,
 ) -> list[NodeFacts]:
     """Return the document's `nodes`.
@@ -52,11 +50,9 @@ def nodes_of(
         )
     order = sorted((name for name in nodes if ranks[name]), key=lambda name: ranks[name][0])
     if len(order) > 1:
-        where = "phase = 'communication'" + (f" AND {stretches.where}" if stretches.where else "")
-        spans = trial.table("spans", columns=("node", "step", "time", "duration"), where=where)
-        skews = clock_skew(spans, order, on_host=device in (None, "cpu"))
+        found = skews(trial, order, device)
         for node in described:
-            if (skew := skews.get(node["node"])) is not None:
+            if (skew := found.get(node["node"])) is not None:
                 node["clock"] = cast("NodeClock", skew.to_json())
     return described
 

@@ -126,7 +126,9 @@ def _title(lane: Lane, name: str) -> str:
     if lane.kind == "phases":
         who = f"worker {lane.device}" if lane.device >= 0 else "phases"
         return who + (f", thread {lane.track}" if lane.track else "")
-    own = name or f"{'stream' if lane.kind.startswith('stream') else 'thread'} {lane.track}"
+    # Some traces hold the numbers of threads as signed 32 bits.
+    number = lane.track + 2**32 if lane.track < 0 else lane.track
+    own = name or f"{'stream' if lane.kind.startswith('stream') else 'thread'} {number}"
     return f"{own}: {lane.kind.replace('_', ' ')}" if lane.kind not in ("thread", "stream") else own
 
 

@@ -1,6 +1,7 @@
 """Converts files of profiling windows into rows: one module for each profiler, and their interface.
 
-A module is called as its profiler in `holter.schema.windows.PROFILERS`, and has one function::
+A module is called as its profiler in `holter.schema.windows.PROFILERS`, or as the format that the fact of the
+window names, and has one function::
 
     def rows(path: Path, fact: Fact, clock: Clock) -> Mapping[str, Columns]: ...
 
@@ -58,9 +59,9 @@ class WindowReader(Protocol):
         ...
 
 
-def reader(profiler: str) -> WindowReader:
-    """Return the module for a profiler; raises `LookupError` for an unknown one."""
-    name = f"{__name__}.{profiler}"
-    if find_spec(name) is None:
-        raise LookupError(f"this version makes no rows of windows of {profiler!r}")
+def reader(kind: str) -> WindowReader:
+    """Return the module for a profiler or a format; raises `LookupError` for an unknown one."""
+    name = f"{__name__}.{kind}"
+    if not kind.isidentifier() or find_spec(name) is None:
+        raise LookupError(f"this version makes no rows of windows of {kind!r}")
     return cast("WindowReader", import_module(name))

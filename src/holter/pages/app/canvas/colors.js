@@ -39,6 +39,8 @@ export function color(rgb) {
 /** @param {number[]} one @param {number[]} other @param {number} share @returns {number[]} */
 export const mixed = (one, other, share) => one.map((part, at) => Math.round(part + (other[at] - part) * share));
 
+const WHITE = [255, 255, 255];
+
 /** The page's colors as they are now: light or dark. */
 export class Theme {
   /** @param {Element} element */
@@ -89,6 +91,7 @@ export class Theme {
     let hash = 7;
     for (const letter of name.slice(0, 80).replace(/\d+/g, "")) hash = (hash * 31 + letter.charCodeAt(0)) | 0;
     const base = this.palette[Math.abs(hash) % this.palette.length];
-    return color(mixed(base.rgb, this.background.rgb, ((Math.abs(hash) >> 8) % 4) * 0.12));
+    // Towards white in light and in dark: darker ones could hardly be told from a dark page.
+    return color(mixed(base.rgb, WHITE, ((Math.abs(hash) >> 8) % 4) * 0.15));
   }
 }

@@ -10,12 +10,12 @@ const UNITS = /** @type {const} */ ([
 ]);
 const LONG = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400];
 
-/** How long something took: `1.25 ms`, `2:05 min`. @param {number} ns @returns {string} */
-export function lasting(ns) {
+/** How long something took: `1.25 ms`, `2:05 min`. @param {number} ns @param {number} [digits] significant ones @returns {string} */
+export function lasting(ns, digits = 3) {
   const size = Math.abs(ns);
   if (size >= 60e9) return clock(ns, 0) + (size >= 3600e9 ? " h" : " min");
   const [unit, name] = [...UNITS].reverse().find(([least]) => size >= least) ?? UNITS[0];
-  return `${Number((ns / unit).toPrecision(4))} ${name}`;
+  return `${Number((ns / unit).toPrecision(digits))} ${name}`;
 }
 
 /** A moment since the start: `1:02:03.5`, `12.25 s`. @param {number} ns @param {number} digits behind the second @returns {string} */
@@ -51,7 +51,7 @@ export function ticks(from, to, most) {
   const digits = Math.max(0, Math.ceil(-Math.log10(step / 1e9) - 1e-9));
   const found = [];
   for (let at = Math.ceil(from / step) * step; at <= to && found.length < 200; at += step) {
-    found.push({ at, label: base ? `+${lasting(at - base)}` : labeled(at, step, digits) });
+    found.push({ at, label: base ? `+${lasting(at - base, 6)}` : labeled(at, step, digits) });
   }
   return { ticks: found, base: base ? clock(base, 3) : "" };
 }

@@ -79,7 +79,7 @@ export function mount(element, page) {
     } else if (last.html !== undefined) {
       // Drawn by our own server, which escapes what comes from a job.
       element.innerHTML = last.html;
-    } else drawn = plot(element, last, page, kept);
+    } else drawn = plot(element, last, page, kept, () => void draw());
     element.style.minHeight = "";
   }
 

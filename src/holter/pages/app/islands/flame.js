@@ -1,7 +1,7 @@
 // A flame graph: zoom into a function by click or keyboard, search, turn it upside down.
 
 import { lay, find } from "../flame_layout.js";
-import { number, plain } from "../words.js";
+import { counted, number, plain } from "../words.js";
 
 /** @typedef {import("../page.js").Page} Page */
 /** @typedef {import("../flame_layout.js").Node} Node */
@@ -102,7 +102,7 @@ export async function mount(element, page) {
       sum += one.node.value;
       until = one.left + one.width;
     }
-    return `${found.size} bars, ${percent(sum, path[path.length - 1].value)} of what is shown`;
+    return `${counted(found.size, "bar")}: ${duration(sum)}, ${percent(sum, path[path.length - 1].value)} of what is shown`;
   }
 
   function tell() {
@@ -114,7 +114,7 @@ export async function mount(element, page) {
     const own = one.node.value - (one.node.children ?? []).reduce((sum, child) => sum + child.value, 0);
     told.textContent =
       `${one.node.name}: ${duration(one.node.value)}, ${percent(one.node.value, root.value)} of all; ` +
-      `in its own code ${duration(Math.max(own, 0))}`;
+      `self ${duration(Math.max(own, 0))}`;
   }
 
   /** @param {number} at */
@@ -215,7 +215,7 @@ function controls() {
   const search = Object.assign(document.createElement("input"), { type: "search", placeholder: "part of a name" });
   search.setAttribute("aria-label", "search the flame graph");
   const button = (/** @type {string} */ text) => Object.assign(document.createElement("button"), { type: "button", textContent: text });
-  const [flip, out] = [button("callers below"), button("zoom out")];
+  const [flip, out] = [button("upside down"), button("zoom out")];
   flip.setAttribute("aria-pressed", "false");
   const said = Object.assign(document.createElement("span"), { className: "dim" });
   said.setAttribute("role", "status");

@@ -57,7 +57,7 @@ export class Timeline {
       },
       (by) => this.view && (this.view.scrollTop += by),
     );
-    this.panel = new Panel({ fit: () => this.selection.fit(), go: (arrow) => void this.selection.go(arrow), track: (lane) => this.track(lane) });
+    this.panel = new Panel({ fit: () => this.selection.fit(), pin: () => this.pin(), go: (arrow) => void this.selection.go(arrow), track: (lane) => this.track(lane) });
     this.selection = new Selection(this);
     this.finder = new Finder({
       search: (text, signal) => this.source.search(text, signal),
@@ -69,6 +69,7 @@ export class Timeline {
     });
     /** @type {ReadonlySet<number> | null} */
     this.chosen = null;
+    this.said = "";
     /** @type {number | null} */
     this.hover = null;
     /** @type {{step: number, time: number, duration: number}[]} */
@@ -110,7 +111,7 @@ export class Timeline {
           if (this.view) this.view.scrollTop -= dy;
           this.moved();
         },
-        brush: (from, to) => this.selection.measure(this.time(Math.min(from, to)), this.time(Math.max(from, to))),
+        brush: (from, to, done) => this.selection.measure(this.time(Math.min(from, to)), this.time(Math.max(from, to)), done),
         click: (x, y) => this.selection.at(x, y),
         twice: (x, y) => {
           this.selection.at(x, y);
@@ -190,6 +191,21 @@ export class Timeline {
     this.surface?.soon();
   }
 
+  /** Say something below the canvas. @param {string} text */
+  say(text) {
+    this.said = text;
+    this.draw();
+  }
+
+  /** Bring the track of the selected event to the top, or back to its place. */
+  pin() {
+    const lane = this.selection.selected?.lane;
+    if (lane === undefined) return;
+    this.rows.pin(lane, this.track(lane));
+    this.arrange();
+    if (this.view && this.rows.pinned.has(lane)) this.view.scrollTop = 0;
+  }
+
   get scroll() {
     return this.view?.scrollTop ?? 0;
   }
@@ -226,7 +242,7 @@ export class Timeline {
     const { selected, arrows, measured } = this.selection;
     this.painter.paint(surface, { extent, rows, tiles, curves, theme, scroll, steps, hover, chosen, selected, arrows, measured });
     this.labels.show(scroll, surface.height - TOP);
-    if (this.state) this.state.textContent = tiles.wrong ? `Not all could be loaded: ${tiles.wrong}` : "";
+    if (this.state) this.state.textContent = tiles.wrong ? `Not all could be loaded: ${tiles.wrong}` : this.said;
     this.timers.want ||= window.setTimeout(() => {
       this.timers.want = 0;
       this.want(surface);

@@ -1,6 +1,7 @@
 // The toolbar of a timeline: search, filter of tracks, and buttons for the keyboard commands.
 
 import { make } from "../canvas/elements.js";
+import { openInPerfetto } from "./perfetto.js";
 
 /** @typedef {import("../islands/timeline.js").Timeline} Timeline */
 
@@ -31,5 +32,10 @@ export function bar(timeline) {
     act("Whole job", "show the whole job (0)", () => timeline.show(timeline.extent.low, timeline.extent.high)),
     act("Open all", "open all tracks", () => open(true)),
     act("Close all", "close all tracks", () => open(false)),
+    timeline.page.alone
+      ? null
+      : act("Open in Perfetto", "open this window in ui.perfetto.dev, which is loaded from the internet; the trace stays in your browser", () =>
+          void openInPerfetto(timeline.page, timeline.page.range, (text) => timeline.say(text)),
+        ),
   );
 }

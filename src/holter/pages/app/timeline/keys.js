@@ -25,6 +25,7 @@ export function commands(timeline) {
     [[","], "Timeline: previous event on the line", () => selection.along(-1)],
     [["ArrowDown"], "Timeline: event below", () => selection.across(1)],
     [["ArrowUp"], "Timeline: event above", () => selection.across(-1)],
+    [["p"], "Timeline: pin the track of the selected event to the top, or unpin it", () => timeline.pin()],
     [["m"], "Timeline: mark a moment; measure from it", () => selection.marked()],
     [["n"], "Timeline: next event found", () => void timeline.finder.step(false)],
     [["N"], "Timeline: previous event found", () => void timeline.finder.step(true)],

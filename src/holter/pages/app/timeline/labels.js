@@ -56,8 +56,9 @@ export class Labels {
   label(row) {
     const { entry } = row;
     const events = entry.events === undefined ? "" : `, ${counted(entry.events, "event")}`;
-    const text = make("span", {}, entry.name);
-    const attributes = { title: `${entry.name}${events}` };
+    const name = row.title ?? entry.name;
+    const text = make("span", {}, name);
+    const attributes = { title: `${name}${events}` };
     const element = row.opens
       ? make("button", { ...attributes, type: "button", onclick: () => this.again(row.key) }, text)
       : make("div", attributes, text);

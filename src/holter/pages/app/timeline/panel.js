@@ -2,23 +2,25 @@
 
 import { make } from "../canvas/elements.js";
 import { lasting, moment } from "../canvas/time.js";
+import { number } from "../words.js";
 
 /**
  * @typedef {import("./picking.js").Picked} Picked
  * @typedef {import("./painter.js").Arrow} Arrow
  * @typedef {{row: Record<string, unknown>, connections: Arrow[]}} Detail
+ * @typedef {{kind: string, name: string, whole_name: string, count: number, total_ns: number, mean_ns: number}} AreaEntry
  */
 
 const LONG_NAME = 300;
 /** Columns that are told in other words already. */
-const TOLD = new Set(["time", "duration", "name", "detail", "node", "batch"]);
+const TOLD = new Set(["table", "time", "duration", "name", "detail", "node", "batch"]);
 const DIRECTIONS = /** @type {Record<string, [string, string]>} */ ({
   launch: ["was launched by", "launched"],
   forward_backward: ["backward of", "its backward pass"],
 });
 
 export class Panel {
-  /** @param {{fit: () => void, go: (arrow: Arrow) => void, track: (lane: number) => string}} acts */
+  /** @param {{fit: () => void, pin: () => void, go: (arrow: Arrow) => void, track: (lane: number) => string}} acts */
   constructor(acts) {
     this.acts = acts;
     this.element = make("section.timeline-panel", { "aria-label": "selection", "aria-live": "polite" });
@@ -27,21 +29,26 @@ export class Panel {
 
   none() {
     this.element.replaceChildren(
-      make("p.note", {}, "Select an event to see all of it: click on it, or press . (period). Drag with Shift, or press m twice, to measure. Press ? for all keys."),
+      make("p.note", {}, "Select an event to see all of it: click on it, or press . (period). Drag with Shift, or press m twice, to list the events of an area. Press ? for all keys."),
     );
   }
 
-  /** @param {{from: number, to: number}} range */
-  stretch({ from, to }) {
+  /**
+   * @param {{from: number, to: number}} range
+   * @param {{entries: AreaEntry[], entries_in_all: number} | string | null} found null: not yet; text: why not
+   */
+  stretch({ from, to }, found) {
     const span = to - from;
-    this.element.replaceChildren(
-      make("h3", {}, `${lasting(span)} measured`),
+    const parts = [
+      make("h3", {}, `${lasting(span)} selected`),
       facts([
         ["from", moment(from, span)],
         ["to", moment(to, span)],
       ]),
-      this.fitting(),
-    );
+    ];
+    if (typeof found === "string") parts.push(make("p.note", {}, `The events could not be summed: ${found}`));
+    else if (found) parts.push(...area(found.entries, found.entries_in_all, span));
+    this.element.replaceChildren(...parts, this.fitting());
   }
 
   fitting() {
@@ -77,7 +84,10 @@ export class Panel {
       if (detail.connections.length) parts.push(this.connected(event, detail.connections));
     }
     parts.splice(1, 0, facts(told));
-    this.element.replaceChildren(...parts, this.fitting());
+    const pin = make("button", { type: "button", onclick: () => this.acts.pin() }, "Pin its track (p)");
+    const acts = this.fitting();
+    acts.append(" ", pin);
+    this.element.replaceChildren(...parts, acts);
   }
 
   /** @param {Picked} event @param {Arrow[]} arrows */
@@ -91,6 +101,25 @@ export class Panel {
     });
     return make("div", {}, make("h4", {}, "Connections"), make("ul", {}, ...items));
   }
+}
+
+/** The events of an area by name. @param {AreaEntry[]} entries @param {number} all @param {number} span ns */
+function area(entries, all, span) {
+  if (!entries.length) return [make("p.note", {}, "No event of the tracks that are shown lies in it.")];
+  const heads = make("tr", {}, ...["name", "tracks", "count", "total", "share", "mean"].map((head, at) => make(at > 1 ? "th.n" : "th", { scope: "col" }, head)));
+  const rows = entries.map((one) =>
+    make(
+      "tr",
+      {},
+      make("td", one.name === one.whole_name ? {} : { title: one.whole_name }, shortened(one.name)),
+      make("td", {}, one.kind.replaceAll("_", " ")),
+      ...[one.count.toLocaleString("en"), lasting(one.total_ns), `${number((100 * one.total_ns) / span)} %`, lasting(one.mean_ns)].map((text) => make("td.n", {}, text)),
+    ),
+  );
+  const table = make("table", {}, make("thead", {}, heads), make("tbody", {}, ...rows));
+  const more = all > entries.length ? [make("p.note", {}, `The ${entries.length} names with the most time, of ${all.toLocaleString("en")}.`)] : [];
+  const about = make("p.note", {}, "Events of the tracks that are shown; nested events count each. Total: the time inside of the selection; mean: of whole events.");
+  return [make("div.scroll.timeline-area", { tabindex: "0", role: "region", "aria-label": "events of the selection" }, table), ...more, about];
 }
 
 /** @param {string} name @returns {string} */

@@ -21,6 +21,7 @@
  * @property {number} height
  * @property {number} lines drawn
  * @property {number[]} streams lanes whose work a device or a closed process shows
+ * @property {string} [title] of a pinned row: its name with what is above it
  */
 
 export const LINE = 16;
@@ -35,6 +36,8 @@ export class Rows {
     /** Paths that are not as they are at first. @type {Set<string>} */
     this.turned = new Set();
     this.filter = "";
+    /** Lanes that are shown first, with their names. @type {Map<number, string>} */
+    this.pinned = new Map();
     /** @type {Row[]} */
     this.list = [];
     this.height = 0;
@@ -45,6 +48,7 @@ export class Rows {
   /** @param {Entry[]} tree */
   plant(tree) {
     this.tree = tree;
+    this.pinned.clear(); // numbers of lanes belong to the tree
     const processes = tree.flatMap((host) => (host.children ?? []).filter(({ kind }) => kind === "process"));
     this.early = new Set(processes.slice(0, MANY_PROCESSES));
     this.lay();
@@ -54,6 +58,25 @@ export class Rows {
     this.list = [];
     this.height = 0;
     for (const entry of this.tree) this.add(entry, "", 0, false);
+    if (this.pinned.size) this.raise();
+  }
+
+  /** Pin a lane, or unpin it. @param {number} lane @param {string} title */
+  pin(lane, title) {
+    if (!this.pinned.delete(lane)) this.pinned.set(lane, title);
+    this.lay();
+  }
+
+  /** Bring the pinned rows to the top. */
+  raise() {
+    const title = (/** @type {Row} */ { entry }) => (entry.lane === undefined ? undefined : this.pinned.get(entry.lane));
+    const pinned = this.list.filter((row) => title(row) !== undefined).map((row) => ({ ...row, key: `pinned${row.key}`, indent: 0, title: `★ ${title(row)}` }));
+    this.list = [...pinned, ...this.list.filter((row) => title(row) === undefined)];
+    this.height = 0;
+    for (const row of this.list) {
+      row.top = this.height;
+      this.height += row.height;
+    }
   }
 
   /** Whether an entry is open at first. @param {Entry} entry @returns {boolean} */
@@ -85,7 +108,8 @@ export class Rows {
 
   /** @param {Row} row */
   turn(row) {
-    if (!this.turned.delete(row.key)) this.turned.add(row.key);
+    const key = row.title === undefined ? row.key : row.key.slice("pinned".length);
+    if (!this.turned.delete(key)) this.turned.add(key);
     this.lay();
   }
 

@@ -10,6 +10,8 @@ import { LINE } from "./rows.js";
  * @typedef {import("./painter.js").Arrow} Arrow
  */
 
+const MOST_LANES = 128; // as many as the server takes at once
+
 export class Selection {
   /** @param {Timeline} timeline */
   constructor(timeline) {
@@ -105,12 +107,21 @@ export class Selection {
     }
   }
 
-  /** @param {number} from @param {number} to */
-  measure(from, to) {
-    [this.selected, this.arrows, this.measured] = [null, [], { from, to }];
-    this.number += 1;
-    this.timeline.panel.stretch(this.measured);
+  /** @param {number} from @param {number} to @param {boolean} [done] whether the hand has let go */
+  measure(from, to, done = true) {
+    const measured = { from, to };
+    [this.selected, this.arrows, this.measured] = [null, [], measured];
+    const number = ++this.number;
+    const { panel, rows, source } = this.timeline;
+    panel.stretch(measured, null);
     this.timeline.draw();
+    if (!done || to - from < 1) return;
+    const lanes = rows.list.flatMap(({ entry }) => (entry.lane === undefined ? [] : [entry.lane]));
+    if (!lanes.length) return;
+    source.area(from, to, lanes.slice(0, MOST_LANES)).then(
+      (found) => number === this.number && panel.stretch(measured, found),
+      (error) => number === this.number && panel.stretch(measured, error instanceof Error ? error.message : String(error)),
+    );
   }
 
   /** The first time mark a moment, then measure from it: under the hand, or where the selection begins. */

@@ -64,6 +64,16 @@ export class Source {
     return ask(this.page, "timeline/event", { version: this.version, lane, time_ns: time, duration_ns: duration, name: code });
   }
 
+  /**
+   * The events of some lanes in a range, summed by name.
+   * @param {number} from @param {number} to @param {number[]} lanes
+   * @returns {Promise<{entries: import("./panel.js").AreaEntry[], entries_in_all: number}>}
+   */
+  area(from, to, lanes) {
+    const query = { version: this.version, from_ns: Math.floor(from), to_ns: Math.ceil(to), lanes: ranges(lanes), limit: 100 };
+    return ask(this.page, "timeline/area", query);
+  }
+
   /** @param {string} text @param {AbortSignal} signal @returns {Promise<{found: import("./finder.js").Found[]}>} */
   search(text, signal) {
     return ask(this.page, "timeline/search", { text, limit: 100 }, signal);

@@ -9,6 +9,7 @@ import weakref
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
+from holter.recorder.frameworks._variables import Variables
 from holter.recorder.frameworks.jax import transforms
 from holter.recorder.frameworks.jax.compilations import Compilations
 from holter.recorder.frameworks.jax.device import DeviceWatch
@@ -65,15 +66,28 @@ class CompiledCalls:
         self._evaluation = [0, 0, 0]
         """Name, begin and end of the evaluation that runs; no begin without one."""
         self._sampler: Any = None
+        self.block_until_ready: Callable[[Any], object] = lambda array: array.block_until_ready()
+        """Waits for an array, without a span."""
 
     def attach(self) -> Callable[[], None]:
         """Begin to record; return what removes every hook."""
         transforms.observer = self
+        self.session.wait_for_device = self._wait
         self.compilations.attach()
         atexit.register(self.finish)
         return self._detach
 
+    def _wait(self) -> None:
+        """Wait until the device has computed the last step: a window ends with what belongs to it."""
+        last = self._last() if isinstance(self._last, weakref.ref) else self._last
+        try:
+            if last is not None:
+                self.block_until_ready(last)
+        except RuntimeError:  # donated
+            return
+
     def _detach(self) -> None:
+        self.session.wait_for_device = lambda: None
         transforms.restore()
         atexit.unregister(self.finish)
         self.finish()
@@ -227,6 +241,7 @@ class CompiledCalls:
             device = {"gpu": "cuda"}.get(platform, platform)
             about = {"name": OWNER, "version": jax.__version__, "device": device, "parts": list(PARTS)}
             session.journal("framework", {**about, "step": name})
+            _ = Variables(session, "JAX", ()).due  # says of what is asked for that nothing reads it
         self._show_loop()
 
     def _show_loop(self) -> None:

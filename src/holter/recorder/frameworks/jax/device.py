@@ -76,7 +76,7 @@ class DeviceWatch:
         if self._pid != os.getpid():  # a forked child has no thread of its parent
             self._pid = os.getpid()
             self._stop.clear()
-            threading.Thread(target=self._run, name="holter-jax", daemon=True).start()
+            self._session.background.start("holter-jax", self._run, self._stop.set)
 
     def stop(self) -> None:
         """End the thread, and write what is computed by now."""

@@ -24,7 +24,7 @@ def watch_waits(calls: CompiledCalls) -> None:
     for name in ("block_until_ready", "device_get"):
         patches.wrap(jax, name, lambda original: _timed(original, calls, code))
     array = sys.modules["jax._src.array"].ArrayImpl
-    waits = array.block_until_ready
+    waits = calls.block_until_ready = array.block_until_ready
     array.block_until_ready = _timed(waits, calls, code)
     patches.later(lambda: setattr(array, "block_until_ready", waits))
     value = vars(array).get("_value")

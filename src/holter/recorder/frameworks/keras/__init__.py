@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from holter.recorder.frameworks.keras.fitting import Fitting
 from holter.recorder.frameworks.keras.numbers import ReportedNumbers
-from holter.recorder.frameworks.keras.on_jax import attach_to_jax
-from holter.recorder.frameworks.keras.on_tensorflow import attach_to_tensorflow
-from holter.recorder.frameworks.keras.on_torch import attach_to_torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,9 +29,9 @@ def attach(session: Session) -> Callable[[], None]:
     parts: dict[str, Callable[[], None]] = {
         "steps": fitting.attach,
         "numbers": ReportedNumbers(session, fitting).attach,
-        "torch": partial(attach_to_torch, session, fitting),
-        "jax": partial(attach_to_jax, session, fitting),
-        "tensorflow": partial(attach_to_tensorflow, session, fitting),
+        "torch": partial(_attach_to, "torch", session, fitting),
+        "jax": partial(_attach_to, "jax", session, fitting),
+        "tensorflow": partial(_attach_to, "tensorflow", session, fitting),
     }
     for name, part in parts.items():
         try:
@@ -41,3 +39,10 @@ def attach(session: Session) -> Callable[[], None]:
         except Exception as error:  # this Keras lacks what is hooked; the other parts are recorded
             session.fault(f"keras.{name}", error)
     return fitting.patches.undo
+
+
+def _attach_to(backend: str, session: Session, fitting: Fitting) -> None:
+    """Record what only one backend has; what records the other backends is not loaded."""
+    if f"keras.src.backend.{backend}.trainer" in sys.modules:
+        module = import_module(f"{__name__}.on_{backend}")
+        getattr(module, f"attach_to_{backend}")(session, fitting)

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks._turns import Turns
+from holter.recorder.frameworks._variables import Variables
 from holter.recorder.frameworks.keras.fitting import OWNER, model_of
 from holter.recorder.frameworks.spans import timed
 from holter.recorder.patches import hide
@@ -35,6 +36,7 @@ class FusedSteps:
         """Returns the parts that are seen, once a step has ended."""
         self.device: Callable[[], str | None] = lambda: None
         self._turns = Turns()
+        self._variables = Variables(session, "Keras on JAX and TensorFlow")
         self._told = False
         self._compute = session.name("train function") << 8 | int(Phase.COMPUTE)
 
@@ -64,8 +66,22 @@ class FusedSteps:
             began, self.began = self.began, 0
             now = self.session.local.end_of(self._compute)
             self.before_step(began, now)
+            self._save(model_of(callbacks))
             if not self._told:
                 self._tell(self.parts())
+
+    def _save(self, model: Any) -> None:
+        """Save the weights of a model, if they are due."""
+        if not self._variables.due:
+            return
+        # `fit` on JAX keeps the values apart from the variables, until an epoch ends.
+        state = getattr(model, "_jax_state", None) or {}
+        variables = model.trainable_variables
+        values = state.get("trainable_variables") or variables
+        self._variables.save(
+            ("parameter", variable.path, partial(_on_host, value))
+            for variable, value in zip(variables, values, strict=True)
+        )
 
     def close(self) -> None:
         """End a call that has raised, as it does where an epoch of unknown length has no more batches."""
@@ -121,7 +137,14 @@ class FusedSteps:
     def _trained(self, model: Any, done: bool) -> None:
         try:
             now = self.session.local.end_of(self._compute)
-            if done and self.session.step_owner == OWNER and self._turns.ends(id(model)):
-                self.session.boundary(now, manual=True)
+            if done and self.session.step_owner == OWNER:
+                self._save(model)
+                if self._turns.ends(id(model)):
+                    self.session.boundary(now, manual=True)
         except Exception as error:
             self.fitting.breaker.fault(error)
+
+
+def _on_host(value: Any) -> Any:
+    """Return a variable or an array of JAX as an array of NumPy."""
+    return sys.modules["keras.src.backend"].convert_to_numpy(value)

@@ -143,6 +143,9 @@ class Eager:
         def apply(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
             code, done = 0, False
             try:
+                outer = self.loops.outer
+                if outer is not None and not self.loops.is_eager():
+                    outer.optimizers.add(optimizer)
                 if not self._update and self.loops.open:
                     self._update = code = session.name(type(optimizer).__qualname__) << 8 | int(
                         Phase.OPTIMIZER
@@ -159,15 +162,16 @@ class Eager:
                 raise
             finally:
                 if code:
-                    self._updated(optimizer, code, done)
+                    self._updated(optimizer, code, args[0] if done and args else kwargs.get("grads"), done)
 
         return passed_over(apply)
 
-    def _updated(self, optimizer: Any, code: int, done: bool) -> None:
+    def _updated(self, optimizer: Any, code: int, gradients: Any, done: bool) -> None:
         self._update = 0
         try:
             now = self.loops.session.local.end_of(code)
             if done:
+                self.loops.save(optimizer, gradients)
                 self.loops.trained(id(optimizer), EAGER_PARTS, now)
         except Exception as error:
             self.loops.breaker.fault(error)

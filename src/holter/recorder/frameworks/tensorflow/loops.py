@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import sys
 import weakref
+from functools import partial
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks._turns import Turns
+from holter.recorder.frameworks._variables import Variables
 from holter.recorder.patches import hide, passed_over
 from holter.recorder.sampling.loop_samples import LoopSampler
 from holter.recorder.spool.thread_spool import NAN
@@ -37,11 +39,13 @@ _LEARNS = 1024
 class _Function:
     """What is known of a `tf.function`."""
 
-    __slots__ = ("code", "evaluates", "ref", "trains")
+    __slots__ = ("code", "evaluates", "optimizers", "ref", "trains")
 
     def __init__(self, ref: weakref.ref[Any], code: int) -> None:
         self.ref, self.code = ref, code
         self.trains = False
+        self.optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
+        """Optimizers of Keras that update variables in it."""
         self.evaluates: bool | None = None
         """Whether it reads trainable variables; None before its first trace has ended."""
 
@@ -56,11 +60,14 @@ class Loops:
         """Compiled steps and eager ones: a script may have loops of both kinds, one after the other."""
         self._version = version
         self._parts: tuple[str, ...] = ()
+        self._variables = Variables(session, "TensorFlow", ("parameter", "gradient"))
         self._functions: dict[int, _Function] = {}
         self.outer: _Function | None = None
         """The function of the script that runs."""
         self._thread = self._fetched = self._began = 0
         """The thread that trains, when it last began to fetch a batch, and when to call a function."""
+        self._distributes = False
+        """Whether a batch for several devices is being fetched."""
         self.fresh = False
         """Whether a batch was fetched since the last call of a function with variables."""
         self._next = session.name(NEXT_BATCH) << 8 | int(Phase.DATA_LOADING)
@@ -75,6 +82,14 @@ class Loops:
         self.patches.wrap(iterator, "__init__", self._making)
         self.patches.wrap(iterator, "_next_internal", self._fetching)
         self.patches.wrap(functions, "__call__", self._calling)
+        inputs = sys.modules.get("tensorflow.python.distribute.input_lib")
+        for kind, method, code in (
+            ("DistributedIteratorBase", "get_next", self._next),
+            ("DistributedDataset", "__iter__", self._start),
+            ("DistributedDatasetsFromFunction", "__iter__", self._start),
+        ):
+            wrap = partial(self._distributing, code=code)
+            self.patches.wrap(getattr(inputs, kind, None), method, wrap)
         self.patches.later(self._sampler.stop)
 
     @property
@@ -83,6 +98,10 @@ class Loops:
         if self.outer is not None or self.session.step_owner in TRAINERS or not self.breaker.on:
             return False
         return self._thread in (0, get_ident()) and self.is_eager()
+
+    def _takes(self) -> bool:
+        """Whether what happens to an iterator now is the script's own request for data."""
+        return self.outer is None and not self._distributes and self.is_eager()
 
     def _sampled(self) -> int:
         """Return the thread whose code outside of the hooks is sampled; 0 while others train."""
@@ -97,7 +116,7 @@ class Loops:
         def __init__(iterator: Any, dataset: Any = None, *args: Any, **kwargs: Any) -> None:  # noqa: N807
             begun = False
             try:
-                if dataset is not None and self.breaker.on and self.outer is None and self.is_eager():
+                if dataset is not None and self.breaker.on and self._takes():
                     self._fetched = session.local.begin(self._start)
                     begun = True
             except Exception as error:
@@ -116,6 +135,32 @@ class Loops:
 
         return passed_over(__init__)
 
+    def _distributing(self, original: Any, code: int) -> Callable[..., Any]:
+        """Wrap what makes or asks an iterator of `tf.distribute`: it has one iterator for each device."""
+        session = self.session
+
+        def distribute(iterator: Any, *args: Any, **kwargs: Any) -> Any:
+            begun = False
+            try:
+                if self.breaker.on and self._takes():
+                    self._fetched = session.local.begin(code)
+                    begun = self._distributes = True
+            except Exception as error:
+                self.breaker.fault(error)
+            try:
+                found = original(iterator, *args, **kwargs)
+                self.fresh = self.fresh or (begun and code == self._next)
+                return found
+            except BaseException as error:
+                hide(error)
+                raise
+            finally:
+                if begun:
+                    self._distributes = False
+                    session.local.end_of(code)
+
+        return passed_over(distribute)
+
     def _fetching(self, original: Any) -> Callable[..., Any]:
         """Wrap the request for an element; in a graph it is traced here, and no element comes."""
         session = self.session
@@ -123,16 +168,17 @@ class Loops:
         def _next_internal(iterator: Any) -> Any:
             code = 0
             try:
-                if self.breaker.on and self.outer is None and self.is_eager():
+                if self.breaker.on and self._takes():
                     code = self._next
                     if not getattr(iterator, "_holter_began", False):
                         iterator._holter_began, code = True, self._start
                     self._fetched = session.local.begin(code)
-                    self.fresh = True
             except Exception as error:
                 self.breaker.fault(error)
             try:
-                return original(iterator)
+                element = original(iterator)
+                self.fresh = self.fresh or bool(code)  # at its end an iterator gives no batch
+                return element
             except BaseException as error:
                 hide(error)
                 raise
@@ -194,6 +240,8 @@ class Loops:
                 self.fresh = False
             if called.trains and done:
                 self.begin_step(self._began)
+                for optimizer in called.optimizers:
+                    self.save(optimizer)
                 self.trained(id(function), GRAPH_PARTS, now)
         except Exception as error:
             self.breaker.fault(error)
@@ -204,6 +252,18 @@ class Loops:
         """Begin the first step with the fetch of its batch, or with its first work."""
         if not self.session.since:
             self.session.since = self._fetched or began
+
+    def save(self, optimizer: Any, gradients: Any = None) -> None:
+        """Save the variables of an optimizer, and eager gradients in the same order, if they are due."""
+        if self._variables.due:
+            variables = optimizer._trainable_variables
+            self._variables.save(("parameter", one.path, one.numpy) for one in variables)
+            if isinstance(gradients, (list, tuple)) and len(gradients) == len(variables):
+                self._variables.save(
+                    ("gradient", one.path, gradient.numpy)
+                    for one, gradient in zip(variables, gradients, strict=True)
+                    if hasattr(gradient, "numpy")
+                )
 
     def trained(self, key: int, parts: tuple[str, ...], now: int) -> None:
         """End a step, if an iteration ends with this training."""

@@ -11,6 +11,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.spans import timed
+from holter.recorder.frameworks.written import size_written
 from holter.recorder.patches import Patches, hide
 from holter.schema.phases import SCRIPT, Phase
 from holter.schema.tensor_spool import ENV_SAVE
@@ -42,6 +43,8 @@ class Rounds:
         """Whether the library reports the ends of rounds now."""
         self.unseen = False
         """Whether work runs whose span is written when it has ended."""
+        self._between = False
+        """Whether a reported training has ended and no other work has counted since."""
         version = library.__version__
         self._about = {"name": framework, "version": version, "device": "cpu", "parts": list(parts)}
         self._framework = framework
@@ -55,6 +58,7 @@ class Rounds:
         """Models that have grown."""
         self._grown: set[int] = set()
         """Ids of the models that grew in the unreported round; cross-validation has several."""
+        self._continues: Callable[[Any], bool] = lambda model: False
         self._last_end = 0
         """When the last work of an unreported round ended, monotonic ns; 0 = no such round is open."""
         atexit.register(self.end_unreported)
@@ -77,17 +81,44 @@ class Rounds:
         """Record each call of `owner.function` as a span."""
         self.patches.wrap(owner, function, lambda original: self._timed(original, name, phase))
 
-    def grow(self, model: type, *functions: str) -> None:
-        """Record each outermost call of these methods as the growing of a round's trees."""
+    def save(self, owner: Any, function: str) -> None:
+        """Record each call of a function that writes a model as a checkpoint with its size."""
+        name = f"{owner.__name__}.{function}"
+        self.patches.wrap(
+            owner,
+            function,
+            lambda original: self._timed(original, name, Phase.CHECKPOINT, size_written),
+        )
+
+    def grow(
+        self, model: type, *functions: str, continues: Callable[[Any], bool] = lambda model: False
+    ) -> None:
+        """Record each outermost call of these methods as the growing of a round's trees.
+
+        `continues` says whether a model that grows for the first time continues another one; see `begin`.
+        """
+        self._continues = continues
         for function in functions:
             self.patches.wrap(model, function, self._growing)
         self.patches.before(model, "__init__", self._before_model, self.breaker)
 
-    def begin(self) -> None:
-        """Begin a training whose rounds the library reports."""
+    def begin(self, *, continues: bool = False) -> None:
+        """Begin a training whose rounds the library reports.
+
+        Where it continues a model, and a training came before, its first round begins where that ended: a
+        loop that trains a model on one portion of the data after the other also loads these portions.
+        """
         self.end_unreported()
         self.reported = True
-        self.claim()
+        self.claim(apart=not continues)
+
+    def pause(self) -> None:
+        """End a training. The steps stay with this library until another framework trains."""
+        if self.counts:
+            self.end_unreported()
+            self.reported, self._between = False, True
+            if self.session.step_owner == self._framework:
+                self.session.release = self.finish
 
     def claim(self, since: int = 0, *, apart: bool = True) -> bool:
         """Count the work of this thread from `since`, or from now on; return whether it counts.
@@ -102,6 +133,7 @@ class Rounds:
         if session.release == self.finish:
             session.release = None
         session.end_open_round()
+        self._between = False
         if self.counts and session.step_owner == self._framework:
             if apart:
                 session.since = since or perf_counter_ns()
@@ -157,8 +189,10 @@ class Rounds:
         """Return the thread whose code outside of the hooks is sampled; 0 while others train, or nothing."""
         return 0 if self.unseen or self.session.step_owner != self._framework else self._thread
 
-    def _timed(self, original: Any, name: str, phase: Phase) -> Callable[..., Any]:
-        return timed(self.session, self.breaker, original, phase, name, ended=self._note_end)
+    def _timed(
+        self, original: Any, name: str, phase: Phase, value: Callable[..., float] | None = None
+    ) -> Callable[..., Any]:
+        return timed(self.session, self.breaker, original, phase, name, value=value, ended=self._note_end)
 
     def _growing(self, original: Any) -> Callable[..., Any]:
         timed = self._timed(original, "grow trees", Phase.COMPUTE)
@@ -198,7 +232,7 @@ class Rounds:
         if id(model) in self._grown or not self.counts:
             self.end_unreported()
         self._grown.add(id(model))
-        self.claim(apart=False)
+        self.claim(apart=self._between and not self._continues(model))
 
     def _end_step(self, now: int | None) -> None:
         if self.session.step_owner == self._framework:

@@ -1,6 +1,6 @@
 """The types of `job`, `nodes`, `cost`, `bill` and `skipped` in a job's description."""
 
-from typing import Annotated, Any, Literal, NotRequired, TypedDict
+from typing import Annotated, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
@@ -37,11 +37,34 @@ class FrameworkFacts(TypedDict):
     device: NotRequired[str | None]
 
 
+class JobAttempt(TypedDict):
+    """One attempt of a training that its launcher started again after a failure."""
+
+    start: Moment
+    steps: Count
+
+
+class SchedulerFacts(TypedDict):
+    """The job of a cluster's scheduler that this job runs in."""
+
+    name: Literal["slurm", "sagemaker", "kubernetes"]
+    job: str
+    step: str | None
+    restarts: Annotated[Count | None, Meta(description="How often it was put back in the queue.")]
+    ends: Annotated[Moment | None, Meta(description="When the time limit ends; null if unknown.")]
+
+
 class JobSummary(TypedDict):
     """The job itself: its command, its times and how it ended."""
 
     name: str
-    status: Literal["InProgress", "Completed", "Failed", "Stopping", "Stopped"]
+    status: Annotated[
+        Literal["InProgress", "Completed", "Failed", "Stopping", "Stopped", "Ended", "Detached"],
+        Meta(
+            description="Of `holter attach`: Ended if the process ended, with an unknown exit code; Detached "
+            "if it goes on."
+        ),
+    ]
     command: list[str]
     start: Moment | None
     end: Moment | None
@@ -54,7 +77,14 @@ class JobSummary(TypedDict):
     headline: Annotated[
         str | None, Meta(description="One sentence about a failure or NaN in the training; null without one.")
     ]
-    attempts: list[dict[str, Any]]
+    attempts: Annotated[
+        list[JobAttempt],
+        Meta(description="Attempts of one run whose launcher began anew; empty if there was one attempt."),
+    ]
+    scheduler: Annotated[
+        SchedulerFacts | None,
+        Meta(description="Null outside of a scheduler that holter knows."),
+    ]
     nodes_expected: Annotated[
         int | None,
         Meta(description="Number of nodes that the launcher starts; null for one node or if unknown."),
@@ -72,8 +102,14 @@ class NodeClock(TypedDict):
     """Difference between the clocks of two nodes."""
 
     against: str
-    skew_ns: Annotated[int | None, Meta(description="Lead of this node's clock over the other clock.")]
+    skew_ns: Annotated[
+        int | None, Meta(description="Lead of this node's clock over the other clock at `at_ns`.")
+    ]
+    drift_ppm: Annotated[float | None, Meta(description="Microseconds that it gains per second.")]
+    error_ns: Annotated[Count | None, Meta(description="Bound of the error of a corrected time.")]
+    at_ns: Moment | None
     spread_ns: Count | None
+    source: Annotated[Literal["collectives", "steps"], Meta(description="What ends on both nodes together.")]
     collectives: Count
     why: Annotated[str | None, Meta(description="The reason why the skew is unknown.")]
 

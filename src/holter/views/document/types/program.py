@@ -39,6 +39,41 @@ class EstimatedSteps(TypedDict):
     text: str
 
 
+class SampledPart(TypedDict):
+    """A part of a training loop, by stack samples."""
+
+    part: Annotated[
+        str,
+        Meta(
+            description="data_loading, forward, loss, backward, optimizer, communication, checkpoint, "
+            "compile or other."
+        ),
+    ]
+    pct: Percent
+    where: Annotated[str | None, Meta(description="The line that calls it: `function (file:line)`.")]
+    function: Annotated[
+        str | None, Meta(description="The function of the program's own code that ran most inside of it.")
+    ]
+    function_pct: Annotated[Percent | None, Meta(description="Of the samples of this part.")]
+
+
+class SampledWorkers(TypedDict):
+    """The workers of data loaders, by stack samples."""
+
+    count: Count
+    busy_pct: Annotated[Percent, Meta(description="Of their time, in which they built batches.")]
+    function: str | None
+
+
+class SampledTraining(TypedDict):
+    """A PyTorch training that was recorded from outside: shares of stack samples, not of steps."""
+
+    samples: Count
+    processes: Annotated[Count, Meta(description="Number of processes that train.")]
+    parts: list[SampledPart]
+    workers: SampledWorkers | None
+
+
 class ProgramEntry(TypedDict):
     """A command that took no steps: what it used and where it spent its time."""
 
@@ -59,4 +94,8 @@ class ProgramEntry(TypedDict):
         Meta(description="Of that process, from stack samples; empty if it is no Python program."),
     ]
     sampled_s: Amount
+    attached: Annotated[bool, Meta(description="Whether `holter attach` recorded it from outside.")]
+    training: Annotated[
+        SampledTraining | None, Meta(description="Of `holter attach`; null if no PyTorch training was seen.")
+    ]
     estimated_steps: Annotated[EstimatedSteps | None, Meta(description="Null if nothing repeats clearly.")]

@@ -54,7 +54,9 @@ class StepSummary(TypedDict):
     ]
     restarted: Annotated[
         bool,
-        Meta(description="Whether several trainings, if any, are attempts of one run of Ray Train."),
+        Meta(
+            description="Whether several trainings, if any, are attempts of one run of Ray Train or torchrun."
+        ),
     ]
     at_once: Annotated[
         int,

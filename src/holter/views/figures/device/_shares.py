@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from holter.analysis.device.kernel_statistics import OTHERS, kernel_table
 from holter.views.document.profiled import HOW
 from holter.views.figure import Axis, Figure, shares
-from holter.views.wording import plain_kernel
+from holter.views.wording import plain_kernels
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +53,7 @@ def kernels(by: Literal["time", "launches"], *, rest: bool) -> Callable[..., Fig
             parts,
             Axis(by, "s" if by == "time" else ""),
             note=f"Percent of the {by} of {'all kernels' if rest else 'these kernels'}.",
-            labels=[plain_kernel(name) for name in parts],
+            labels=plain_kernels(list(parts)),
         )
 
     return draw

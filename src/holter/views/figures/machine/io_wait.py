@@ -3,5 +3,5 @@
 from holter.views.figure import Axis
 from holter.views.figures.machine._samples import metrics_chart
 
-MISSING = "No samples of waiting for input and output were taken."
-draw = metrics_chart("Waiting for input and output", {"cpu.iowait": "cores idle"}, Axis("of the time", "%"))
+MISSING = "No I/O wait was sampled: the job was not started by `holter run`, or was too short."
+draw = metrics_chart("I/O wait", {"cpu.iowait": "cores idle"}, Axis("of the time", "%"))

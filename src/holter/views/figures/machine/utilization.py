@@ -7,7 +7,7 @@ draw = metrics_chart(
     "The machine",
     {
         "cpu.util": "CPU",
-        "cpu.iowait": "CPU waits for input or output",
+        "cpu.iowait": "I/O wait",
         "gpu.util": "GPU",
         "gpu.mem.used_pct": "GPU memory in use",
     },

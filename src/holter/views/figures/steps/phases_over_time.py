@@ -45,8 +45,7 @@ def draw(reading: Reading) -> Figure | None:
         x_axis=Axis("time since the start", "s"),
         y_axis=Axis("of the time", "%", top=100.0),
         series=series,
-        note="Mean of all ranks. Room above the areas is time outside of steps, as before and after the "
-        "training loop. A gap: nothing was recorded, the job was interrupted.",
+        note="Mean of all ranks. White space: time outside steps. Gaps: no data.",
     )
 
 

@@ -18,7 +18,10 @@ _BINS = 60
 
 
 def draw(reading: Reading) -> Figure | None:
-    """Draw the histogram of steady steps, cut off where one of a thousand is longer."""
+    """Draw the histogram of steady steps.
+
+    Cut off where one of a thousand is longer, if that is more than twice the median.
+    """
     steps = reading.steps
     times = np.empty(0)
     if steps.rows:
@@ -26,7 +29,7 @@ def draw(reading: Reading) -> Figure | None:
         times = steps["duration"][steady(steps) & (inside | (reading.window is None))] / 1e6
     if not len(times):
         return None
-    most = float(np.percentile(times, 99.9))
+    most = max(float(np.percentile(times, 99.9)), 2 * float(np.median(times)))
     beyond = int((times > most).sum())
     counts, edges = np.histogram(times[times <= most], bins=min(_BINS, max(5, len(times) // 5)))
     return Figure(

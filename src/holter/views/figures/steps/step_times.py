@@ -38,5 +38,5 @@ def draw(reading: Reading) -> Figure | None:
         x_axis=Axis("step"),
         y_axis=Axis("duration", "ms"),
         series=series,
-        note="The line is the median of the steps behind a point, the band holds all of them.",
+        note="Median per point; band from the shortest to the longest step.",
     )

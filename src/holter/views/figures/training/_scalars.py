@@ -9,23 +9,27 @@ import numpy as np
 
 from holter.analysis.steps.trainings import begins, told_apart
 from holter.analysis.tensors.shards import joined
+from holter.analysis.verdict.evidence import counted
 from holter.views.figure import Axis, Figure, Series
 from holter.views.figures._buckets import buckets, mean, middles, quantiles
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from holter.schema.table import Table
     from holter.views.reading import Reading
 
 _MOST = 8
 _MOST_BROKEN = 300
+_WIDE = 1e4
+"""Values that differ by a larger factor are drawn on a logarithmic axis."""
 
 
 def curves(title: str, where: str, label: str, *, log: bool = False) -> Callable[[Reading], Figure | None]:
     """Return a chart of the scalars that a condition selects against the step, each name and mode a line.
 
-    Values that are not finite are left out of the means; where they are is marked.
+    Values that are not finite are left out of the means; where they are is marked. Numbers that never change
+    are shown as numbers. The axis is logarithmic if `log` says so, or if the values need it.
     """
     return lambda reading: _draw(reading, title, where, label, log=log)
 
@@ -37,6 +41,11 @@ def _draw(reading: Reading, title: str, where: str, label: str, *, log: bool) ->
     if not table.rows:
         return None
     first, last = int(table["step"].min()), int(table["step"].max()) + 1
+    log = log or is_wide(table["value"])
+    if constant := _constants(table):
+        return Figure(
+            title=title, kind="constants", x=[], x_axis=Axis("step"), y_axis=Axis(label), series=constant
+        )
     # No more stretches than steps that say something: what is logged now and then is a line all the same.
     count = max(1, min(reading.width, len(np.unique(table["step"]))))
     series = []
@@ -45,22 +54,78 @@ def _draw(reading: Reading, title: str, where: str, label: str, *, log: bool) ->
         low, high = quantiles(bucket, values, count, (0.0, 1.0))
         one = Series(name, mean(bucket, values, count), joined=bool(np.isfinite(values).all()))
         series.append(one if low == high else replace(one, low=low, high=high))
-    broken = table["step"][~np.isfinite(table["value"])]
+    broken = [each for _, mine in _each(table) for each in _broken(mine)]
+    lost = int((~np.isfinite(table["value"])).sum())
     notes = []
     if any(one.low for one in series):
-        notes.append("The line is the mean of the values behind a point, the band holds all of them.")
-    if len(broken):
-        notes.append(f"{len(broken):,} values that are not finite are marked ✕, not drawn.")
+        notes.append("Mean per point; band from the least to the greatest value.")
+    if lost:
+        notes.append(f"{counted(lost, 'value')} not finite: the hatched steps.")
     return Figure(
         title=title,
         kind="lines",
         x=middles(first, last, count),
         x_axis=Axis("step"),
-        y_axis=Axis(label, log=log),
+        y_axis=Axis(label, log=log, linear=None if log else _linear(table["value"])),
         series=series,
         note=" ".join(notes),
-        broken=np.unique(broken)[:_MOST_BROKEN].tolist() or None,
+        broken=_joined(broken) or None,
+        flag=_flag(table),
     )
+
+
+def is_wide(values: np.ndarray) -> bool:
+    """Return whether values are positive and so different that a linear axis would hide most of them."""
+    known = values[np.isfinite(values)]
+    return bool(len(known) and known.min() > 0 and known.max() > _WIDE * known.min())
+
+
+def _linear(values: np.ndarray) -> float | None:
+    """Return up to where a symmetric-logarithmic axis is linear, if values of both signs need one."""
+    size = np.abs(values[np.isfinite(values)])
+    usual = float(np.median(size)) if len(size) else 0.0
+    return usual if usual > 0 and float(size.max()) > _WIDE * usual else None
+
+
+def _constants(table: Table) -> list[Series]:
+    """Return a series with one value for each number, if none of them ever changes."""
+    found = []
+    for name, mine in _each(table):
+        values = mine["value"]
+        if not np.isfinite(values).all() or values.min() != values.max() or len(values) < 2:
+            return []
+        found.append(Series(name, [float(values[0])]))
+    return found
+
+
+def _broken(table: Table) -> Iterator[tuple[float, float]]:
+    """Yield the stretches of steps of one number in which no value is finite, begin and end."""
+    steps, where = np.unique(table["step"], return_inverse=True)
+    bad = np.bincount(where, ~np.isfinite(table["value"]), len(steps)) > 0
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], bad, [False]]).astype(np.int8)))
+    for first, last in edges.reshape(-1, 2).tolist():
+        yield float(steps[first]), float(steps[last - 1]) + 1
+
+
+def _joined(stretches: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Join stretches that overlap or follow one another; only so many as a chart can show."""
+    found: list[tuple[float, float]] = []
+    for begin, end in sorted(stretches):
+        if found and begin <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], end)
+        else:
+            found.append((begin, end))
+    return found[:_MOST_BROKEN]
+
+
+def _flag(table: Table) -> str:
+    bad = np.flatnonzero(~np.isfinite(table["value"]))
+    if not len(bad):
+        return ""
+    first = bad[np.argmin(table["step"][bad])]
+    what = "NaN" if np.isnan(table["value"][first]) else "infinite"
+    after = np.isfinite(table["value"][table["step"] > table["step"][first]]).any()
+    return f"{what} {'in' if after else 'from'} step {int(table['step'][first]):,}"
 
 
 def _each(table: Table) -> list[tuple[str, Table]]:

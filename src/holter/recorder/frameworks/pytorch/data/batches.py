@@ -11,6 +11,7 @@ from holter.recorder.frameworks.pytorch.data.fetching import SHORT_NS, Fetching
 from holter.recorder.frameworks.pytorch.data.loaders import ENV_LOADER
 from holter.recorder.frameworks.pytorch.data.stacks import StackSampler
 from holter.recorder.patches import hide, passed_over
+from holter.recorder.sampling.frames import file_text
 from holter.schema.phases import Phase
 
 if TYPE_CHECKING:
@@ -104,7 +105,11 @@ class Batches:
     def _collate_code(self, function: Any) -> int:
         name = getattr(function, "__qualname__", None) or type(function).__qualname__
         code = getattr(function, "__code__", None)
-        where = f" ({os.path.basename(code.co_filename)}:{code.co_firstlineno})" if code is not None else ""
+        where = (
+            f" ({os.path.basename(file_text(code.co_filename))}:{code.co_firstlineno})"
+            if code is not None
+            else ""
+        )
         return self.adapter.code(Phase.COLLATE, name.replace("<locals>.", "") + where)
 
     def _watch_fetch(self, original: Any) -> Any:

@@ -51,7 +51,7 @@ class StackSampler:
         self._switch = SwitchInterval(SWITCH_S)
         # Not the global generator: its state belongs to the script.
         self._random = random.Random(self.pid)  # noqa: S311
-        threading.Thread(target=self._run, name="holter-stacks", daemon=True).start()
+        session.background.start("holter-stacks", self._run, self.stop)
 
     def wake(self) -> None:
         """Sample again, because batches are being built."""

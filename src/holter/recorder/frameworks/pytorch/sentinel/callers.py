@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from holter import recorder
+from holter.recorder.sampling.frames import file_text
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -28,7 +29,7 @@ class Callers:
 
 def line(frame: FrameType) -> str:
     """Return file and line, `train.py:5`."""
-    return f"{os.path.basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+    return f"{os.path.basename(file_text(frame.f_code.co_filename))}:{frame.f_lineno}"
 
 
 def function(frame: FrameType) -> str:
