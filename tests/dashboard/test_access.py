@@ -190,6 +190,11 @@ def test_a_full_disk_of_the_log_stops_no_order(store, access):
         full.close()
 
 
+@pytest.mark.parametrize("path", ["/nothing", "/jobs/nothing", "/api/v1/jobs/nothing"])
+def test_a_query_that_is_no_text_is_answered_with_a_sentence(app, path):
+    assert ask(app, path, b"a=\x80\xff").status == 404
+
+
 @pytest.fixture
 def certificate(tmp_path):
     if shutil.which("openssl") is None:
