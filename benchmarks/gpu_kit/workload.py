@@ -23,7 +23,7 @@ DEVICE = torch.device(GIVEN["device"])
 DTYPE = getattr(torch, GIVEN["dtype"])
 
 
-class Block(nn.Module):
+class Block(nn.Module):  # type: ignore[misc]
     """One layer."""
 
     def __init__(self, width: int, number: int) -> None:
