@@ -15,10 +15,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import SOURCE, command, job
+from tests.cli.conftest import SOURCE, job
 from tests.dashboard.asking import ask
 from tests.dashboard.serving import PATIENCE_S
 
+from holter.cli import main
 from holter.dashboard.access import MOST_WRONG, WINDOW_S, Access, Guesses, job_of
 from holter.dashboard.audit import Audit
 from holter.dashboard.server import application
@@ -189,6 +190,11 @@ def test_a_full_disk_of_the_log_stops_no_order(store, access):
         full.close()
 
 
+@pytest.mark.parametrize("path", ["/nothing", "/jobs/nothing", "/api/v1/jobs/nothing"])
+def test_a_query_that_is_no_text_is_answered_with_a_sentence(app, path):
+    assert ask(app, path, b"a=\x80\xff").status == 404
+
+
 @pytest.fixture
 def certificate(tmp_path):
     if shutil.which("openssl") is None:
@@ -253,7 +259,7 @@ def test_pages_over_tls(store, certificate):
         (["--audit", "no/folder/audit"], "cannot write --audit no/folder/audit: No such file"),
     ],
 )  # fmt: skip
-def test_files_that_cannot_be_used_are_refused(words, said, tmp_path):
-    done = command("ui", "--port", "0", *words, cwd=tmp_path)
-    assert done.returncode == 64
-    assert said in done.stderr
+def test_files_that_cannot_be_used_are_refused(words, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["ui", "--port", "0", *words]) == 64
+    assert said in capsys.readouterr().err

@@ -28,6 +28,8 @@ LIMIT_S = 150.0
 STOPPED_S = 0.7
 """How long a process is stopped; and how long a fault lasts that passes."""
 JOB = "struck"
+_FAULTLESS = ("trainer", "worker", "rank", "agent", "dashboard", "clock")
+"""What can be struck without damage to any file of holter: no fault of its own follows."""
 _SURE = re.compile(
     r"(?i)lost|kept in|cannot|could not|no space|error|damaged|unreadable|not there|killed|missing"
 )
@@ -365,7 +367,7 @@ def _judge(result: Result, reference: Ended, ended: Ended, answers: Answers | st
         problems.append(f"standard output {ended.out!r} instead of {reference.out!r}")
     if ended.err.count("Traceback (most") > reference.err.count("Traceback (most"):
         problems.append("a traceback")
-    if one.who not in ("store", "spool", "rules") and (
+    if one.who in _FAULTLESS and (
         wrong := [line for line in ended.err.splitlines() if "internal error" in line]
     ):
         problems.append(wrong[0].strip())

@@ -141,12 +141,8 @@ def _web(folder: Path) -> None:
     method, _, rest = (folder / "request").read_bytes().partition(b" ")
     path, _, query = rest.partition(b"?")
     method_text = "POST" if method.startswith(b"P") else "GET"
-    answer = ask(
-        application([str(folder / "store")], "secret-token"),
-        b"/" + path.lstrip(b"/"),
-        query,
-        method=method_text,
-    )
+    app = _application(str(folder.parent.parent / "sound/store"))
+    answer = ask(app, b"/" + path.lstrip(b"/"), query, method=method_text)
     if answer.status >= 500:
         raise AssertionError(f"{answer.status}: {answer.body[:200]!r}")
 

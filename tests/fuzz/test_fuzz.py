@@ -11,7 +11,7 @@ import pytest
 from tests.fuzz.batches import run
 from tests.fuzz.watching import changed
 
-NAMES = ("Chrome trace", "store (JSON and Parquet)", "smdebug tensors (tfevents)", "expression")
+NAMES = ("Chrome trace", "store (JSON and Parquet)")
 """Those that meet most files of others; each costs a process."""
 
 

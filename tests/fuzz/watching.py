@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 HANG_S = 10
+_OURS = os.path.realpath(Path(__file__).parents[2] / "src")
 MOST_MEMORY = 1 << 30
 _PROGRAMS = ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn", "os.spawn", "os.fork")
 _CODE = ("pickle.find_class", "ctypes.dlopen", "marshal.loads")
@@ -50,6 +51,8 @@ class Watch:
     def _hook(self, event: str, arguments: tuple[Any, ...]) -> None:
         if not self.on:
             return
+        if event == "ctypes.dlopen" and os.path.realpath(str(arguments[0])).startswith(_OURS):
+            return  # the compiled scanner, loaded when it is needed first
         if event in _PROGRAMS or event in _CODE or event == "socket.connect":
             self._note(f"{event} {arguments!r:.200}")
         elif event == "open":

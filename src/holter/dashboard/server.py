@@ -82,6 +82,7 @@ async def _link(access: Access, request: Request) -> Response:
 
 async def _wrong(request: Request, error: Exception) -> Response:
     """Answer an error with a sentence: as JSON for the API, else as a page. Never a stack trace."""
+    path: str = request.scope["path"]  # `request.url` raises for queries that are not UTF-8
     if isinstance(error, RefusalError):
         code = error.code
     elif isinstance(error, HTTPException):
@@ -90,8 +91,8 @@ async def _wrong(request: Request, error: Exception) -> Response:
         code = 404 if isinstance(error, LookupError) else 503 if isinstance(error, OSError) else 400
     text = error.detail if isinstance(error, HTTPException) else str(error.args[0] if error.args else error)
     if code == 404 and isinstance(error, HTTPException):
-        text = f"There is nothing at {request.url.path}."
-    if request.url.path.startswith("/api/"):
+        text = f"There is nothing at {path}."
+    if path.startswith("/api/"):
         return answered({"schema": 1, "error": text}, code)
     inside = html(tag("h1", text, class_="wrong"), tag("p", tag("a", "All jobs", href="/")))
     return framed("holter", inside, code=code)

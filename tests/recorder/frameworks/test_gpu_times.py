@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from holter.schema.phases import Phase
+
 GPU = """
 import time
 
@@ -165,3 +167,29 @@ def test_cuda_is_never_initialized_by_it(record):
     """)
     assert recording.stdout == "False\n"
     assert "gpu_time" not in recording.trainer.facts
+
+
+def test_listeners_come_and_go_in_any_order(record):
+    recording = record("""
+        from holter.recorder import session
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        heard = {"a": [], "b": []}
+        undo = {}
+        def listen(name):
+            call = lambda part, begins, mode: heard[name].append((step, part, begins))
+            undo[name] = session.current.torch_parts[0].watch_phases(call)
+        for step in range(6):
+            if step == 1: listen("a")
+            if step == 2: listen("b")
+            if step == 3: undo["a"]()
+            if step == 4: undo["b"](), undo["b"]()
+            optimizer.zero_grad()
+            model(torch.ones(4, 8)).sum().backward()
+            optimizer.step()
+        print(*({(step, part) for step, part, begins in heard[name]} == {
+            (step, part) for step in steps for part in ("forward", "backward", "optimizer")
+        } for name, steps in (("a", (1, 2)), ("b", (2, 3)))))
+    """)
+    assert recording.stdout == "True True\n"
+    assert recording.trainer.per_step(Phase.FORWARD) == [1] * 6

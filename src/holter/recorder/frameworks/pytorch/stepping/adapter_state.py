@@ -7,6 +7,7 @@ import os
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
+from holter.recorder.frameworks.pytorch.stepping.phase_listeners import PhaseListeners
 from holter.recorder.frameworks.pytorch.stepping.step_hooks import (
     COMPILED,
     NEVER,
@@ -32,10 +33,6 @@ PAUSE_NS = 1_000_000
 _MAX_PAUSES = 1000
 LR_EVERY = 100
 """Steps after which an unchanged learning rate is recorded again."""
-_PARTS = {
-    int(phase): phase.name.lower()
-    for phase in (Phase.DATA_LOADING, Phase.FORWARD, Phase.BACKWARD, Phase.OPTIMIZER, Phase.CHECKPOINT)
-}
 
 
 class AdapterState(FastStepHooks):
@@ -76,6 +73,7 @@ class AdapterState(FastStepHooks):
         self.wake_at = NEVER
         self.wake: Callable[[], None] = lambda: None
         self.boundary_calls = set()
+        self._listeners = PhaseListeners(self.breaker("phases"))
         self.pauses = []
 
     def code(self, phase: Phase, name: str) -> int:
@@ -224,33 +222,9 @@ class AdapterState(FastStepHooks):
         `mode` is known only at the end of a forward pass. An exception in `call` is a fault of the recorder.
 
         Returns:
-            A function that ends this and restores everything.
+            A function that ends this; the last one restores everything.
         """
-        state, breaker = self.states.current, self.breaker("phases")
-        plain_begin, plain_end_of = state.begin, state.end_of
-
-        def report(code: int, begins: bool, mode: int | None) -> None:
-            part = _PARTS.get(code & 255)
-            if part is not None and breaker.on:
-                try:
-                    call(part, begins, mode)
-                except Exception as error:
-                    breaker.fault(error)
-
-        def begin(code: int) -> int:
-            now = plain_begin(code)
-            report(code, True, None)
-            return now
-
-        def end_of(code: int, value: float = NAN, mode: int | None = None) -> int:
-            report(code, False, mode)
-            return plain_end_of(code, value, mode)
-
-        def undo() -> None:
-            state.begin, state.end_of, state.heard = plain_begin, plain_end_of, False
-
-        state.begin, state.end_of, state.heard = begin, end_of, True
-        return undo
+        return self._listeners.add(self.states.current, call)
 
     def watch_pauses(self) -> Callable[[], None]:
         """Record pauses of the garbage collector from now on; return a function that stops it."""
