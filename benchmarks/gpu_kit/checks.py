@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpu_kit.results import Figure, NotAvailableError, WrongError
 
@@ -37,9 +37,8 @@ def nvml(kit: Kit) -> Figures:
     from holter.agent.collectors import Machine
     from holter.agent.collectors.nvidia import Nvidia
 
-    ours = {
-        one.metric: one.value for one in Nvidia(Machine()).read(time.monotonic_ns()) if one.device == "gpu0"
-    }
+    readings = Nvidia(Machine()).read(time.monotonic_ns())
+    ours = {metric: value for device, metric, value in readings if device == "gpu0"}
     query = ["nvidia-smi", "-i", "0", f"--query-gpu={','.join(_SMI)}", "--format=csv,noheader,nounits"]
     told = subprocess.run(query, capture_output=True, text=True, check=True, timeout=60).stdout.split(",")
     found: Figures = {}
@@ -53,7 +52,9 @@ def nvml(kit: Kit) -> Figures:
 
 def parts_on_gpu(kit: Kit) -> Figures:
     """Times of parts between CUDA events beside the kernels of torch.profiler."""
-    size = {"width": 2048, "batch": 512, "steps": 200} if kit.device == "cuda" else {"steps": 60}
+    size: dict[str, Any] = (
+        {"width": 2048, "batch": 512, "steps": 200} if kit.device == "cuda" else {"steps": 60}
+    )
     kineto = kit.plain(kineto=True, **size)
     _, told = kit.recorded("parts", pause_ms=0 if kit.device == "cuda" else 20, **size)
     _needs_gpu(kit)
@@ -90,7 +91,7 @@ def utilization(kit: Kit) -> Figures:
     _needs_gpu(kit)
     found: Figures = {}
     for dtype in ("float32", "bfloat16"):
-        size = {"width": 8192, "batch": 4096, "layers": 4, "steps": 40}
+        size: dict[str, Any] = {"width": 8192, "batch": 4096, "layers": 4, "steps": 40}
         _, told = kit.recorded(f"mfu-{dtype}", "--profile-steps", "20:24:shapes", dtype=dtype, **size)
         found[f"{dtype}, %"] = ((told["window"] or {}).get("mfu") or {}).get("pct")
     return found

@@ -90,7 +90,7 @@ class Strike:
             "HOLTER_FAULTS_BELOW": str(below),
         }
         self.pids: dict[str, int] = {}
-        self.dashboard: subprocess.Popen | None = None
+        self.dashboard: subprocess.Popen[str] | None = None
 
     # -- the training
 
@@ -107,7 +107,7 @@ class Strike:
             "--", *self.command(),
         ]  # fmt: skip
 
-    def run(self, words: list[str], strike: Callable[[subprocess.Popen], None]) -> Ended:
+    def run(self, words: list[str], strike: Callable[[subprocess.Popen[bytes]], None]) -> Ended:
         with (self.folder / "out").open("w+") as out, (self.folder / "err").open("w+") as err:
             process = subprocess.Popen(
                 words,
@@ -131,7 +131,7 @@ class Strike:
             out.seek(0), err.seek(0)
             return Ended(code, out.read(), err.read())
 
-    def reached(self, process: subprocess.Popen) -> bool:
+    def reached(self, process: subprocess.Popen[bytes]) -> bool:
         """Wait for the stage; returns whether the training came to it."""
         if self.combination.when == AFTER:
             return True
@@ -196,14 +196,14 @@ def judged(combination: Combination, folder: Path, preload: Path) -> Result:
 # -- faults
 
 
-def _plainly(plain: Strike, process: subprocess.Popen) -> None:
+def _plainly(plain: Strike, process: subprocess.Popen[bytes]) -> None:
     """Make the same fault without holter, where it can be made."""
     if plain.reached(process) and plain.combination.when != AFTER and plain.combination.strikes_the_training:
         _FAULTS[plain.combination.who](plain)
     plain.go()
 
 
-def _strike(strike: Strike, process: subprocess.Popen, result: Result) -> None:
+def _strike(strike: Strike, process: subprocess.Popen[bytes], result: Result) -> None:
     strike.pids["agent"] = process.pid
     if not strike.reached(process):
         result.not_struck = "the training did not come to the stage"

@@ -100,10 +100,10 @@ class Gate:
         given = dict(part.partition("=")[::2] for part in query).get("token")
         cookie = f"{COOKIE}_{port}"
         if given is not None and scope["method"] == "GET" and self._right(given, scope, client):
-            answer = RedirectResponse(_here(scope["path"], query), 303)
+            moved = RedirectResponse(_here(scope["path"], query), 303)
             encrypted = scope["scheme"] == "https"
-            answer.set_cookie(cookie, given, httponly=True, samesite="strict", path="/", secure=encrypted)
-            return answer
+            moved.set_cookie(cookie, given, httponly=True, samesite="strict", path="/", secure=encrypted)
+            return moved
         bearer = self._right(headers.get("authorization", "").removeprefix("Bearer ").strip(), scope, client)
         right = bearer or self._right(Request(scope).cookies.get(cookie, ""), scope, client)
         if right is None:
