@@ -132,9 +132,8 @@ def twins(kit: Kit) -> Figures:
     """Verdicts of trainings that are bound by data, launches, memory, compute and synchronization."""
     found: Figures = {}
     for kind in ("data", "launch", "memory", "compute", "sync"):
-        size = (
-            {"width": 4096, "batch": 4096} if kit.device == "cuda" and kind in ("compute", "memory") else {}
-        )
+        large = kit.device == "cuda" and kind in ("compute", "memory")
+        size: dict[str, Any] = {"width": 4096, "batch": 4096} if large else {}
         _, told = kit.recorded(f"twin-{kind}", "--profile-steps", "30:33", kind=kind, steps=60, **size)
         found[kind] = told["verdict"]["suspect"]
     if found["data"] not in ("data_loading", "data_pipeline", "dataloading"):

@@ -60,7 +60,7 @@ def summary(folder: JobFolder, now_ns: int) -> ListedJob:
 
 
 def _progress(folder: JobFolder) -> tuple[int | None, int | None]:
-    """Return the steps that a running job took, and those that it will take; what cannot be read is unknown."""
+    """Return the steps that a running job took, and will take; what cannot be read is unknown."""
     # Tables take time to load, and most lists have no running job.
     from holter.store.trial import Trial
     from holter.views.document.planned import planned
