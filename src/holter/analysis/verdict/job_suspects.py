@@ -66,8 +66,9 @@ def data_pipeline(facts: VerdictFacts) -> SuspectResult:
     iterators = [one for one in facts.own_code if one.iterates and one.pct >= NAMED]
     if share < DATA_SHARE:
         text = f"data loading takes {pct(share)} {of}"
-        unsaid = iterators and (loading is None or loading.share_pct < share / 2)
-        return facts.smaller(f"{text}: {iterators[0].text}" if unsaid else text, share)
+        if iterators and (loading is None or loading.share_pct < share / 2):
+            text += f": {iterators[0].text}"
+        return facts.smaller(text, share)
     wait, step = facts.mean_ms("data_loading"), facts.whole_step_ms
     text = f"data loading takes {pct(share)} {of}: {ms(wait)} of {ms(step)} on average"
     evidence = [facts.seen(text, "data_loading", share, DATA_SHARE)]
