@@ -122,7 +122,7 @@ def test_weights_are_saved_on_request(train: Train) -> None:
     assert "collection 'activations' is not saved: holter reads weights of Keras" in it.card
     within = train("arrays").job.tensors("kernel")
     assert within.steps() == [0, 50, 100]
-    assert len(within.names()) == 2
+    assert len(within.names) == 2
 
 
 @claims(windows="operations of the compiled step")
