@@ -17,11 +17,6 @@ _SILENT_S = 60.0
 """Agents write a heartbeat every few seconds; an agent without one for this long is gone."""
 
 
-class _Progress(TypedDict):
-    step: int | None
-    planned: int | None
-
-
 class ListedJob(TypedDict):
     """One job of a list; absent values are None."""
 
@@ -49,6 +44,7 @@ def summary(folder: JobFolder, now_ns: int) -> ListedJob:
     start, end = manifest.get("start"), manifest.get("end")
     running = manifest.get("status") in RUNNING
     until = end or (now_ns if running else None)
+    step, total = _progress(folder, running=running)
     return {
         "name": folder.name,
         "created": manifest.get("created"),
@@ -56,14 +52,15 @@ def summary(folder: JobFolder, now_ns: int) -> ListedJob:
         "duration_s": (until - start) / 1e9 if until and start else None,
         "exit_code": manifest.get("exit_code"),
         "verdict": manifest.get("verdict"),
-        **_progress(folder, running=running),
+        "step": step,
+        "planned": total,
         "silent_s": silent_s(folder, now_ns) if running else None,
         "fault": folder.fault,
     }
 
 
-def _progress(folder: JobFolder, *, running: bool) -> _Progress:
-    """Return how far a running job is; what cannot be read is unknown."""
+def _progress(folder: JobFolder, *, running: bool) -> tuple[int | None, int | None]:
+    """Return the steps that a running job took, and will take; None for what cannot be read."""
     if running:
         # Tables take time to load, and most lists have no running job.
         from holter.store.trial import Trial
@@ -74,8 +71,8 @@ def _progress(folder: JobFolder, *, running: bool) -> _Progress:
             newest = trial.sql("SELECT max(step) AS step FROM steps")["step"][0]
             if newest is not None and int(newest) >= 0:
                 total = planned(trial, None, 1)
-                return {"step": int(newest) + 1, "planned": total and total[0]}
-    return {"step": None, "planned": None}
+                return int(newest) + 1, total[0] if total else None
+    return None, None
 
 
 def chip(job: ListedJob) -> tuple[str, str]:
