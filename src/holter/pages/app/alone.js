@@ -7,7 +7,7 @@ import { mount as heatmap } from "./islands/heatmap.js";
 import { mount as strip } from "./islands/strip.js";
 import { mount as table } from "./islands/table.js";
 import { mount as timeline } from "./islands/timeline.js";
-import { Page } from "./page.js";
+import { Page, reachable } from "./page.js";
 import { head } from "./header.js";
 import { bar } from "./window.js";
 
@@ -47,6 +47,7 @@ export class Alone extends Page {
       else link.removeAttribute("aria-current");
     }
     scrollTo(0, 0);
+    reachable(); // what was hidden had no size
     this.say();
   }
 

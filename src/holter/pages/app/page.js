@@ -254,9 +254,9 @@ export class Page {
 }
 
 /** What has to be scrolled can be reached by keyboard, and only that. */
-function reachable() {
+export function reachable() {
   for (const one of /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll(".scroll"))) {
-    if (one.scrollWidth > one.clientWidth) one.tabIndex = 0;
+    if (one.scrollWidth > one.clientWidth || one.scrollHeight > one.clientHeight) one.tabIndex = 0;
     else one.removeAttribute("tabindex");
   }
 }
