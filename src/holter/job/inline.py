@@ -13,7 +13,7 @@ from urllib.parse import quote, urlsplit
 from holter.schema.companions import own_command
 
 if TYPE_CHECKING:
-    from holter.job import Job
+    from holter.job.part import JobPart
 
 HEIGHT = 720
 _END_S = 5.0
@@ -58,7 +58,7 @@ class Inline:
         )
 
 
-def ui(job: Job | str | None = None, *, store: str | None = None, height: int = HEIGHT) -> Inline:
+def ui(job: JobPart | str | None = None, *, store: str | None = None, height: int = HEIGHT) -> Inline:
     """Show the dashboard inside of a notebook: the pages of a job, or the list of jobs.
 
     A process of its own serves it on this machine until the kernel ends. The browser must run on this

@@ -55,7 +55,7 @@ class StepNumbers:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class TrackerVerdict:
     """What is sent at the end of a job."""
 
     sentence: str
@@ -79,7 +79,7 @@ class TrackerRun(Protocol):
     def log(self, points: Sequence[StepNumbers]) -> None:
         """Add numbers of steps, in order."""
 
-    def judge(self, found: Judgement) -> None:
+    def judge(self, found: TrackerVerdict) -> None:
         """Add the verdict at the end."""
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ from holter.report.sinks import PREFIX, SinkError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from holter.report.sinks import Judgement, SentJob, StepNumbers, TrackerTarget
+    from holter.report.sinks import SentJob, StepNumbers, TrackerTarget, TrackerVerdict
 
 ABOUT = "the run that the training opens, at MLFLOW_TRACKING_URI or the default store"
 NEEDS = "mlflow"
@@ -67,7 +67,7 @@ class MlflowRun:
             for at in range(0, len(metrics), _AT_ONCE):
                 self._client.log_batch(self._run, metrics=metrics[at : at + _AT_ONCE])
 
-    def judge(self, found: Judgement) -> None:
+    def judge(self, found: TrackerVerdict) -> None:
         """Add the verdict as tags and as a file, and the key numbers."""
         with _refused():
             tags = {"verdict": found.sentence[:_MOST_TAG], "suspect": found.suspect, "link": found.link}

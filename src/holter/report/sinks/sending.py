@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.report.sinks import Judgement, SentJob, SinkError, StepNumbers, TrackerTarget, sinks
+from holter.report.sinks import SentJob, SinkError, StepNumbers, TrackerTarget, TrackerVerdict, sinks
 from holter.store.layout import SENT
 from holter.store.trial import Trial
 from holter.views.telemetry import Telemetry
@@ -137,7 +137,7 @@ class Sending:
         return found if isinstance(found, dict) else {}
 
 
-def judgement(told: Description, url: str) -> Judgement:
+def judgement(told: Description, url: str) -> TrackerVerdict:
     """Return what trackers are told about a described job."""
     job, verdict, steps = told["job"], told["verdict"], told["steps"]
     numbers: dict[str, float] = {}
@@ -160,7 +160,7 @@ def judgement(told: Description, url: str) -> Judgement:
     link = f"holter describe {url}"
     lines.append(f"`{link}`")
     sentence = f"{job['headline']} {verdict['sentence']}" if job["headline"] else verdict["sentence"]
-    return Judgement(sentence, verdict["suspect"], "\n\n".join(lines), numbers, link)
+    return TrackerVerdict(sentence, verdict["suspect"], "\n\n".join(lines), numbers, link)
 
 
 def _resumed(target: TrackerTarget, kept: dict[str, object]) -> TrackerTarget:

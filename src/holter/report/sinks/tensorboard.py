@@ -14,7 +14,7 @@ from holter.schema.protobuf import bytes_field, number_field, text_field
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from holter.report.sinks import Judgement, SentJob, StepNumbers, TrackerTarget
+    from holter.report.sinks import SentJob, StepNumbers, TrackerTarget, TrackerVerdict
 
 ABOUT = "event files in the log folder that the training writes, else in runs/JOB"
 NEEDS = ""
@@ -61,7 +61,7 @@ class TensorBoardRun:
         except OSError as error:
             raise SinkError(f"{self.where}: {error.strerror}") from None
 
-    def judge(self, found: Judgement) -> None:
+    def judge(self, found: TrackerVerdict) -> None:
         """Add the verdict as text, and the key numbers at step 0."""
         now = time.time()
         try:

@@ -11,7 +11,7 @@ from holter.report.sinks import PREFIX, SinkError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from holter.report.sinks import Judgement, SentJob, StepNumbers, TrackerTarget
+    from holter.report.sinks import SentJob, StepNumbers, TrackerTarget, TrackerVerdict
 
 ABOUT = "the newest run of the local database, in TRACKIO_DIR"
 NEEDS = "trackio"
@@ -49,7 +49,7 @@ class TrackioRun:
             [point.time_ns for point in points],
         )
 
-    def judge(self, found: Judgement) -> None:
+    def judge(self, found: TrackerVerdict) -> None:
         """Add the verdict as Markdown, and the key numbers."""
         with _refused():
             from trackio.markdown import Markdown

@@ -18,7 +18,7 @@ from holter.schema.varint import BadMessageError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from holter.report.sinks import Judgement, SentJob, StepNumbers, TrackerTarget
+    from holter.report.sinks import SentJob, StepNumbers, TrackerTarget, TrackerVerdict
 
 ABOUT = "the run of the training, after it has ended; offline if the training was offline"
 NEEDS = "wandb"
@@ -66,7 +66,7 @@ class WandbRun:
         """Keep numbers for the end."""
         self._waiting += points
 
-    def judge(self, found: Judgement) -> None:
+    def judge(self, found: TrackerVerdict) -> None:
         """Open the run again and add the numbers and the verdict."""
         with _refused():
             import wandb
