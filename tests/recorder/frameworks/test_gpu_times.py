@@ -69,7 +69,7 @@ def measure(device):
     from holter.recorder.frameworks.pytorch.stepping import gpu_times
     gpu_times.PAUSE_NS = 0
     adapter = session.current.torch_parts[0]
-    times = gpu_times.GpuTimes(adapter, Cuda())
+    times = gpu_times.GpuTimer(adapter, Cuda())
     session.current.sampler.on_wake = lambda part: times.woke()
     adapter.note_device(device)
 

@@ -20,7 +20,7 @@ from holter.recorder.frameworks.pytorch.saving import watch_checkpoints
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
 from holter.recorder.frameworks.pytorch.stepping.backward import Backward
 from holter.recorder.frameworks.pytorch.stepping.evaluations import Evaluations
-from holter.recorder.frameworks.pytorch.stepping.gpu_times import GpuTimes
+from holter.recorder.frameworks.pytorch.stepping.gpu_times import GpuTimer
 from holter.recorder.frameworks.pytorch.stepping.roots import Roots
 from holter.recorder.frameworks.pytorch.stepping.steps import StepClock
 from holter.recorder.frameworks.pytorch.tensors import TensorRecorder
@@ -93,7 +93,7 @@ def attach(session: Session) -> Callable[[], None]:
         session.fault("pytorch.data_loading", error)
     sampler = LoopSampler(session, lambda: clock.thread, *torch.__path__)
     look = Look(session, mode_from_environment(), lambda: adapter.compiles, sampler.sample_any)
-    gpu_times = GpuTimes(adapter, torch.cuda)
+    gpu_times = GpuTimer(adapter, torch.cuda)
 
     def woke(part: int) -> None:
         look.woke(part)

@@ -41,7 +41,7 @@ class _Piece(NamedTuple):
     host_ns: int
 
 
-class GpuTimes:
+class GpuTimer:
     """The measured step, and the sums that are not written yet."""
 
     def __init__(self, adapter: AdapterState, cuda: Any) -> None:
