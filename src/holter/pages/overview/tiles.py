@@ -55,9 +55,10 @@ def tiles(reading: Reading, rendering: Rendering) -> Markup:
 
 def _tiles(told: Description) -> Iterator[Tile]:
     steps = told["steps"]
-    if steps and steps["p50_ms"] is not None:
-        p95 = f"p95 {milliseconds(steps['p95_ms'])}" if steps["p95_ms"] is not None else ""
-        yield Tile("Step time", steps["p50_ms"], milliseconds, p95, True, ("step_times", ""))
+    if steps and steps["mean_ms"] is not None:
+        spread = (("median", steps["p50_ms"]), ("p95", steps["p95_ms"]))
+        detail = ", ".join(f"{name} {milliseconds(value)}" for name, value in spread if value is not None)
+        yield Tile("Step time", steps["mean_ms"], milliseconds, detail, True, ("step_times", ""))
     if steps and steps["per_second"]:
         count = f"{steps['count']:,} {'step' if steps['count'] == 1 else 'steps'}"
         yield Tile("Rate", steps["per_second"], lambda value: f"{value:.3g} steps/s", count, False)

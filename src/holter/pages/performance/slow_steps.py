@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holter.analysis.verdict.evidence import counted
 from holter.drawing.markup import html, tag
 from holter.pages.addresses import to_page
 from holter.pages.tables import Number, sortable, time_cell
@@ -55,7 +56,7 @@ def slow_steps(rendering: Rendering, reading: Reading, asked: Mapping[str, str])
         for one in steps["outliers"]
     )
     count, listed = steps["outlier_count"], len(steps["outliers"])
-    title = f"{count:,} slow steps, the slowest {listed}" if count > listed else f"{count:,} slow steps"
+    title = counted(count, "slow step") + (f", the slowest {listed}" if count > listed else "")
     return sortable(rendering, "slow", title, ("step", "rank", "duration", "longer by", "mostly in"), rows)
 
 
