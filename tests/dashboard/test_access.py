@@ -68,7 +68,7 @@ def test_the_link_of_a_job_shows_this_job_only(app, access):
     moved = ask(app, "/jobs/one", b"store=0&token=" + token, token=b"")
     assert (moved.status, moved.headers["location"]) == (303, "/jobs/one?store=0")
     assert token.decode() in moved.headers["set-cookie"]
-    for path in ("/jobs/one", "/jobs/one/insights", "/api/v1/jobs/one", "/api/v1/jobs/one/figures"):
+    for path in ("/jobs/one", "/jobs/one/findings", "/api/v1/jobs/one", "/api/v1/jobs/one/figures"):
         assert ask(app, path, token=token).status == 200, path
     for path, query in (
         ("/", b""), ("/jobs/other", b""), ("/jobs/one", b"store=1"), ("/jobs/one", b"store=0&store=1"),

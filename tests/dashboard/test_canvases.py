@@ -28,7 +28,7 @@ def server(store):
 @pytest.mark.parametrize("path", ["/jobs/trace/timeline", "/jobs/before/timeline", "/jobs/before/system"])
 def test_canvases_are_quiet_and_fit_for_everybody(look, path, scheme):
     seen = look(path, scheme=scheme)
-    island = "heatmap" if path.endswith("nodes") else "timeline"
+    island = "heatmap" if path.endswith("system") else "timeline"
     ready(seen.page, island)
     waited(seen.page, lambda: colors(seen.page, island) > 20)
     assert violations(seen.page) == []
@@ -39,7 +39,7 @@ def test_canvases_are_quiet_and_fit_for_everybody(look, path, scheme):
 @pytest.mark.parametrize("path", ["/jobs/trace/timeline", "/jobs/before/system"])
 def test_canvases_are_not_wider_than_the_window(look, path, width):
     page = look(path, width=width).page
-    ready(page, "heatmap" if path.endswith("nodes") else "timeline")
+    ready(page, "heatmap" if path.endswith("system") else "timeline")
     fits(page, width)
 
 
@@ -47,7 +47,7 @@ def test_canvases_are_not_wider_than_the_window(look, path, width):
 def test_names_are_shown_and_never_executed(look, path):
     seen = look(path)
     page = seen.page
-    island = "heatmap" if path.endswith("nodes") else "timeline"
+    island = "heatmap" if path.endswith("system") else "timeline"
     canvas = ready(page, island)
     canvas.focus()
     page.keyboard.press("ArrowDown")

@@ -68,18 +68,18 @@ def test_the_first_look_does_not_wait_and_word_comes_when_all_is_there(store, sl
         slowly.set()
         until(lambda: 'data-early=""' in client.get("/jobs/before?part=inside").text)
         inside = client.get("/jobs/before?part=inside").text
-        assert "Operations that took most time" in inside
+        assert "Slowest functions" in inside
         assert "being read" not in inside
 
 
 def test_its_text_does_not_wait_for_charts_which_can_be_had_without_scripts(store):
     with opened(store) as client:
         until(lambda: 'data-early=""' in client.get("/jobs/before").text)
-        page = client.get("/jobs/before?axis=step").text
+        page = client.get("/jobs/before/system?axis=step").text
         assert page.count('class="later"') >= 5
         assert "<svg" not in page.partition('<div class="charts">')[2]
         assert 'href="?axis=step&amp;store=0&amp;paint=now"' in page
-        drawn = client.get("/jobs/before?axis=step&store=0&paint=now").text
+        drawn = client.get("/jobs/before/system?axis=step&store=0&paint=now").text
         assert 'class="later"' not in drawn
         assert drawn.count("<svg") > 5
 
@@ -92,7 +92,7 @@ def test_where_the_description_is_kept_a_new_server_shows_it_at_once(store, monk
     with opened(store) as client:
         page = client.get("/jobs/before").text
         assert 'data-early=""' in page
-        assert "Operations that took most time" in page
+        assert "Slowest functions" in page
 
 
 def test_a_later_state_is_described_and_never_shown_early_again(store, slowly):

@@ -118,7 +118,7 @@ def test_a_flame_is_walked_zoomed_and_searched_by_keyboard(look):
     page.keyboard.press("ArrowDown")
     expect(told).not_to_have_text(first)
     page.keyboard.press("Enter")
-    out = page.get_by_role("button", name="zoom out")
+    out = page.locator("[data-island=flame]").get_by_role("button", name="zoom out")
     expect(out).to_be_enabled()
     page.keyboard.press("Escape")
     page.keyboard.press("Escape")

@@ -116,7 +116,7 @@ def test_the_page_of_a_job_says_it_all_and_executes_nothing(server):
     status, page, _ = server.get("/jobs/before?store=0")
     assert status == 200
     assert "Data loading takes 60 %" in page
-    assert page.count("<svg") >= 8
+    assert page.count("<svg") >= 7
     assert HOSTILE not in page
     assert "&lt;script&gt;" in page
     assert [tag for tag in re.findall(r"<script[^>]*>", page) if 'src="/app/' not in tag] == []

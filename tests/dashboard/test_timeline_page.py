@@ -208,7 +208,7 @@ def test_a_real_trace_is_searched_and_explained(browser, tmp_path):
         page.keyboard.type("conv")
         page.keyboard.press("Enter")
         expect(page.locator(".timeline-panel h3")).to_contain_text("onv")
-        expect(page.locator(".timeline-panel")).to_contain_text("table")
+        expect(page.locator(".timeline-panel")).to_contain_text("kind")
         assert violations(page) == []
         assert seen.wrong == []
         context.close()

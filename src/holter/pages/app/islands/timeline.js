@@ -57,7 +57,7 @@ export class Timeline {
       },
       (by) => this.view && (this.view.scrollTop += by),
     );
-    this.panel = new Panel({ fit: () => this.selection.fit(), pin: () => this.pin(), go: (arrow) => void this.selection.go(arrow), track: (lane) => this.track(lane) });
+    this.panel = new Panel({ fit: () => this.selection.fit(), pin: () => this.pin(), go: (arrow) => void this.selection.go(arrow), track: (lane) => this.rows.track(lane) });
     this.selection = new Selection(this);
     this.finder = new Finder({
       search: (text, signal) => this.source.search(text, signal),
@@ -201,7 +201,7 @@ export class Timeline {
   pin() {
     const lane = this.selection.selected?.lane;
     if (lane === undefined) return;
-    this.rows.pin(lane, this.track(lane));
+    this.rows.pin(lane, this.rows.track(lane));
     this.arrange();
     if (this.view && this.rows.pinned.has(lane)) this.view.scrollTop = 0;
   }
@@ -220,22 +220,6 @@ export class Timeline {
     const at = y - TOP + this.scroll;
     const [row] = y < TOP ? [] : this.rows.between(at, at + 0.5);
     return row ? { row, depth: Math.min(row.lines - 1, Math.max(0, Math.floor((at - row.top - 2) / LINE))) } : null;
-  }
-
-  /** What a lane is called, with what is above it. @param {number} lane @returns {string} */
-  track(lane) {
-    const pinned = this.rows.pinned.get(lane);
-    if (pinned !== undefined) return pinned;
-    const row = this.rows.list.find(({ entry }) => entry.lane === lane);
-    if (!row) return "a closed track";
-    const names = [row.entry.name];
-    let indent = row.indent;
-    for (let at = this.rows.list.indexOf(row); at >= 0 && indent > 0; at--) {
-      if (this.rows.list[at].indent >= indent) continue;
-      indent = this.rows.list[at].indent;
-      names.unshift(this.rows.list[at].entry.name);
-    }
-    return names.join(" › ");
   }
 
   /** @param {import("../canvas/surface.js").Surface} surface */

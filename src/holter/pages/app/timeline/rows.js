@@ -152,6 +152,22 @@ export class Rows {
     for (let at = low; at < this.list.length && this.list[at].top < bottom; at++) found.push(this.list[at]);
     return found;
   }
+
+  /** What a lane is called, with what is above it. @param {number} lane @returns {string} */
+  track(lane) {
+    const pinned = this.pinned.get(lane);
+    if (pinned !== undefined) return pinned;
+    const row = this.list.find(({ entry }) => entry.lane === lane);
+    if (!row) return "a closed track";
+    const names = [row.entry.name];
+    let indent = row.indent;
+    for (let at = this.list.indexOf(row); at >= 0 && indent > 0; at--) {
+      if (this.list[at].indent >= indent) continue;
+      indent = this.list[at].indent;
+      names.unshift(this.list[at].entry.name);
+    }
+    return names.join(" › ");
+  }
 }
 
 /** Streams below an entry, or all its lanes. @param {Entry} entry @param {boolean} [all] @returns {number[]} */
