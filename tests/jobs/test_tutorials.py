@@ -37,7 +37,7 @@ SEEN = {
     "two-ranks": (r"rank 0: forward 1\d ms", r"rank 1: forward 4\d ms", r"StragglerRank"),
     "compare-and-gate": (
         r"cost of the job",
-        r"slower: a step",
+        r"more time",
         r"changed: command",
         r"regression: .*\n(.*\n)*?exit code 1",
         r"pass: ",

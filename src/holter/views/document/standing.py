@@ -29,7 +29,7 @@ def placed(judged: JobVerdict, job: JobSummary, *, running: bool, steps: int, st
     long = (job["duration_s"] or 0.0) > PATIENCE_S
     if job["status"] == "Failed" and not steps:
         # The crash is the news; advice on steps would distract from it.
-        return judged if long else {**judged, "sentence": FAILED, "evidence": [], "advice": [], "missing": []}
+        return judged if long else {**judged, "sentence": FAILED, "evidence": [], "advice": []}
     if not running or steady >= MIN_STEPS or (long and not steps):
         return judged
     return {**judged, "sentence": _state(job, steps, steady), "advice": [], "missing": []}
