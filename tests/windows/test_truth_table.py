@@ -167,5 +167,5 @@ def test_what_upstream_says_of_a_training_that_it_does_not_know(train, monkeypat
     monkeypatch.setitem(sys.modules, "torch", None)
     _, made = opened(train, DETAILED, GOOD)
     (told,) = made.told()
-    assert "has not imported" in told["refused"]
+    assert "uses none of them" in told["refused"]
     assert made.session.step == NOW - 1 + 8

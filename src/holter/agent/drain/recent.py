@@ -59,14 +59,16 @@ class RecentRecords:
     def take(self, drain: Drain, batch: PolledRows) -> None:
         """Note what is new. The writer thread calls this after each poll."""
         now = self.now
-        living = [one for one in drain.trainers() if one.died is None and drain.ranks.of(one) >= 0]
-        first = min(living, key=drain.ranks.of, default=None)
+        known = [one for one in drain.trainers() if drain.ranks.of(one) >= 0]
+        living = [one for one in known if one.died is None]
+        # A short training may be over when its first records are read.
+        first = min(living or known, key=drain.ranks.of, default=None)
         if first is not None:
             begins = {one["phase"]: int(one["begin"]) for one in first.last_open}
             now = now._replace(
                 step=max(first.last_step, now.step),
-                phase=first.last_phase,
-                since=begins.get(first.last_phase or "", 0),
+                phase=first.last_phase if living else None,
+                since=begins.get(first.last_phase or "", 0) if living else 0,
             )
             now = self._with_spans(now, drain.ranks.of(first), batch.spans)
             now = now._replace(numbers=_with(now.numbers, batch.scalars, drain.ranks.of(first)))

@@ -32,7 +32,7 @@ class TimeLimit(Rule):
     """The time limit from the job's start, where the scheduler does not tell it, as on Kubernetes."""
     total_steps: int | None = parameter(None, low=1, unit="steps")
     """Planned steps, where neither a trainer nor --total-steps tells them."""
-    min_steps: int = parameter(20, low=2, unit="steps")
+    min_steps: int = parameter(20, low=1, unit="steps")
     """Steps from which the speed is judged."""
     margin_min: float = parameter(1.0, low=0, unit="min")
     """A shorter delay is not reported."""
