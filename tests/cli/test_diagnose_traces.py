@@ -186,7 +186,7 @@ def test_all_that_is_told_of_an_imported_job_has_its_verdict(holter, tmp_path):
     assert "of the accelerators' time" in holter("describe", "slow").out
     page = holter("report", "slow", "-o", "-").out
     assert verdict["sentence"] in html.unescape(page)
-    assert "imported traces have none" in page
+    assert "A trace holds no samples of the machine" in page
 
 
 def test_shares_of_the_host_are_of_all_it_did(holter, tmp_path):

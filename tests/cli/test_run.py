@@ -33,7 +33,7 @@ def test_a_command_that_does_not_train(tmp_path):
     assert done.stdout == "to it\n"
     lines = done.stderr.splitlines()
     assert lines[0].startswith("holter: recording job python")
-    assert "holter describe python" in lines[1]
+    assert "holter top python" in lines[1]
     assert 2 <= len(lines[2:]) <= 3, done.stderr
     assert "no training step was recorded" in done.stderr
     assert max(map(len, lines)) <= 100

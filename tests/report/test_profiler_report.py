@@ -219,7 +219,7 @@ def test_it_keeps_up_with_a_running_job(tmp_path):
         deadline = time.monotonic() + 120
         while not any(seconds >= 60 for seconds in waited) and time.monotonic() < deadline:
             time.sleep(0.05)
-        assert "InProgress" in folder.place.read(where).decode()
+        assert "Running" in folder.place.read(where).decode()
         assert min(seconds for seconds in waited if seconds > 10) >= profiler_report.LEAST_PAUSE_S
         end(folder, told)
         evaluate(folder)
