@@ -60,7 +60,7 @@ def test_losses_and_rates_come_first_and_parts_of_a_norm_are_joined():
     found = numbers(scalars(*rows))
     assert [one["name"] for one in found] == ["val_loss", "lr", "accuracy", "grad_norm"]
     assert found[-1]["first"] == pytest.approx(5.0)
-    assert number_text(found[2]) == "accuracy: 0.5 in all of 9 steps"
+    assert number_text(found[2]) == "accuracy: 0.5 (constant, 9 steps)"
     assert len(numbers(scalars(*rows), most=2)) == 2
 
 
