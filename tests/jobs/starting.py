@@ -51,8 +51,9 @@ class Finished:
 def environment(**more: str) -> dict[str, str]:
     """Return the surroundings of a command in which holter is found and nothing of it is switched on yet."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HOLTER_")}
-    path = os.pathsep.join(filter(None, [str(ROOT / "src"), kept.get("PYTHONPATH")]))
-    return {**kept, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", **more}
+    sources = os.pathsep.join(filter(None, [str(ROOT / "src"), kept.get("PYTHONPATH")]))
+    programs = os.pathsep.join([str(Path(sys.executable).parent), kept.get("PATH", os.defpath)])
+    return {**kept, "PATH": programs, "PYTHONPATH": sources, "OMP_NUM_THREADS": "1", **more}
 
 
 def holter(*words: str, check: bool = True, **more: Any) -> subprocess.CompletedProcess[str]:
