@@ -216,7 +216,8 @@ def _advice(
 
 def _too_short(facts: VerdictFacts, lacking: list[str]) -> Verdict:
     said = f"The job has only {counted(facts.steady_steps, 'steady step')}, which is too few for a verdict."
-    how = f"Train for longer: a verdict needs {MIN_STEPS} steady steps, or {LONG_STEPS_MS / 1000:.0f} s of them."
+    enough = f"{MIN_STEPS} steady steps, or {LONG_STEPS_MS / 1000:.0f} s of them"
+    how = f"Train for longer: a verdict needs {enough}."
     if not facts.steady_steps:
         said = "No training step was recorded, so holter cannot divide the time into steps."
         how = f"Record steps: {job_advice.RECORD_STEPS}."
