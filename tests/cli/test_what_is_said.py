@@ -54,9 +54,30 @@ def test_several_frameworks_that_are_not_recorded_are_named():
     Path("train.py").write_text("import lightfm\n")
     card = command("run", "--", PYTHON, "train.py").stderr
     assert "LightFM 1.17 was imported; holter does not record it; mark steps with holter.step()" in card
+    for name in ("fasttext", "implicit"):
+        Path(f"{name}.py").write_text("")
+    Path("train.py").write_text("import implicit\nimport fasttext\n")
+    card = command("run", "--", PYTHON, "train.py").stderr
+    assert "fastText and implicit were imported; holter does not record them; mark steps" in card
     Path("train.py").write_text("import keras, lightfm\n")
     card = command("run", "--", PYTHON, "train.py").stderr
     assert "Keras 3.0 and LightFM 1.17 were imported; holter does not record them; mark steps" in card
+
+
+def test_an_adapter_that_cannot_attach_is_named_with_its_error():
+    Path("xgboost").mkdir()
+    Path("xgboost/__init__.py").write_text("__version__ = '9.0'\nfrom . import core\n")
+    Path("xgboost/core.py").write_text("class DMatrix:\n    def __init__(self):\n        pass\n")
+    Path("train.py").write_text("import xgboost\nxgboost.core.DMatrix()\n")
+    done = command("run", "--job", "newer", "--", PYTHON, "train.py")
+    assert done.returncode == 0
+    why = "holter's adapter of xgboost failed: KeyError: 'xgboost.callback'"
+    assert f"no training step was recorded: {why}" in done.stderr
+    assert "mark" not in done.stderr
+    told = described("newer")
+    assert told["verdict"]["sentence"].endswith(f"The reason: {why}.")
+    assert told["verdict"]["advice"][0]["text"].startswith("Use a version of xgboost that holter is tested")
+    assert [one["where"] for one in told["cost"]["faults"]] == ["adapter xgboost"]
 
 
 def test_a_job_whose_numbers_are_lost_is_not_listed_as_a_good_one():

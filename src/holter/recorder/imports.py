@@ -170,7 +170,7 @@ def attach(module: str) -> None:
         else:
             _attach(module)
     except Exception as error:
-        sys.stderr.write(f"holter: {module} is not recorded: {type(error).__name__}: {error}\n")
+        _note_unattached(module, error)
 
 
 def _attach(module: str) -> None:
@@ -181,7 +181,20 @@ def _attach(module: str) -> None:
         if current is not None:
             current.attach(TRIGGERS[module])
     except Exception as error:
-        sys.stderr.write(f"holter: {module} is not recorded: {type(error).__name__}: {error}\n")
+        _note_unattached(module, error)
+
+
+def _note_unattached(module: str, error: Exception) -> None:
+    """Say on stderr and in the job why a framework is not recorded."""
+    sys.stderr.write(f"holter: {module} is not recorded: {type(error).__name__}: {error}\n")
+    try:
+        from holter.recorder import session
+
+        current = session.activate()
+        if current is not None:
+            current.note_unattached(TRIGGERS[module], error)
+    except Exception as fault:
+        sys.stderr.write(f"holter: the job does not say so: {type(fault).__name__}: {fault}\n")
 
 
 def _hear(module: str) -> None:

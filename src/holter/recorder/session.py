@@ -195,6 +195,13 @@ class Session(Steps):
                 self.since = time.perf_counter_ns()  # importing the framework belongs to no step
             self._detachers[adapter] = module.attach(self)
 
+    def note_unattached(self, adapter: str, error: BaseException) -> None:
+        """Note that an adapter could not attach, also in a process that records nothing else."""
+        self.open()
+        text = f"{type(error).__name__}: {error}"[:MAX_TEXT]
+        where = f"{record.ADAPTER}{adapter}"
+        self.journal("fault", {"time": time.perf_counter_ns(), "where": where, "error": text, "count": 1})
+
     def open(self, *, recording: bool = False) -> None:
         """Open the journal and what goes with it, for a record or for a fact; raises `OSError`."""
         with self._lock:

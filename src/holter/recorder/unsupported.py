@@ -6,6 +6,9 @@ import sys
 
 NOT_RECORDED = {
     "chainer": "Chainer",
+    "fasttext": "fastText",
+    "gensim": "gensim",
+    "implicit": "implicit",
     "keras": "Keras",
     "lightfm": "LightFM",
     "mindspore": "MindSpore",

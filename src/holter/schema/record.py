@@ -88,6 +88,9 @@ The second word is written last and cleared when the span ends; 0 ends the list.
 """
 MAX_OPEN = 32
 
+ADAPTER = "adapter "
+"""Begin of the place of a fault that keeps an adapter from attaching; the name of the adapter follows."""
+
 ENV_SPOOL = "HOLTER_SPOOL"
 """Directory of the spool; when it is absent nothing is recorded."""
 ENV_DISABLE = "HOLTER_DISABLE"

@@ -13,8 +13,10 @@ from holter.analysis.verdict.failure import first_line
 from holter.cli.naming import command_for
 from holter.cli.output import clean, wrapped
 from holter.recorder.unsupported import NOT_RECORDED
+from holter.schema.record import ADAPTER
 from holter.schema.signals import signal_name
 from holter.store.layout import MANIFEST
+from holter.views.document.unattached import reasons, said
 from holter.views.wording import duration
 
 if TYPE_CHECKING:
@@ -133,7 +135,7 @@ def _print_short_card(folder: JobFolder, outcome: Outcome, stream: TextIO) -> No
     lines.append(f"{duration(outcome.duration_s)}; {_why_no_training(folder, outcome)}")
     lines += [
         f"internal error, the command was not touched: {fault['where']}: {fault['error']}"
-        for fault in outcome.faults[:2]
+        for fault in [one for one in outcome.faults if not one["where"].startswith(ADAPTER)][:2]
     ]
     lines.append(f"only metrics of the machine were recorded: {command_for(folder)}")
     for line in lines:
@@ -168,6 +170,8 @@ def _why_no_training(folder: JobFolder, outcome: Outcome) -> str:
         names = " and ".join(others)
         verb, them = ("was", "it") if len(others) == 1 else ("were", "them")
         return f"{names} {verb} imported; holter does not record {them}; mark steps with holter.step()"
+    if failed := list(reasons(cast("Sequence[Mapping[str, Any]]", outcome.faults))):
+        return f"no training step was recorded: {said(failed)}"
     if outcome.failure is not None:
         return "no training step was recorded"
     if outcome.trainers:

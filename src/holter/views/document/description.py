@@ -26,7 +26,7 @@ from holter.analysis.verdict.gathering import gather
 from holter.analysis.verdict.job_verdict import verdict
 from holter.analysis.verdict.ledger import ledger, with_ledger
 from holter.analysis.verdict.result import SMALLER
-from holter.views.document import description_kept, profiled_steps, program
+from holter.views.document import description_kept, profiled_steps, program, unattached
 from holter.views.document.bill import bill_of
 from holter.views.document.cost import cost
 from holter.views.document.job_summary import job_summary
@@ -155,6 +155,9 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
     judged = _verdict(facts, trial, steps, items, lengths)
     if alone:
         judged = program.told(judged, alone)
+    recording = cost(trial, events, steps, samples)
+    if not steps.rows:
+        judged = unattached.told(judged, recording["faults"])
     judged = placed(judged, job, running=facts.running, steps=steps.rows, steady=facts.steady_steps)
     document: Description = {
         "schema": VERSION,
@@ -204,7 +207,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         "program": program.document(alone) if alone else None,
         "verdict": judged,
         "rules": weighed(list(trial.folder.evaluations().get("rules") or []), judged),
-        "cost": program.with_samples(cost(trial, events, steps, samples), alone),
+        "cost": program.with_samples(recording, alone),
         "bill": None,
         "looked_at_pct": 100.0 / stretches.every,
         "skipped": cast("list[SkippedFile]", trial.skipped),
