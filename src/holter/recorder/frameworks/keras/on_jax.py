@@ -1,10 +1,14 @@
-"""Records what Keras does on JAX: the wait for batches, within the function that trains on them."""
+"""Records what Keras does on JAX: the wait for batches, within the function that trains on them.
+
+In a loop of the script, a compiled function whose trace calls a model with `training=False` evaluates.
+"""
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING, Any
 
+from holter.recorder.frameworks.jax import transforms
 from holter.recorder.frameworks.keras.fused import FusedSteps
 from holter.schema.phases import NEXT_BATCH, Phase
 
@@ -33,6 +37,15 @@ def attach_to_jax(session: Session, fitting: Fitting) -> None:
         return _get_iterator
 
     fitting.patches.wrap(sys.modules[TRAINER].JAXEpochIterator, "_get_iterator", watch)
+    model, breaker = sys.modules["keras.src.models.model"].Model, fitting.breaker
+    fitting.patches.before(model, "stateless_call", _note_evaluation, breaker)
+
+
+def _note_evaluation(*_: object, **options: object) -> None:
+    """Let the compiled function that is traced now evaluate, if it calls a model that does not train."""
+    traced = transforms._local.stack
+    if traced and options.get("training") is False:
+        traced[0].evaluates = True
 
 
 class _Batches:
