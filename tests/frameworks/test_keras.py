@@ -54,7 +54,10 @@ def trained(framework_python: Path, tmp_path_factory: pytest.TempPathFactory) ->
     return train
 
 
-CASES = ("arrays", "clocked", "data_bound", "compute_bound", "loader", "on_batch", "own_loop", "several", "validating")
+CASES = (
+    *("arrays", "clocked", "data_bound", "compute_bound", "loader"),
+    *("on_batch", "own_loop", "several", "validating"),
+)
 
 
 @pytest.mark.capability("Keras on torch", "steps", "identical")
