@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.jax import transforms
 from holter.recorder.frameworks.keras.fused import FusedSteps
+from holter.recorder.steps import TRAINERS
 from holter.schema.phases import NEXT_BATCH, Phase
 
 if TYPE_CHECKING:
@@ -38,14 +39,14 @@ def attach_to_jax(session: Session, fitting: Fitting) -> None:
 
     fitting.patches.wrap(sys.modules[TRAINER].JAXEpochIterator, "_get_iterator", watch)
     model, breaker = sys.modules["keras.src.models.model"].Model, fitting.breaker
-    fitting.patches.before(model, "stateless_call", _note_evaluation, breaker)
 
+    def note(*_: object, **options: object) -> None:
+        """Let the function that is traced now evaluate, if it calls a model that does not train."""
+        traced = transforms._local.stack
+        if traced and options.get("training") is False and session.step_owner not in TRAINERS:
+            traced[0].evaluates = True
 
-def _note_evaluation(*_: object, **options: object) -> None:
-    """Let the compiled function that is traced now evaluate, if it calls a model that does not train."""
-    traced = transforms._local.stack
-    if traced and options.get("training") is False:
-        traced[0].evaluates = True
+    fitting.patches.before(model, "stateless_call", note, breaker)
 
 
 class _Batches:
