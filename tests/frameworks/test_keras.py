@@ -54,7 +54,10 @@ def trained(framework_python: Path, tmp_path_factory: pytest.TempPathFactory) ->
     return train
 
 
-CASES = ("arrays", "clocked", "data_bound", "compute_bound", "loader", "on_batch", "own_loop", "several")
+CASES = (
+    *("arrays", "clocked", "data_bound", "compute_bound", "loader"),
+    *("on_batch", "own_loop", "several", "validating"),
+)
 
 
 @pytest.mark.capability("Keras on torch", "steps", "identical")
@@ -151,6 +154,14 @@ def test_the_breakdown_agrees_with_a_clock_in_the_script(trained: Train) -> None
     for part, seconds in took.items():
         share = 100 * float(steps[part].sum()) / whole
         assert share == pytest.approx(100e9 * seconds / whole, abs=3), part
+
+
+def test_calls_that_do_not_train_are_an_evaluation(trained: Train) -> None:
+    job = trained("validating")
+    steps = job.table("steps")
+    steps = steps.where(steps["step"] >= job.truth["first"])
+    share = 100 * float(steps["eval"].sum()) / float(steps["duration"].sum())
+    assert share == pytest.approx(100 * job.truth["took"]["eval"] / job.truth["loop"], abs=3)
 
 
 @pytest.mark.capability("Keras on torch", "verdict")

@@ -13,6 +13,7 @@ from tests.frameworks.trained import Trained, trained
 pytestmark = pytest.mark.framework("tensorflow")
 BOTH = ("arrays", "clocked", "at_once", "unknown", "restored", "on_batch", "several")
 ON_TENSORFLOW = ("adversarial", "eagerly")
+ON_JAX = ("own_loop",)
 OPTIONS = {
     "arrays": ("--save", "weights@50", "--profile-steps", "60:62"),
     "on_batch": ("--save", "weights@10", "--save", "activations@10"),
@@ -45,6 +46,8 @@ def train(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     def one(case: str) -> Trained:
         if case in ON_TENSORFLOW and name != "tensorflow":
             pytest.skip(f"{case} is written for TensorFlow")
+        if case in ON_JAX and name != "keras-jax":
+            pytest.skip(f"{case} is written for JAX")
         if case not in kept:
             folder = tmp_path_factory.mktemp(f"{name}-{case}")
             kept[case] = trained(python, "keras_fused.py", case, folder, *OPTIONS.get(case, ()))
@@ -145,6 +148,14 @@ def test_the_breakdown_agrees_with_a_clock_in_the_script(train: Train) -> None:
     for part, seconds in took.items():
         share = 100 * float(steps[part].sum()) / whole
         assert share == pytest.approx(100 * seconds / it.truth["whole"], abs=3), part
+
+
+def test_calls_that_do_not_train_are_an_evaluation(train: Train) -> None:
+    it = train("own_loop")
+    assert it.truth["model"] == it.alone["model"]
+    assert it.told["cost"]["faults"] == []
+    assert it.told["steps"]["count"] == it.truth["steps"]
+    assert it.share("eval") == pytest.approx(it.of_clock("eval"), abs=3)
 
 
 @claims(steps="several steps of one call")

@@ -306,6 +306,48 @@ def several():
     return {"steps": 60, "model": weights(inner, outer)}
 
 
+def own_loop():
+    """A loop of the script's own that validates after each epoch. For JAX."""
+    import jax
+
+    x, y = data(40)
+    net = model(512, layers=2)
+    net.build((None, FEATURES))
+    net.optimizer.build(net.trainable_variables)
+    compute = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    def loss_of(weights, rest, x, y):
+        predicted, rest = net.stateless_call(weights, rest, x, training=True)
+        return compute(y, predicted), rest
+
+    @jax.jit
+    def train_step(weights, rest, state, x, y):
+        (loss, rest), gradients = jax.value_and_grad(loss_of, has_aux=True)(weights, rest, x, y)
+        weights, state = net.optimizer.stateless_apply(state, gradients, weights)
+        return weights, rest, state, loss
+
+    @jax.jit
+    def score(weights, rest, x, y):
+        return compute(y, net.stateless_call(weights, rest, x, training=False)[0])
+
+    weights_, rest = net.trainable_variables, net.non_trainable_variables
+    values = [one.value for one in weights_], [one.value for one in rest]
+    state = [one.value for one in net.optimizer.variables]
+    for _ in range(3):
+        for at in range(0, len(x), BATCH):
+            *values, state, loss = train_step(*values, state, x[at : at + BATCH], y[at : at + BATCH])
+            float(loss)
+        marks.append((time.perf_counter(), dict(took)))
+        with Clock("eval"):
+            for at in range(0, len(x), BATCH):
+                float(score(*values, x[at : at + BATCH], y[at : at + BATCH]))
+    (begin, before), (end, after) = marks[0], marks[-1]
+    for variable, value in zip(weights_, values[0], strict=True):
+        variable.assign(value)
+    return {"steps": 120, "first": 40, "took": {"eval": after["eval"] - before["eval"]},
+            "loop": end - begin, "model": weights(net)}  # fmt: skip
+
+
 def counted_assignments():
     """Count assignments to variables: on JAX, asking a callback for its model copies the whole state."""
     count = [0]

@@ -210,6 +210,30 @@ def own_loop():
     return {"steps": 40, "model": weights(net)}
 
 
+def validating():
+    """A loop of the script's own that validates after each epoch, without `no_grad`."""
+    x, y = data(40)
+    net = model(256, layers=2)
+    dataset = torch.utils.data.TensorDataset(torch.from_numpy(x), torch.from_numpy(y))
+    batches = torch.utils.data.DataLoader(dataset, batch_size=BATCH)
+    marks = []
+    for _ in range(3):
+        for inputs, labels in batches:
+            loss = net.compute_loss(x=inputs, y=labels, y_pred=net(inputs, training=True))
+            net.zero_grad()
+            loss.backward()
+            variables = net.trainable_weights
+            with torch.no_grad():
+                net.optimizer.apply([one.value.grad for one in variables], variables)
+        marks.append((time.perf_counter(), dict(took)))
+        with Clock("eval"):
+            for inputs, _ in batches:
+                net(inputs, training=False)
+    (begin, before), (end, after) = marks[0], marks[-1]
+    return {"steps": 120, "first": 40, "took": {"eval": after["eval"] - before["eval"]},
+            "loop": end - begin, "model": weights(net)}  # fmt: skip
+
+
 def several():
     """Three calls of `fit`, one of them inside a callback of another."""
     x, y = data(20)

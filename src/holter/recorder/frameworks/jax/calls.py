@@ -137,7 +137,8 @@ class CompiledCalls:
                 pending.events.clear()
         try:
             self._called(program, began, ended, args, kwargs, result)
-            if program.evaluates and get_ident() == self.thread:
+            trains = program.updates or program.gradients
+            if program.evaluates and not trains and get_ident() == self.thread:
                 self._evaluates(program, began if idle else 0, ended)
         except Exception as error:
             self.breaker.fault(error)
@@ -172,7 +173,7 @@ class CompiledCalls:
             self.breaker.fault(error)
 
     def _code(self, program: TracedFunction) -> int:
-        program.evaluates = bool(_EVALUATES.search(program.name))
+        program.evaluates = program.evaluates or bool(_EVALUATES.search(program.name))
         program.code = self.session.name(f"dispatch {program.name}") << 8 | _COMPUTE
         return program.code
 

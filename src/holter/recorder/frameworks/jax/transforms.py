@@ -69,7 +69,7 @@ class TracedFunction:
         self.code = 0
         """Code of its spans; 0 before the first."""
         self.evaluates = False
-        """Whether its name says that it evaluates."""
+        """Whether its name says that it evaluates, or its trace calls a Keras model that does not train."""
         self.gradients = self.updates = 0
         """How many gradients in a row, and updates of parameters, one call computes at least."""
         self.outputs: Any = None

@@ -1,11 +1,16 @@
-"""Records what Keras does on JAX: the wait for batches, within the function that trains on them."""
+"""Records what Keras does on JAX: the wait for batches, within the function that trains on them.
+
+In a loop of the script, a compiled function whose trace calls a model with `training=False` evaluates.
+"""
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING, Any
 
+from holter.recorder.frameworks.jax import transforms
 from holter.recorder.frameworks.keras.fused import FusedSteps
+from holter.recorder.steps import TRAINERS
 from holter.schema.phases import NEXT_BATCH, Phase
 
 if TYPE_CHECKING:
@@ -33,6 +38,15 @@ def attach_to_jax(session: Session, fitting: Fitting) -> None:
         return _get_iterator
 
     fitting.patches.wrap(sys.modules[TRAINER].JAXEpochIterator, "_get_iterator", watch)
+    model, breaker = sys.modules["keras.src.models.model"].Model, fitting.breaker
+
+    def note(*_: object, **options: object) -> None:
+        """Let the function that is traced now evaluate, if it calls a model that does not train."""
+        traced = transforms._local.stack
+        if traced and options.get("training") is False and session.step_owner not in TRAINERS:
+            traced[0].evaluates = True
+
+    fitting.patches.before(model, "stateless_call", note, breaker)
 
 
 class _Batches:

@@ -49,9 +49,12 @@ def _calling(original: Any, adapter: Any, roots: Any, symbolic: Callable[..., bo
         begun = False
         try:
             if breaker.on and not (adapter.compiles and adapter.is_compiling()):
+                roots.inference = kwargs.get("training") is False
                 begun = not (states.current.forward or symbolic(args, kwargs)) and adapter.begin_call(self)
         except Exception as error:
             breaker.fault(error)
+        finally:
+            roots.inference = False
         try:
             return original(self, *args, **kwargs)
         except BaseException as error:

@@ -44,6 +44,8 @@ class Roots:
         self.on_output: Callable[[Any, Any], None] | None = None
         """Called with a model that evaluates and its output; raises nothing."""
         self.on_compiler: Callable[[], None] = lambda: None
+        self.inference = False
+        """Whether the call that begins says itself that it does not train, as calls of Keras models may."""
         self.foreign: tuple[type, ...] = ()
         """Classes whose calls another adapter times."""
         self._classes: dict[type, Callable[[], None]] = {}
@@ -178,7 +180,7 @@ class Roots:
     def _begin(self, module: Any, state: ThreadState) -> int:
         # A rollout has no batch of its own. It is part of the training, even without gradients.
         gradients = self.adapter.torch.is_grad_enabled()
-        tests = not (module.training and (state.seen or gradients))
+        tests = not (module.training and (state.seen or (gradients and not self.inference)))
         if not gradients and self.on_untracked is not None and not self.adapter.is_compiling():
             self.on_untracked(module, not state.seen)
         state.forward = state.seen = True
