@@ -1,4 +1,4 @@
-"""Reads a small spool and a small job with one byte damaged, and says what the damage harmed beyond itself."""
+"""Reads a small spool and a small job with one damaged byte, and says what the damage harmed beyond it."""
 
 from __future__ import annotations
 
@@ -53,11 +53,14 @@ class Spool:
         struck.head(step=STEPS, dropped=2, cost=1000, open_=((time.monotonic_ns(), 2, "Net"),))
         for path in folder.glob("*.seg"):  # most of a new segment is a hole
             os.truncate(path, (STEPS * RECORDS_A_STEP + 4) * record.RECORD_SIZE)
-        self.path = folder / {
-            "segment": record.segment_name(struck.key, 0, 0),
-            "head": record.head_name(struck.key, 0),
-            "journal": record.journal_name(struck.key),
-        }[name]
+        self.path = (
+            folder
+            / {
+                "segment": record.segment_name(struck.key, 0, 0),
+                "head": record.head_name(struck.key, 0),
+                "journal": record.journal_name(struck.key),
+            }[name]
+        )
         self.content = self.path.read_bytes()
 
     def drained(self) -> tuple[Drain, Any]:
@@ -90,7 +93,7 @@ def spool(folder: Path, name: str, every: int = 1, first: int = 0, *, stored: bo
 
 
 def manifest(folder: Path, every: int = 1, first: int = 0, names: tuple[str, ...] = ("job.json",)) -> Tally:
-    """Damage documents of a job at `every` so many bytes; the commands must read the job or refuse in words."""
+    """Damage documents of a job at `every` so many bytes; the commands must read it or refuse in words."""
     store, tally = folder / "store", Tally()
     told("before", str(store), ranks=1, cores=1, steps=12, samples=6)
     told("after", str(store), ranks=1, cores=1, steps=12, samples=6)
