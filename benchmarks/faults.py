@@ -25,7 +25,8 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.faults.combinations import Combination, sample  # noqa: E402
-from tests.faults.striking import Result, judged, library  # noqa: E402
+from tests.faults.striking import Result, judged  # noqa: E402
+from tests.faults.struck_training import library  # noqa: E402
 
 
 def tried(combinations: list[Combination], folder: Path, until: float, side_by_side: int) -> list[Result]:
