@@ -76,7 +76,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="a part of a combination's name")
-    parser.add_argument("--minutes", type=float, default=float("inf"))
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="start no more after them")
     parser.add_argument("--side-by-side", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="keeps what was harmed here")
     given = parser.parse_args()
