@@ -25,7 +25,8 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from tests.faults.combinations import Combination, sample  # noqa: E402
-from tests.faults.striking import Result, judged, library  # noqa: E402
+from tests.faults.striking import Result, judged  # noqa: E402
+from tests.faults.struck_training import library  # noqa: E402
 
 
 def tried(combinations: list[Combination], folder: Path, until: float, side_by_side: int) -> list[Result]:
@@ -75,7 +76,7 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="a part of a combination's name")
-    parser.add_argument("--minutes", type=float, default=float("inf"))
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="start no more after them")
     parser.add_argument("--side-by-side", type=int, default=1)
     parser.add_argument("--keep", type=Path, help="keeps what was harmed here")
     given = parser.parse_args()

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from tests.faults.combinations import Combination
-from tests.faults.striking import judged, library
+from tests.faults.striking import judged
+from tests.faults.struck_training import library
 
 SAMPLE = (
     Combination("rank", "step", "SIGKILL", "ranks"),

@@ -36,7 +36,7 @@ def run(reader: str, seed: int, count: int, folder: Path) -> Batch:
         "PYTHONWARNINGS": "ignore",
     }
     words = [sys.executable, "-m", "tests.fuzz.watching", reader, str(seed), str(count), str(folder)]
-    limit = 60 + 12 * count
+    limit = 60 + 12 * min(count, 50) + count
     try:
         done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=limit, cwd=ROOT)
     except subprocess.TimeoutExpired:

@@ -60,3 +60,13 @@ def test_results_as_json_and_as_a_table():
 def test_a_training_of_the_kit_that_fails_is_told(tmp_path):
     with pytest.raises(RuntimeError, match="ends with 1: "):
         Kit(tmp_path, "no-device")._run([sys.executable, "-c", "raise SystemExit('broken')"])
+
+
+def test_a_rehearsal_reads_the_stand_ins_and_leaves_a_job(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["gpu-kit", "--rehearse", "--into", str(tmp_path), "--only", "nvml"])
+    kit.main()
+    page = (tmp_path / "gpu-kit.md").read_text()
+    assert "power.draw, holter 612.3; power.draw, nvidia-smi 612.3" in page
+    made = kit.tried("xgboost", Kit(tmp_path, "cpu"))
+    assert (made.status, made.figures["ran on"], made.figures["steps"]) == ("measured", "cpu", 40), made.why
+    assert (tmp_path / "jobs/xgboost/job.json").exists()

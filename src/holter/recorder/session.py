@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _SCALAR = int(Phase.SCALAR)
+_NO_STEP = -1
 _LASTING = ("framework", "rank", "owner")
 """Kinds of facts that hold until the next one; a forked child repeats them."""
 
@@ -131,6 +132,10 @@ class Session(Steps):
         """Record one number, anything `float()` takes; NaN and infinities are kept as they are."""
         try:
             now = time.perf_counter_ns()
+            if step is not None and not _NO_STEP <= step <= record.MAX_STEP:
+                text = f"step {step} of {name!r} is not from 0 to {record.MAX_STEP:,}; its number has no step"
+                self.fault("step", OverflowError(text))
+                step = _NO_STEP
             self.local.thread_spool.add(_SCALAR, self.name(name), now, 0, float(value), step, mode)
         except Exception as error:
             self.fault("scalar", error)

@@ -46,6 +46,8 @@ _BITS = [8 * struct.calcsize("<" + code) for _, code in FIELDS[3:]]
 STEP_SHIFT, NAME_SHIFT, MODE_SHIFT, PHASE_SHIFT = (sum(_BITS[:at]) for at in range(len(TAIL)))
 """Bit of the tail at which each of its fields begins."""
 STEP_MASK = (1 << _BITS[0]) - 1
+MAX_STEP = STEP_MASK >> 1
+"""The largest number of a step that a record holds."""
 MAX_STEPS_AT_ONCE = 65_536
 """Steps that one STEP record stands for, at most."""
 

@@ -183,7 +183,15 @@ def test_phases_that_nobody_knows_are_absent():
     assert running["initialization_pct"] is None
 
 
-@given(st.integers(-50, 50), st.integers(-50, 500))
+def test_a_loop_before_the_start_keeps_its_length_and_has_no_place():
+    found = job_phases(90 * 10**9, 100 * 10**9, table(rows([10 * 10**9] * 6)))
+    assert found["training_loop_s"] == 60
+    assert (found["training_loop_start"], found["training_loop_end"]) == (0, 60 * 10**9)
+    assert {value for key, value in found.items() if not key.startswith("training_loop")} == {None}
+    assert found["training_loop_pct"] is None
+
+
+@given(st.integers(-50, 150), st.integers(-50, 500))
 def test_phases_never_have_negative_length(start, end):
     found = job_phases(start, end, table(rows([10] * 10)))
     assert all(

@@ -51,7 +51,7 @@ def job_phases(
     Returns:
         `<phase>_s` and `<phase>_pct` for each of `JOB_PHASES`, training_loop_start, training_loop_end (ns).
         `evaluation` is None where no model evaluated after the last step. Without steps all are None: where
-        the loop lies is not known.
+        the loop lies is not known. Where all steps lie before the start, only the loop's values are there.
     """
     names = [f"{phase}_{unit}" for phase in JOB_PHASES for unit in ("s", "pct")]
     result: dict[str, float | int | None] = dict.fromkeys(
@@ -60,6 +60,10 @@ def job_phases(
     if not steps.rows:
         return result
     first, last = int(steps["time"].min()), int((steps["time"] + steps["duration"]).max())
+    if last <= start:  # the clock was set meanwhile: the loop's length is known, its place in the job is not
+        result["training_loop_s"] = (last - first) / 1e9
+        result["training_loop_start"], result["training_loop_end"] = first, last
+        return result
     # Clocks of nodes differ a little: a phase never has negative length.
     first = max(first, start)
     lengths: dict[str, int] = {"initialization": first - start, "training_loop": last - first}
