@@ -50,7 +50,7 @@ def executor(on: str = "processes") -> Executor:
     if kind == "ray" and (not rest or rest.startswith("//")):
         return RayExecutor(on if rest else None)
     if kind == "dask" and rest:
-        return _dask(rest)
+        return DaskExecutor(rest)
     raise UnknownExecutorError(f"--on {on!r} is not known; valid: {VALID}")
 
 
@@ -86,19 +86,33 @@ class RayExecutor(Executor):
             self._ray.shutdown()
 
 
-def _dask(address: str) -> Executor:
-    try:
-        from distributed import Client
-    except ImportError:
-        raise UnknownExecutorError(
-            "--on dask needs the package distributed: pip install distributed"
-        ) from None
-    try:
-        client = Client(address, timeout="20s")
-    except OSError as error:
-        raise ConnectionError(f"the scheduler at {address} cannot be reached: {error}") from None
-    made: Executor = client.get_executor(retries=_RETRIES)
-    return made
+class DaskExecutor(Executor):
+    """Runs functions as tasks of a Dask cluster, which starts a task again if its worker is lost."""
+
+    def __init__(self, address: str) -> None:
+        """Connect to the scheduler at an address."""
+        try:
+            from distributed import Client
+        except ImportError:
+            raise UnknownExecutorError(
+                "--on dask needs the package distributed: pip install distributed"
+            ) from None
+        try:
+            self._client = Client(address, timeout="20s")
+        except OSError as error:
+            raise ConnectionError(f"the scheduler at {address} cannot be reached: {error}") from None
+        self._pool = self._client.get_executor(retries=_RETRIES)
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Start a task; arguments and result must pickle."""
+        future: Future[Any] = self._pool.submit(fn, *args, **kwargs)
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Leave the cluster. Without `wait`, Dask cancels the tasks that are not done."""
+        del cancel_futures
+        self._pool.shutdown(wait=wait)
+        self._client.close()
 
 
 def in_order(

@@ -21,8 +21,8 @@ _MOST_STEPS = 20_000
 def skews(trial: Trial, nodes: Sequence[str], device: str | None) -> dict[str, Skew]:
     """Estimate how far the clock of each node is ahead of the first node's.
 
-    On the host a collective ends when its span does. On an accelerator the span ends when the collective is
-    queued; then the ends of steps are compared, and a host can be ahead of its device by a step.
+    On the host a collective ends when its span does; what one rank sends to another is no common event.
+    On an accelerator the span ends when the collective is queued; then the ends of steps are compared, and a host can be ahead of its device by a step.
 
     Args:
         trial: A job whose clocks are not corrected.
@@ -36,7 +36,8 @@ def skews(trial: Trial, nodes: Sequence[str], device: str | None) -> dict[str, S
     if device in (None, "cpu"):
         ends = trial.sql(
             "SELECT node, step, max(time + duration) AS ended FROM spans "  # noqa: S608 - quoted above
-            f"WHERE phase = 'communication' AND worker = -1 AND {some} GROUP BY node, step"
+            f"WHERE phase = 'communication' AND name NOT LIKE 'send%' AND name NOT LIKE 'recv%' "
+            f"AND worker = -1 AND {some} GROUP BY node, step"
         )
         return clock_skew(ends, list(nodes))
     ends = trial.sql(

@@ -33,6 +33,7 @@ def main():
     total = torch.ones(1)
     work = dist.all_reduce(total, async_op=True)
     work.wait()
+    (dist.isend(total, 1) if rank == 0 else dist.irecv(total, 0)).wait()
     time.sleep(0.5)  # else torch may abort as Python ends: pytorch/pytorch#190489
     dist.destroy_process_group()
 """
@@ -69,6 +70,8 @@ def check(recording):
         waits[rank] = statistics.median(s.duration for s in gradients) / 1e6
         assert len(trainer.of(Phase.COMMUNICATION, "barrier")) == 1
         assert not trainer.of(Phase.COMMUNICATION, "all_reduce")  # asynchronous: nobody waits in the call
+        assert len(trainer.of(Phase.COMMUNICATION, "wait")) == 1
+        assert len(trainer.of(Phase.COMMUNICATION, "recv wait" if rank else "send wait")) == 1
     assert waits[0] > 60, waits
     assert waits[1] < waits[0] / 2, waits
 
@@ -114,12 +117,12 @@ def test_blocking_collectives(record, unused_port):
     assert group["ranks"] == [0]
     of_group = f"all_reduce in {group['name']}"
     assert [s.name for s in spans] == [
-        *("all_reduce", "broadcast", "all_gather", "all_gather_object", "barrier"),
+        *("all_reduce", "broadcast", "all_gather", "all_gather_object", "wait", "barrier"),
         *(of_group, of_group),
     ]
     assert [s.value for s in spans[:3]] == [16, 16, 16]
-    assert all(math.isnan(s.value) for s in spans[3:5])
-    assert [s.value for s in spans[5:]] == [16, 16]
+    assert all(math.isnan(s.value) for s in spans[3:6])
+    assert [s.value for s in spans[6:]] == [16, 16]
 
 
 def test_collectives_of_fsdp2_and_dtensor(record, unused_port):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING
 
 from holter.agent.drain.journal import Process, RecordedEvent
 from holter.agent.machine import procfs
 from holter.agent.supervision.hangs import HangLimits, Silence, diagnosis, line
+from holter.agent.supervision.stack_groups import odd_ranks, stack_groups, told
 from holter.agent.supervision.stacks import StackRequest, common_frame, loop_stack, own_frame
 from holter.schema.phases import ENDED, Phase
 
@@ -24,6 +26,8 @@ STACKS_WAIT_NS = 1_500_000_000
 _MAX_REQUESTS = 16
 _BUSY_PCT = 20.0
 _COMPUTE = Phase.COMPUTE.name.lower()
+_BESIDE_STOPPED_S = 8.0
+"""Silence that is allowed while another rank of the training is stopped, unless steps take long."""
 _GAP_NS = 5_000_000_000
 """A longer pause between two checks means that the agent was stopped, and most likely the job too."""
 
@@ -46,6 +50,8 @@ class ProcessMonitor:
         self._drain = drain
         self._proc = proc
         self._tell = tell
+        self._stopped: list[int] = []
+        """Ranks that a signal has stopped, of a training of several ranks."""
         self._lost: set[str] = set()
         self._cpu: dict[str, tuple[int, float]] = {}
         """For each trainer: its last progress, and the CPU time it had used then."""
@@ -124,13 +130,15 @@ class ProcessMonitor:
 
     def _look_for_hangs(self, now: int) -> list[RecordedEvent]:
         silences: dict[str, Silence] = {}
-        for process in self._drain.trainers():
-            if process.died is not None or not process.records:
-                continue
-            stat = procfs.stat(process.pid, self._proc)
-            if stat is not None and stat.state in "Tt":  # stopped on purpose
+        living = [one for one in self._drain.trainers() if one.died is None and one.records]
+        stats = {one.key: procfs.stat(one.pid, self._proc) for one in living}
+        stopped = [one for one in living if (stat := stats[one.key]) is not None and stat.state in "Tt"]
+        ranks = [self._drain.ranks.of(one) for one in living]
+        self._stopped = sorted(map(self._drain.ranks.of, stopped)) if len(set(ranks)) == len(ranks) else []
+        for process in living:
+            if process in stopped:  # it does not hang; others may wait for it
                 process.last_progress = now
-            silence = self._silence(process, stat, now)
+            silence = self._silence(process, stats[process.key], now)
             if silence is not None:
                 silences[process.key] = silence
         for key, silence in self._hanging.items():
@@ -148,7 +156,11 @@ class ProcessMonitor:
             self._noticed |= dict.fromkeys(begun, now)
             self._asked = now if self._asked is None else self._asked
             self._begun |= begun
-            wanted = [self._drain.processes[key] for key in begun]
+            asked = {request.process.key for request in self._requests}
+            wanted = [self._drain.processes[key] for key in begun if key not in asked]
+            asked |= set(begun)
+            # A rank for which the others wait is not silent yet, or seems to work.
+            wanted += [one for one in self._drain.trainers() if one.died is None and one.key not in asked]
             wanted += [one for one in self._drain.alive() if one.is_worker and one.parent in begun]
             free = _MAX_REQUESTS - len(self._requests)
             self._requests += [StackRequest(self._drain.spool, one, proc=self._proc) for one in wanted[:free]]
@@ -175,7 +187,11 @@ class ProcessMonitor:
         used = self._used(process, stat)
         # Code outside of all phases, and work in one piece, may take the longest time.
         busy = phase in (None, ENDED, _COMPUTE) and used is not None and used > _BUSY_PCT
-        if silent_s <= (self._limits.max_s if busy else limit_s):
+        allowed_s = self._limits.max_s if busy else limit_s
+        if self._stopped and process.durations:
+            brief = replace(self._limits, min_s=min(_BESIDE_STOPPED_S, self._limits.min_s))
+            allowed_s = brief.limit_s(process.durations)
+        if silent_s <= allowed_s:
             return None
         step = max(process.last_head_step, process.last_step)
         return Silence(self._drain.ranks.of(process), silent_s, limit_s, phase, step)
@@ -208,10 +224,16 @@ class ProcessMonitor:
         silences, self._begun = list(self._begun.values()), {}
         requests, self._requests = self._requests, []
         events, stacks, states, used = [], [], [], []
+        hung = {silence.rank for silence in silences}
+        by_rank: dict[int, list[StackFrame]] = {}
         for request in requests:
             process, text = request.process, request.text()
             frames = _stack(process, text)
-            if process.is_trainer:
+            rank = self._drain.ranks.of(process)
+            if process.is_trainer and rank not in self._stopped:
+                # Of unrelated trainings, several processes have the same rank.
+                by_rank[rank] = frames if rank not in by_rank else []
+            if process.is_trainer and rank in hung:
                 stacks.append(frames)
                 stat = procfs.stat(process.pid, self._proc)
                 states += [stat.state] if stat else []
@@ -222,14 +244,22 @@ class ProcessMonitor:
         living = [one for one in self._drain.trainers() if one.died is None]
         cpu_pct = sum(used) / len(used) if used else None
         kind, text = diagnosis(silences, cpu_pct=cpu_pct, states=states, trainers=len(living))
+        groups = stack_groups(by_rank, self._stopped)
+        odd = self._stopped or odd_ranks(groups)
+        if self._stopped:
+            kind = "stopped_rank"
         frame = common_frame(stacks)
         own = next((own for stack in stacks if (own := own_frame(stack))), None)
-        if frame is not None:
+        if len(groups) > 1:
+            text = f"{told(groups)}; {text}"
+        elif frame is not None:
             text += f"; stands in {frame[0]}" + (
                 f", called from {own}" if own and str(own) != frame[0] else ""
             )
         found: Document = {
             "ranks": sorted(silence.rank for silence in silences),
+            "odd_ranks": odd,
+            "groups": [{"ranks": one.ranks, "place": one.place} for one in groups],
             "phase": silences[0].phase,
             "step": silences[0].step if silences[0].step >= 0 else None,
             "silent_s": round(max(silence.silent_s for silence in silences), 1),
@@ -242,7 +272,8 @@ class ProcessMonitor:
             "stacks": len([1 for stack in stacks if stack]),
             "recovered": False,
         }
-        rank = silences[0].rank if len(silences) == 1 else -1
+        named = odd or sorted(hung)
+        rank = named[0] if len(named) == 1 else -1
         events.append(self._event(now, rank, "hang", kind, found))
         return events
 

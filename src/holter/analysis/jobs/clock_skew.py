@@ -142,10 +142,13 @@ def line(x: NDArray[np.float64], y: NDArray[np.float64]) -> tuple[float, float, 
 def _median_slope(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:
     """Return the median slope of the pairs of some points: of medians of groups, when there are many."""
     order = np.argsort(x, kind="stable")
-    groups = np.array_split(order, min(len(x), _PAIRS_OF))
-    some_x = np.array([np.median(x[group]) for group in groups])
-    some_y = np.array([np.median(y[group]) for group in groups])
-    i, j = np.triu_indices(len(groups), 1)
+    count = min(len(x), _PAIRS_OF)
+    size, more = divmod(len(x), count)
+    cut = more * (size + 1)  # groups of `size + 1`, then groups of `size`
+    groups = [one for one in (order[:cut].reshape(-1, size + 1), order[cut:].reshape(-1, size)) if one.size]
+    some_x = np.concatenate([np.median(x[group], axis=1) for group in groups])
+    some_y = np.concatenate([np.median(y[group], axis=1) for group in groups])
+    i, j = np.triu_indices(count, 1)
     run = some_x[j] - some_x[i]
     far = run > 0
     return float(np.median((some_y[j] - some_y[i])[far] / run[far])) if far.any() else 0.0

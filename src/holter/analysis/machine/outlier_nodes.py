@@ -88,13 +88,19 @@ def _binned(
 
     One bad GPU of eight is not hidden by the mean of the node.
     """
-    rows = []
-    for time, value in devices:
-        cut = np.searchsorted(time, edges)
-        rows.append(
-            [float(np.median(value[low:high])) if high > low else np.nan for low, high in pairwise(cut)]
-        )
-    table = np.array(rows)
+    table = np.full((len(devices), len(edges) - 1), np.nan)
+    at = 0
+    while at < len(devices):
+        # Devices of one node are read together, so they have the same times: one median serves them all.
+        time = devices[at][0]
+        alike = at + 1
+        while alike < len(devices) and np.array_equal(devices[alike][0], time):
+            alike += 1
+        values = np.stack([value for _, value in devices[at:alike]])
+        for column, (low, high) in enumerate(pairwise(np.searchsorted(time, edges).tolist())):
+            if high > low:
+                table[at:alike, column] = np.median(values[:, low:high], axis=1)
+        at = alike
     if len(table) == 1:
         only: NDArray[np.float64] = table[0]
         return only

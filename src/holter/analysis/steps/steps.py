@@ -133,13 +133,18 @@ def _by_rank(spans: Table) -> list[tuple[tuple[str, int], Marks]]:
     marks["steps"] = np.where(codes == _STEP, steps_at_once(spans["value"]), 1)
     has_value = (codes == _CODES["data_loading"]) | ((codes == _FORWARD) & (marks["mode"] == Mode.EVAL))
     marks["loader"] = np.nan_to_num(np.where(has_value, spans["value"], -1.0), nan=-1.0)
-    nodes = spans["node"] if "node" in spans else repeated("", spans.rows)
-    groups = []
-    for node in sorted(set(nodes.tolist())):
-        here = nodes == node
-        ranks = np.unique(spans["rank"][here]).tolist()
-        groups += [((node, rank), marks[here & (spans["rank"] == rank)]) for rank in ranks]
-    return groups
+    nodes = spans["node"].tolist() if "node" in spans else [""] * spans.rows
+    names = sorted(set(nodes))
+    places = {name: at for at, name in enumerate(names)}
+    node, rank = np.fromiter(map(places.__getitem__, nodes), np.int64, spans.rows), spans["rank"]
+    order = np.lexsort((rank, node))  # stable, so that the marks of a rank stay in order
+    marks, node, rank = marks[order], node[order], rank[order]
+    begins = np.flatnonzero(np.append(True, (np.diff(node) != 0) | (np.diff(rank) != 0)))[: spans.rows]
+    ends = [*begins[1:].tolist(), spans.rows]
+    return [
+        ((names[node[begin]], int(rank[begin])), marks[begin:end])
+        for begin, end in zip(begins.tolist(), ends, strict=False)
+    ]
 
 
 def _disjoint(ready: Marks, done: int) -> Marks:

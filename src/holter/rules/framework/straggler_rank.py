@@ -119,7 +119,8 @@ class StragglerRank(Rule):
 def _by_node(found: list[Straggler], steps: Table) -> list[list[Straggler]]:
     """Merge the stragglers of a node if they are all its ranks and there are other nodes."""
     nodes: dict[str, set[int]] = {}
-    for node, rank in zip(steps["node"].tolist(), steps["rank"].tolist(), strict=True):
+    ranks, first = np.unique(steps["rank"], return_index=True)
+    for rank, node in zip(ranks.tolist(), steps["node"][first].tolist(), strict=True):
         nodes.setdefault(node, set()).add(rank)
     groups: list[list[Straggler]] = []
     for one in found:

@@ -87,6 +87,7 @@ class Stalls:
             return
         hang["reported"] = severity
         ranks = hang.get("ranks") or ([hang["rank"]] if hang["rank"] >= 0 else [])
+        named = hang.get("odd_ranks") or ranks
         who = f"rank {ranks[0]} hangs" if len(ranks) == 1 else f"{len(ranks) or 'all'} ranks hang"
         where = f" in {hang['phase']}" if hang.get("phase") else ""
         at = f" at step {hang['step']}" if hang.get("step") is not None else ""
@@ -94,7 +95,7 @@ class Stalls:
             f"{who}{where}{at}: " + (hang.get("text") or f"no progress for {silent:.0f} s"),
             code="hang",
             severity=severity,
-            rank=ranks[0] if len(ranks) == 1 else None,
+            rank=named[0] if len(named) == 1 else None,
             step_start=hang.get("step"),
             step_end=hang.get("step"),
             time_start=hang["at"] - round(float(hang.get("silent_s") or 0.0) * 1e9),
@@ -105,6 +106,8 @@ class Stalls:
                 "kind": hang.get("kind"),
                 "spinning_gpus": _spinning(window),
                 "ranks": ranks,
+                "odd_ranks": hang.get("odd_ranks") or [],
+                "groups": hang.get("groups") or [],
                 "frame": hang.get("own_frame") or hang.get("frame"),
             },
         )

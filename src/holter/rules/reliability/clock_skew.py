@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from holter.rules import Issues, Lookback, Rule, Table, Window, parameter, rule_class
 from holter.rules.engine.levels import severity_of
 from holter.rules.patterns.event_details import details_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _STABLE = 0.2
 """Largest variation of a skew over the steps, as a share of it; a clock skew is constant."""
@@ -74,7 +79,7 @@ class ClockSkew(Rule):
         window.judged(len(common))
         zero = min(e[common[0]] for e in ends)
         matrix = np.array([[e[step] - zero for step in common] for e in ends], dtype=np.float64) / 1e6
-        apart = [row - np.median(np.delete(matrix, i, axis=0), axis=0) for i, row in enumerate(matrix)]
+        apart = matrix - _medians_of_others(matrix)
         typical = float(np.median(steps["duration"])) / 1e6
         for node, one in zip(nodes, apart, strict=True):
             skew = float(np.median(one))
@@ -96,6 +101,17 @@ class ClockSkew(Rule):
                 time_end=window.end,
                 evidence={"skew_ms": skew, "spread_ms": spread, "steps": len(common), "nodes": len(nodes)},
             )
+
+
+def _medians_of_others(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return for each row the median of all other rows, column by column."""
+    place = matrix.argsort(axis=0, kind="stable").argsort(axis=0)
+    ordered = np.sort(matrix, axis=0)
+    others = len(matrix) - 1
+    # Without the entry at `place`, those behind it move one forward.
+    halves = [np.take_along_axis(ordered, at + (at >= place), 0) for at in ((others - 1) // 2, others // 2)]
+    found: NDArray[np.float64] = (halves[0] + halves[1]) / 2
+    return found
 
 
 def _ends(steps: Table) -> dict[int, int]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from holter.analysis.steps.spread import median
-from holter.rules import Issue, Issues, Lookback, Place, Rule, Severity, Window, parameter, rule_class
+from holter.rules import Issue, Issues, Lookback, Place, Rule, Series, Severity, Window, parameter, rule_class
 from holter.rules.patterns.gpu_owners import READS, ours, owners
 
 _XIDS: dict[int, tuple[Severity, str]] = {
@@ -33,6 +33,7 @@ _ROWS: tuple[tuple[str, Severity, str], ...] = (
     ("gpu.remap_failed", "critical", "a row of memory could not be replaced"),
     ("gpu.remap_pending", "warning", "rows of memory wait to be replaced at a reset"),
 )
+_LINKS = ("gpu.pcie_replays", "gpu.nvlink_errors", "gpu.pcie_gen", "gpu.pcie_width")
 _MINUTE_S = 60.0
 _BUSY_PCT = 50.0
 
@@ -79,15 +80,19 @@ class HardwareError(Rule):
         if not places:
             return window.insufficient("no_input", "no GPU reports its errors")
         window.judged(len(places))
+        # Most jobs lack most of these series: only those that exist are asked for, GPU by GPU.
+        xids, memory = window.series("gpu.xid", new=True), window.series("gpu.ecc_uncorrected", new=True)
+        rows = {metric: found for metric, _, _ in _ROWS if (found := window.series(metric, new=True))}
+        links = any(window.series(metric) for metric in _LINKS)
         for place in places:
-            yield from self._xids(window, place)
-            yield from self._memory(window, place)
-            yield from self._links(window, place)
+            if place in xids:
+                yield from self._xids(xids[place], place)
+            if place in memory or any(place in found for found in rows.values()):
+                yield from self._memory(window, place)
+            if links:
+                yield from self._links(window, place)
 
-    def _xids(self, window: Window, place: Place) -> Issues:
-        series = window.series("gpu.xid", new=True).get(place)
-        if series is None:
-            return
+    def _xids(self, series: Series, place: Place) -> Issues:
         for value in np.unique(series.value).tolist():
             number = int(value)
             severity, meaning = _XIDS.get(number, ("info", "see NVIDIA's list of Xid errors"))

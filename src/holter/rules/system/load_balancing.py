@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import TYPE_CHECKING
 
@@ -128,12 +127,16 @@ class LoadBalancing(Rule):
         apart = {}
         few = sorted(counts)[:_SHOWN]
         workloads.update({_name(place): counts[place].astype(int).tolist() for place in few})
-        for one, other in itertools.combinations(counts, 2):
-            far = distance(counts[one], counts[other]) / scale
-            if one in few and other in few:
-                distances.setdefault(_name(one), {})[_name(other)] = round(far, 4)
-            if far > self.threshold and abs(means[one] - means[other]) >= self.min_mean_difference:
-                apart[one, other] = far
+        places = list(counts)
+        histograms, mean = np.array(list(counts.values())), np.array(list(means.values()))
+        for at, one in enumerate(places[:-1]):
+            far = distances_to(histograms[at], histograms[at + 1 :]) / scale
+            if one in few:
+                shown = [place for place in places[at + 1 :] if place in few]
+                told = {_name(place): round(float(far[places.index(place) - at - 1]), 4) for place in shown}
+                distances.update({_name(one): told} if told else {})
+            uneven = (far > self.threshold) & (np.abs(mean[at + 1 :] - mean[at]) >= self.min_mean_difference)
+            apart.update({(one, places[at + 1 + k]): float(far[k]) for k in np.flatnonzero(uneven).tolist()})
         if not apart:
             return
         one, other = max(apart, key=lambda pair: (apart[pair], pair))
@@ -152,12 +155,18 @@ class LoadBalancing(Rule):
 
 def distance(first: ArrayLike, second: ArrayLike) -> float:
     """Return the Jensen-Shannon distance of two histograms, by natural logarithms: 0 to the root of ln 2."""
-    p, q = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    p, q = p / p.sum(), q / q.sum()
+    one, others = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    return float(distances_to(one, others[np.newaxis])[0])
+
+
+def distances_to(one: NDArray[np.float64], others: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the distance of one histogram to each row of others."""
+    p, q = one / one.sum(), others / others.sum(axis=1, keepdims=True)
     middle = (p + q) / 2
     with np.errstate(divide="ignore", invalid="ignore"):
-        parts = [np.where(x > 0, x * np.log(x / middle), 0.0).sum() for x in (p, q)]
-    return math.sqrt(max(0.0, float(sum(parts)) / 2))
+        parts = [np.where(x > 0, x * np.log(x / middle), 0.0).sum(axis=1) for x in (p, q)]
+    found: NDArray[np.float64] = np.sqrt(np.maximum(0.0, sum(parts) / 2))
+    return found
 
 
 def _name(place: Place) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
-import numpy as np
-
 from holter.views.clocks import skews
 
 if TYPE_CHECKING:
@@ -28,10 +26,10 @@ def nodes_of(
     `ranked` holds `rank` and `node`: table `steps`, or table `events` of a job without steps. `device` is
     that of the framework, as in `cuda`.
     """
-    ranks = {
-        name: [int(rank) for rank in np.unique(ranked["rank"][ranked["node"] == name]) if rank >= 0]
-        for name in nodes
-    }
+    ranks: dict[str, list[int]] = {name: [] for name in nodes}
+    for name, rank in sorted(set(zip(ranked["node"].tolist(), ranked["rank"].tolist(), strict=True))):
+        if rank >= 0 and name in ranks:
+            ranks[name].append(rank)
     read = _gpus_read(trial) if any(facts.get("gpus") is None for facts in nodes.values()) else {}
     described: list[NodeFacts] = []
     for name, facts in nodes.items():

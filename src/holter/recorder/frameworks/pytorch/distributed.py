@@ -1,7 +1,8 @@
 """Records COMMUNICATION spans: collectives, waits for them, and the wait of DDP after a backward pass.
 
 FSDP2 calls the collectives of `torch.distributed`. DTensor, and so tensor parallelism, calls functional ones,
-which return a tensor at once; `wait_tensor` waits when the training first uses it.
+which return a tensor at once; `wait_tensor` waits when the training first uses it. Asynchronous collectives,
+`isend` and `irecv` return a `Work`; the training waits in its method `wait`.
 """
 
 from __future__ import annotations
@@ -64,6 +65,8 @@ _OF_FUNCTIONAL = (
     "reduce_scatter_tensor",
     "reduce_scatter_tensor_coalesced",
 )
+_WAITS = {12: "send wait", 13: "recv wait", 14: "recv wait"}
+"""Names of waits by what `Work` calls the type of its operation; all others are called `wait`."""
 WATCHED_PARAMETERS = 4
 """Parameters of a DDP module whose gradients are timed: the first ones, whose gradients are ready last."""
 _REDUCTIONS = ("all_reduce", "all_reduce_coalesced", "reduce_scatter")
@@ -111,6 +114,8 @@ class Distributed:
                     patches.replace(owner, name, ours)
         if distributed.is_initialized():
             self._note_rank()
+        if (work := getattr(c10d, "Work", None)) is not None:
+            patches.wrap(work, "wait", self._watch_work)
         imports.when_imported(FUNCTIONAL, lambda _: self._attach_functional(patches))
         ddp = self.adapter.torch.nn.parallel.DistributedDataParallel
         patches.after(ddp, "__init__", self._watch_gradients, self.breaker)
@@ -169,6 +174,17 @@ class Distributed:
             return self._code(name, _process_group(group), default) if known else default
 
         return self.adapter.timed(original, default, self.breaker, "waiting", _size, passes, choose)
+
+    def _watch_work(self, original: Any) -> Any:
+        """Time waits for operations that the training started earlier; collectives that wait do so inside."""
+        default = self.adapter.code(Phase.COMMUNICATION, "wait")
+        codes = {kind: self.adapter.code(Phase.COMMUNICATION, name) for kind, name in _WAITS.items()}
+
+        def choose(args: tuple[Any, ...], _: Mapping[str, object]) -> int:
+            kind = getattr(args[0], "_get_op_type", None)
+            return default if kind is None else codes.get(int(kind()), default)
+
+        return self.adapter.timed(original, default, self.breaker, "waiting", choose=choose)
 
     def _code(self, name: str, group: Any, default: int) -> int:
         """Return the code of a collective within a group; journal the ranks of a new group."""
