@@ -13,14 +13,20 @@ import argparse
 import sys
 import tempfile
 import time
+from functools import partial
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from markdown_tables import row, table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.faults.damaged_files import FILES, manifest, spool  # noqa: E402
+damaged_files = import_module("tests.faults.damaged_files")
 
 
 def main() -> None:
@@ -29,10 +35,11 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=1, help="damage one of so many bytes")
     parser.add_argument("--only", default="", help="a part of a file's name")
     given = parser.parse_args()
-    wanted = {
-        **{name: lambda to, name=name: spool(to, name, given.every) for name in FILES},
-        "segment, stored": lambda to: spool(to, "segment", 5 * given.every, stored=True),
-        "manifest": lambda to: manifest(to, given.every),
+    spool, manifest = damaged_files.spool, damaged_files.manifest
+    wanted: dict[str, Callable[[Path], Any]] = {
+        **{name: partial(spool, name=name, every=given.every) for name in damaged_files.FILES},
+        "segment, stored": partial(spool, name="segment", every=5 * given.every, stored=True),
+        "manifest": partial(manifest, every=given.every),
     }
     found = {}
     for name, damage in wanted.items():

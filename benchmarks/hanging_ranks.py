@@ -54,7 +54,7 @@ STEPS = 60
 
 def measure(trouble: str, ranks: int, wait_s: float) -> bool:
     """Start a job, make one rank sick, and print when and how it is named; returns whether it was."""
-    bad = ranks * 5 // 8
+    bad, pid = ranks * 5 // 8, 0
     with tempfile.TemporaryDirectory(prefix="holter-ranks-") as folder:
         here = Path(folder)
         (here / "train.py").write_text(SCRIPT)
@@ -79,11 +79,13 @@ def measure(trouble: str, ranks: int, wait_s: float) -> bool:
             while (named := _named(here, bad)) is None and time.monotonic() - began < wait_s:
                 time.sleep(0.2)
             took = time.monotonic() - began
-            print(f"{trouble:6} rank {bad} of {ranks}: {took:5.1f} s  {named or 'NOT NAMED'}", flush=True)
+            said_so = named or f"NOT NAMED: {describe(_trial(here))['job']['headline']}"
+            print(f"{trouble:6} rank {bad} of {ranks}: {took:5.1f} s  {said_so}", flush=True)
             return named is not None
         finally:
             with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGCONT)
+                if pid:
+                    os.kill(pid, signal.SIGCONT)
             run.terminate()
             run.wait()
 
@@ -95,7 +97,7 @@ def _trial(here: Path) -> Trial:
 def _steps(here: Path) -> int:
     try:
         return _trial(here).rows("spans") // 4
-    except FileNotFoundError:
+    except (FileNotFoundError, job.JobNotFound):  # it starts
         return 0
 
 

@@ -37,13 +37,13 @@ def jax(device: str) -> str:
 
     x, y = (library.device_put(one) for one in data())
 
-    @library.jit
-    def step(weights: Any) -> Any:
+    def updated(weights: Any) -> Any:
         def loss(weights: Any) -> Any:
             return jnp.mean((jnp.tanh(x @ weights[0]) @ weights[1] - y) ** 2)
 
         return [w - 0.01 * g for w, g in zip(weights, library.grad(loss)(weights), strict=True)]
 
+    step = library.jit(updated)
     weights = [jnp.ones((COLUMNS, COLUMNS)) / COLUMNS, jnp.ones(COLUMNS) / COLUMNS]
     for _ in range(STEPS):
         with holter.step():

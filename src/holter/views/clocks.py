@@ -22,7 +22,8 @@ def skews(trial: Trial, nodes: Sequence[str], device: str | None) -> dict[str, S
     """Estimate how far the clock of each node is ahead of the first node's.
 
     On the host a collective ends when its span does; what one rank sends to another is no common event.
-    On an accelerator the span ends when the collective is queued; then the ends of steps are compared, and a host can be ahead of its device by a step.
+    On an accelerator the span ends when the collective is queued; then the ends of steps are compared, and a
+    host can be ahead of its device by a step.
 
     Args:
         trial: A job whose clocks are not corrected.

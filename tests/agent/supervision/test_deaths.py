@@ -114,6 +114,16 @@ def test_a_rank_that_vanished_first_is_the_cause_not_the_one_that_missed_it():
     assert (found["kind"], found["rank"], found["step"], found["phase"]) == ("lost", 1, 7, "backward")
 
 
+def test_a_killed_rank_is_the_cause_though_the_launcher_ended_the_others_first():
+    """The launcher ends all ranks at once; which of them is seen to be gone first is chance."""
+    launcher = trainer(-1, raised=(95, LAUNCHER_SAYS.format(code=-9)))
+    launcher.role = "launcher"
+    found = judge(Ended(1), launcher, trainer(0, died=102), trainer(1, died=90))
+    assert (found["kind"], found["rank"], found["signal"]) == ("signal", 0, 9)
+    found = judge(Ended(1), launcher, trainer(0, died=102), trainer(1, died=90), oom=Oom("likely", "counted"))
+    assert (found["kind"], found["rank"]) == ("oom", 0)
+
+
 def test_a_rank_that_the_launcher_ended_after_an_exception_is_no_cause():
     found = judge(Ended(1), trainer(0, raised=(20, "bad sample")), trainer(1, died=100))
     assert (found["kind"], found["rank"]) == ("exception", 0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -14,6 +16,7 @@ from holter.agent.drain.clock import Clock
 from holter.agent.drain.drain import Drain
 from holter.agent.supervision.hangs import HangLimits, Silence, diagnosis
 from holter.agent.supervision.process_monitor import ProcessMonitor
+from holter.agent.supervision.stack_groups import odd_ranks, sentence, stack_groups
 from holter.agent.supervision.stacks import StackFrame, common_frame, loop_stack, own_frame
 from holter.schema.phases import Phase
 
@@ -89,6 +92,49 @@ def test_the_frame_that_most_stand_in():
     a, b = [StackFrame("x.py", 1, "f")], [StackFrame("y.py", 2, "g")]
     assert common_frame([a, a, b, []]) == ("f (x.py:1)", 2)
     assert common_frame([[], []]) is None
+
+
+WAITS = [StackFrame("/lib/site-packages/torch/c10d.py", 7, "all_reduce"), StackFrame("train.py", 40, "main")]
+STUCK = [StackFrame("train.py", 12, "stuck"), StackFrame("train.py", 30, "main")]
+
+
+def test_the_rank_that_stands_elsewhere_is_named_first():
+    groups = stack_groups({rank: STUCK if rank == 5 else WAITS for rank in range(8)})
+    assert odd_ranks(groups) == [5]
+    assert sentence(groups) == (
+        "rank 5 is in stuck (train.py:12); "
+        "7 ranks are in all_reduce (/lib/site-packages/torch/c10d.py:7), called from main (train.py:40)"
+    )
+    assert odd_ranks(stack_groups({0: STUCK, 1: WAITS, 2: []})) == [], "either may be the odd one"
+    assert odd_ranks(stack_groups(dict.fromkeys(range(4), WAITS))) == []
+    stopped = stack_groups(dict.fromkeys(range(3), WAITS), [3])
+    assert sentence(stopped).startswith("rank 3 is stopped by a signal; ranks 0, 1, 2 are in all_reduce")
+
+
+@pytest.mark.slow
+def test_a_stopped_rank_for_which_another_waits_is_named(start, tmp_path):
+    path = tmp_path / "train.py"
+    path.write_text(
+        "import holter, os, time\nopen(f\"{os.environ['RANK']}.pid\", 'w').write(str(os.getpid()))\n"
+        "for step in range(10**6):\n    with holter.step():\n        time.sleep(0.02)\n"
+        "    while os.environ['RANK'] == '0' and os.path.exists('stop'):\n        time.sleep(0.1)\n"
+    )
+    train = f"{sys.executable} {path}"
+    command = f"cd {tmp_path}; RANK=0 WORLD_SIZE=2 {train} & RANK=1 WORLD_SIZE=2 {train}"
+    run = start("sh", "-c", command)
+    until(lambda: set(run.trial.sql("SELECT rank FROM spans WHERE step > 20")["rank"].tolist()) == {0, 1})
+    (tmp_path / "stop").touch()
+    pid = int((tmp_path / "1.pid").read_text())
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        until(lambda: run.events("hang"))
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    run.folder.order(stop={"grace_s": 2})
+    run.wait()
+    found = run.events("hang")[0]
+    assert (found["name"], found["rank"], found["detail"]["ranks"]) == ("stopped_rank", 1, [0])
+    assert found["detail"]["text"].startswith("rank 1 is stopped by a signal; rank 0 ")
 
 
 def watched(tmp_path, limits: HangLimits):

@@ -130,9 +130,16 @@ def failure(
     attached = ended.code is None and ended.signal is None
     if attached and not raised and not gone:
         return None
-    if gone and ended.signal is None and (attached or len(trainers) > 1 or ended.code in _KILLED):
+    told = next(filter(None, (_launched(one, trainers) for one in raised)), None)
+    culprit: Process | None
+    if told is not None and told[1]["kind"] == "signal" and ended.signal is None:
+        # The launcher ends the other ranks at once: they vanish too, in an order that nobody has seen.
+        culprit, found = told
+        if oom is not None and oom.certainty != "possible":
+            found = _vanished(culprit, ended, alone=False, oom=oom)
+    elif gone and ended.signal is None and (attached or len(trainers) > 1 or ended.code in _KILLED):
         found = _vanished(gone[0], ended, alone=len(trainers) == 1 and not attached, oom=oom)
-        culprit: Process | None = gone[0]
+        culprit = gone[0]
     elif raised and ended.signal is None:
         culprit, found = _launched(raised[0], trainers) or (raised[0], _raised(raised[0]))
     else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from holter.agent.drain.journal import Process, RecordedEvent
 from holter.agent.machine import procfs
 from holter.agent.supervision.hangs import HangLimits, Silence, diagnosis, line
-from holter.agent.supervision.stack_groups import odd_ranks, stack_groups, told
+from holter.agent.supervision.stack_groups import odd_ranks, sentence, stack_groups
 from holter.agent.supervision.stacks import StackRequest, common_frame, loop_stack, own_frame
 from holter.schema.phases import ENDED, Phase
 
@@ -26,7 +26,7 @@ STACKS_WAIT_NS = 1_500_000_000
 _MAX_REQUESTS = 16
 _BUSY_PCT = 20.0
 _COMPUTE = Phase.COMPUTE.name.lower()
-_BESIDE_STOPPED_S = 8.0
+_BESIDE_STOPPED_S = 5.0
 """Silence that is allowed while another rank of the training is stopped, unless steps take long."""
 _GAP_NS = 5_000_000_000
 """A longer pause between two checks means that the agent was stopped, and most likely the job too."""
@@ -221,7 +221,7 @@ class ProcessMonitor:
     def _tell_hang(self, now: int) -> list[RecordedEvent]:
         """Write down the stacks that came, and what they and the processes' state say."""
         self._asked = None
-        silences, self._begun = list(self._begun.values()), {}
+        silences, self._begun = sorted(self._begun.values()), {}
         requests, self._requests = self._requests, []
         events, stacks, states, used = [], [], [], []
         hung = {silence.rank for silence in silences}
@@ -241,9 +241,9 @@ class ProcessMonitor:
                 used += [cpu] if cpu is not None else []
             if (event := self._stacks(request, text, now)) is not None:
                 events.append(event)
-        living = [one for one in self._drain.trainers() if one.died is None]
+        moving = sum(one.died is None for one in self._drain.trainers()) - len(self._stopped)
         cpu_pct = sum(used) / len(used) if used else None
-        kind, text = diagnosis(silences, cpu_pct=cpu_pct, states=states, trainers=len(living))
+        kind, text = diagnosis(silences, cpu_pct=cpu_pct, states=states, trainers=moving)
         groups = stack_groups(by_rank, self._stopped)
         odd = self._stopped or odd_ranks(groups)
         if self._stopped:
@@ -251,7 +251,7 @@ class ProcessMonitor:
         frame = common_frame(stacks)
         own = next((own for stack in stacks if (own := own_frame(stack))), None)
         if len(groups) > 1:
-            text = f"{told(groups)}; {text}"
+            text = f"{sentence(groups)}; {text}"
         elif frame is not None:
             text += f"; stands in {frame[0]}" + (
                 f", called from {own}" if own and str(own) != frame[0] else ""

@@ -65,7 +65,7 @@ def odd_ranks(groups: Sequence[StackGroup]) -> list[int]:
     return groups[0].ranks
 
 
-def told(groups: Sequence[StackGroup]) -> str:
+def sentence(groups: Sequence[StackGroup]) -> str:
     """Say where the groups stand, the odd one first; at most three of them."""
     parts = [f"{one.who} {'is' if len(one.ranks) == 1 else 'are'} {one.place}" for one in groups[:3]]
     more = f"; {len(groups) - 3} more groups" if len(groups) > 3 else ""

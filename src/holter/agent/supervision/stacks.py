@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 MAX_TEXT = 64 * 1024
 _THREAD = re.compile(r"^(Current thread|Thread) (0x[0-9a-f]+) .*\(most recent call first\):")
 _FRAME = re.compile(r'^  File "(?P<file>.*)", line (?P<line>\d+) in (?P<function>.*)$')
-_FOREIGN = re.compile(r"/(site-packages|dist-packages)/|/lib/python3|/lib64/python3|^<frozen")
+_FOREIGN = re.compile(
+    r"/(site-packages|dist-packages)/|/lib/python3|/lib64/python3|/holter/recorder/|^<frozen"
+)
 
 
 class StackFrame(NamedTuple):

@@ -262,7 +262,7 @@ def _parse(name: str) -> _Sample:
     )
 
 
-def _loop(parsed: list[_Sample], times: NDArray[np.float64]) -> tuple[str, str] | None:
+def _loop(parsed: list[_Sample], times: NDArray[Any]) -> tuple[str, str] | None:
     """Return name and file of the innermost function below which nearly all of the time lies, if any."""
     found = None
     for depth in range(max(len(one.functions) for one in parsed)):
