@@ -127,7 +127,7 @@ def ledger(
         lengths[name] = min(length, rest)
         rest -= lengths[name]
     texts = {
-        "stalls": f"{counted(len(slow_steps), 'slow step')}"
+        "stalls": f"{counted(len({one.step for one in slow_steps}), 'slow step')}"
         + (f"; step {longest.step} took {ms(longest.duration_ms)}" if longest else ""),
     }
     lengths = {

@@ -31,7 +31,7 @@ function lines(of, colors, x) {
   const made = { series: [{}], bands: [], data: [x] };
   const share = weight(of);
   for (const [at, one] of of.series.entries()) {
-    const line = { label: one.name, stroke: colors[at], width: 1.6, points: { size: 4, filter: isolated }, spanGaps: one.joined ?? false, of: at };
+    const line = { label: one.name, stroke: colors[at], width: 1.6, points: { size: 4, filter: isolated }, spanGaps: one.joined ?? false, of: at, ...(one.dashed && { dash: [6, 4] }) };
     if (share && !one.low) {
       made.data.push(one.values);
       made.series.push({ ...line, stroke: faint(colors[at], 0.3), width: 1, points: { show: false } });

@@ -53,7 +53,7 @@ export class Tip {
 /** @param {import("./figures.js").Series} one @param {number} at @param {string} unit @param {boolean} several */
 function row(one, at, unit, several) {
   const element = document.createElement("div");
-  element.append(Object.assign(document.createElement("i"), { className: one.color }));
+  element.append(Object.assign(document.createElement("i"), { className: one.dashed ? `${one.color} dashed` : one.color }));
   if (several) element.append(Object.assign(document.createElement("span"), { textContent: short(one.name) }));
   element.append(Object.assign(document.createElement("b"), { textContent: value(one, at, unit) }));
   return element;

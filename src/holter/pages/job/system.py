@@ -76,7 +76,7 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
             card("Cores", _chips(rendering, here, "cores", "cpu.core.util", asked), columns=12),
             *(one(name) for name in ("cores", "io_wait", "memory", "network", "disk")),
             one("gpu_boxes") if "gpu.util" in read else None,
-            *(one(name) for name in _busy(reading, read)),
+            *(one(name) for name in _busy(reading, read, 1 if node else len(names))),
             card("Spread", overview.summary(told), columns=12, whole=True),
             card("Remarks", load(told["utilization"]), columns=6, whole=True),
             card("All readings", machine(told["utilization"]), columns=6, whole=True),
@@ -84,11 +84,14 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
     )
 
 
-def _busy(reading: Reading, read: set[str]) -> list[str]:
-    """Return the charts of busy and idle time; those of GPUs only where page Profile has not better ones."""
-    cpu = ["cpu_active", "cpu_over_time"] if "cpu.util" in read else []
-    gpu = ["gpu_active", "gpu_over_time"] if "gpu.util" in read and not reading.profiled.ran else []
-    return cpu + gpu
+def _busy(reading: Reading, read: set[str], nodes: int) -> list[str]:
+    """Return the charts of busy time by node, and of GPUs only where page Profile has no better ones.
+
+    Of one node they would show what the charts of cores and GPUs show.
+    """
+    gpu = "gpu.util" in read and not reading.profiled.ran
+    several = {"cpu_over_time": "cpu.util" in read, "gpu_over_time": gpu} if nodes > 1 else {}
+    return [name for name, wanted in {"gpu_active": gpu, **several}.items() if wanted]
 
 
 def _chart(rendering: Rendering, reading: Reading, name: str, asked: Mapping[str, str]) -> Markup:

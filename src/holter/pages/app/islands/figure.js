@@ -1,5 +1,6 @@
 // An interactive chart: values at the cursor; dragging selects the time window of all charts.
 
+import { beside } from "../baseline.js";
 import { figure } from "../figures.js";
 import { note } from "../note.js";
 import { dimension, plot } from "../plot.js";
@@ -39,7 +40,8 @@ export function mount(element, page) {
     element.dataset.state = "loading";
     const mine = ++turn;
     try {
-      const told = await figure(page, /** @type {string} */ (element.dataset.figure), asked());
+      const [name, params] = [/** @type {string} */ (element.dataset.figure), asked()];
+      const told = await beside(page, name, await figure(page, name, params), params);
       if (mine !== turn || !element.isConnected) return;
       last = told;
       await draw();
