@@ -1,6 +1,6 @@
 // Saves a chart: its numbers as CSV, or what is drawn as PNG.
 
-import { ink } from "./plot_data.js";
+import { ink } from "./ink.js";
 import uPlot from "./vendor/uPlot.esm.js";
 
 /** @typedef {import("./figures.js").Figure} Figure */

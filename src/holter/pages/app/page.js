@@ -2,6 +2,7 @@
 
 import { Clock } from "./clock.js";
 import { Keys } from "./keys.js";
+import { Marks } from "./marks.js";
 
 /** @typedef {{from: number, to: number}} Range seconds since the job's start */
 /** @typedef {"range" | "live" | "theme" | "axis"} Happening */
@@ -28,6 +29,7 @@ export class Page {
     this.axis = "time";
     this.read();
     this.clock = new Clock(this);
+    this.marks = new Marks(this);
     addEventListener("popstate", () => {
       this.read();
       this.tell("axis");

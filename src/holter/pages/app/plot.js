@@ -1,7 +1,8 @@
 // Draws a figure of lines, areas or bars with uPlot.
 
 import { downloads } from "./downloads.js";
-import { build, few, ink } from "./plot_data.js";
+import { ink } from "./ink.js";
+import { build, few } from "./plot_data.js";
 import { legend } from "./legend.js";
 import uPlot from "./vendor/uPlot.esm.js";
 import { slider, smoothable } from "./smoothing.js";
@@ -61,7 +62,7 @@ export function plot(element, of, page, kept, redraw = () => {}) {
   if (of.note) frame.append(Object.assign(document.createElement("p"), { className: "note", textContent: of.note }));
   head.append(downloads(of, () => chart, () => hidden));
   element.replaceChildren(frame);
-  const tip = new Tip(place, of, shown, hidden);
+  const tip = new Tip(place, of, shown, hidden, page.marks);
 
   const toSeconds = (/** @type {number} */ x) => (shown === "step" ? page.clock.toTime(x) : x);
   /** @type {import("./vendor/uPlot.esm.js").Options} */
@@ -96,7 +97,7 @@ export function plot(element, of, page, kept, redraw = () => {}) {
           page.setRange({ from, to });
         },
       ],
-      draw: [(one) => hatch(one, broken, of.flag ?? "", ink(element, "broken"))],
+      draw: [(one) => hatch(one, broken, of.flag ?? "", ink(element, "broken")), (one) => page.marks.draw(one, shown, element)],
       setCursor: [(one) => tip.show(one)],
     },
   };

@@ -70,6 +70,7 @@ export function mount(element, page) {
   async function draw() {
     if (!last) return;
     if (turned()) await page.clock.load();
+    if (dimension(last) !== null) await Promise.all([page.marks.load(), page.axis === "step" && page.clock.load()]);
     if (dragged) return void (waits = true); // nothing is taken from under a hand
     const height = element.offsetHeight; // kept while there is nothing in it, so that nothing jumps
     element.style.minHeight = `${height}px`;
