@@ -254,32 +254,27 @@ def test_a_chart_is_saved_as_its_numbers_and_as_a_picture(look):
     assert saved.value.path().read_bytes().startswith(b"\x89PNG")
 
 
-def test_charts_mark_epochs_and_windows_and_say_what_is_at_the_cursor(look, server):
+def test_charts_mark_windows_and_say_what_is_at_the_cursor(look, server):
     status, told = server.json("/api/v1/jobs/small/marks")
     assert status == 200
-    kinds = {one["kind"] for one in told["marks"]}
-    assert {"epoch", "window"} <= kinds
-    assert [one["text"] for one in told["marks"] if one["kind"] == "epoch"] == ["epoch 1", "epoch 2"]
-    begins = [one["begin"] for one in told["marks"]]
-    assert begins == sorted(begins)
     page = look("/jobs/small").page
     chart = page.locator("[data-figure=step_times]")
     chart.scroll_into_view_if_needed()
     expect(chart).to_have_attribute("data-state", "ready")
-    second = next(one["begin"] for one in told["marks"] if one["text"] == "epoch 2")
+    first = next(one["begin"] for one in told["marks"] if one["kind"] == "window")
     seconds = float(page.locator("#main").get_attribute("data-seconds"))
     box = chart.locator(".u-over").bounding_box()
-    page.mouse.move(box["x"] + box["width"] * second / seconds, box["y"] + 40)
-    expect(chart.locator(".chart-tip")).to_contain_text("epoch 2")
+    page.mouse.move(box["x"] + box["width"] * first / seconds, box["y"] + 40)
+    expect(chart.locator(".chart-tip")).to_contain_text("profiled")
 
 
 def test_the_curves_of_a_baseline_are_dashed_in_each_chart(look):
-    seen = look("/jobs/before?baseline=0/small")
+    seen = look("/jobs/stalled?baseline=0/trace")
     page = seen.page
-    for name, own in (("step_times", "rank 0"), ("utilization", "CPU")):
+    for name, own in (("step_times", "rank 0"),):
         island = page.locator(f"[data-figure={name}]")
         island.scroll_into_view_if_needed()
         expect(island).to_have_attribute("data-state", "ready")
         expect(island.locator(".legend i.dashed")).not_to_have_count(0)
-        expect(island.locator(".legend")).to_contain_text(f"{own}, small")
+        expect(island.locator(".legend")).to_contain_text(f"{own}, trace")
     assert seen.wrong == []

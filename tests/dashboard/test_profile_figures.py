@@ -111,7 +111,7 @@ def test_steps_and_ranges_are_measured_on_host_and_gpu(traced):
     assert "median 6.75" in steps.note  # from the copy to the end of the last kernel
     host = draw("annotation_histogram", traced, annotation="augment")
     assert sum(host.series[0].values) == 2 * STEPS
-    assert "median 0.15," in host.note
+    assert "median 0.15 ms," in host.note
     gpu = draw("annotation_histogram", traced, annotation="train.py(10): main", where="gpu")
     assert "median 6.75" in gpu.note
     assert isinstance(draw("annotation_histogram", traced, annotation="none"), str)

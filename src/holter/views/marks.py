@@ -80,6 +80,8 @@ def _checkpoints(reading: Reading) -> Iterator[Mark]:
 
 def _epochs(reading: Reading) -> Iterator[Mark]:
     begins = epoch_begins(reading)
+    if len(begins) < 2:  # also where each epoch makes a data loader of its own: the later ones are not known
+        return
     for at in _spread(len(begins)):
         yield _mark(reading, "epoch", begins[at], begins[at], f"epoch {at + 1:,}")
 

@@ -39,9 +39,9 @@ _WAITING = "No sample of the machine has arrived so far; the first ones take som
 _OF_MACHINE = {
     "cores": ("cores", "cpu.core.util"),
     "io_wait": ("I/O wait", "cpu.iowait"),
-    "memory": ("memory", "mem."),
-    "network": ("network", "net."),
-    "disk": ("disks", "disk."),
+    "memory": ("memory", "mem.used_pct"),
+    "network": ("network", "net.rx"),
+    "disk": ("disks", "disk.read_bytes"),
 }
 """Charts of the machine: what each is called, and how the metrics that it needs begin."""
 _SAID = {"cores": "cores", "gpus": "GPUs"}
