@@ -181,15 +181,30 @@ def test_a_comprehension_is_work_of_its_function():
 
 def test_a_call_is_named_if_it_takes_most_of_its_function():
     def shown(*calls):
-        found = own_code(
-            stacks([f"Trainer.run (a.py:{at}) > {call}" for at, call in enumerate(calls)]), steps(6), 24.0
-        )
-        return [(one.text, one.pct, one.waits_in) for one in found]
+        names = [f"main (a.py:9);run (a.py:{at}) > {call}" for at, call in enumerate(calls)]
+        found = own_code(stacks([*names, *["main (a.py:7);other (b.py:4)"] * 6]), steps(12), 48.0)
+        return [(one.text, round(one.pct), one.waits_in) for one in found if one.function == "run"]
 
     many = shown("time.sleep", "time.sleep", "zero_grad", "step", "clip", "log")
-    assert many == [("Trainer.run (a.py:0)", pytest.approx(24.0), None)], "sleeping does not take 24 %"
+    assert many == [("run (a.py:0)", 24, None)], "sleeping does not take 24 %"
     most = shown("time.sleep", "time.sleep", "time.sleep", "time.sleep", "clip", "log")
-    assert most == [("time.sleep, called by Trainer.run (a.py:0)", pytest.approx(24.0), "sleep")]
+    assert most == [("time.sleep, called by run (a.py:0)", 24, "sleep")]
+
+
+def test_calls_of_the_function_that_holds_the_loop_are_told_apart():
+    names = ["<module> (a.py:9) > envs.step"] * 4 + [
+        "<module> (a.py:9) > envs.step > step (gym/core.py:7)"
+    ] * 4
+    names += ["<module> (a.py:12)"] * 5 + ["<module> (a.py:7);act (a.py:3)"] * 7
+    found = own_code(stacks(names), steps(20), 60.0)
+    shown = [("<module> (a.py:9), calling envs.step", 24), ("act (a.py:3)", 21), ("<module> (a.py:12)", 15)]
+    assert [(one.text, round(one.pct)) for one in found] == shown
+    assert [one.holds_loop for one in found] == [True, False, True]
+    small = own_code(stacks(names), steps(20), 12.0)
+    assert [(one.text, round(one.pct)) for one in small] == [
+        ("<module> (a.py:9), calling envs.step", 8),
+        ("act (a.py:3)", 4),
+    ]
 
 
 def test_time_in_collections_is_that_of_the_function_that_collects():

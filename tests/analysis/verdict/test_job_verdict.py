@@ -119,6 +119,31 @@ def test_no_steps_are_inconclusive():
     assert verdict(gather(few)).suspect == "inconclusive"
 
 
+def test_few_steps_are_judged_if_they_are_long():
+    short = replace(facts_of("before"), steady_steps=2, mean_step_ms=900.0)
+    found = verdict(short)
+    assert (found.suspect, found.sentence) == (
+        "inconclusive", "The job has only 2 steady steps, which is too few for a verdict.",
+    )  # fmt: skip
+    assert [one.text for one in found.advice] == [
+        "Train for longer: a verdict needs 5 steady steps, or 10 s of them."
+    ]
+    assert verdict(replace(short, mean_step_ms=98_000.0)).suspect == "data_pipeline"
+
+
+@pytest.mark.parametrize(("after_s", "delay"), [(0.4, 62.0), (1.5, None)])
+def test_the_first_reading_after_a_short_loop_tells_of_its_machine(after_s, delay):
+    job = told("after")
+    loop = steps(job.spans)
+    end = int((loop["time"] + loop["duration"]).max()) + int(after_s * 1e9)
+    columns = {"time": [end], "node": ["node-0"], "metric": ["proc.cpu.delay"], "device": ["trainer"]}
+    samples = Table(
+        {**{name: np.array(values) for name, values in columns.items()}, "value": np.array([62.0])}
+    )
+    (load,) = gather(loop, samples=samples, nodes=job.nodes).loads or [Load(node="node-0")]
+    assert load.trainer_delay == delay
+
+
 def test_idle_gpus_that_nothing_explains_are_inconclusive():
     facts = facts_of("after")
     idle = replace(facts, loads=[replace(facts.loads[0], gpu_p50=35.0, busiest_core_p50=50.0)])

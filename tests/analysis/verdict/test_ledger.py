@@ -119,6 +119,12 @@ def test_it_adds_up(durations, start, gap, saved, compiled):
         assert not one.children or sum(child.seconds for child in one.children) == pytest.approx(one.seconds)
 
 
+def test_an_evaluation_that_compiles_is_mostly_compilation():
+    steps = [175.0] + [0.2] * 79 + [0.9]
+    found = seconds(job(steps, compile=[174.0] + [0.0] * 80, eval=[101.0] + [0.0] * 79 + [0.7]))
+    assert (found["compile"], found["eval"], found["steps"]) == (174.0, 1.7, 16.0)
+
+
 def test_what_outweighs_the_steps_leads_the_verdict():
     compiled = with_ledger(HEALTHY, job([40.0] + [0.1] * 60, compile=[39.0] + [0.0] * 60))
     assert compiled.suspect == "compilation"

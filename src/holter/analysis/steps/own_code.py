@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
 
 _MOSTLY = 0.5
 """A call with less than this share of its function's time is not named: the share of the function is told."""
+_LOOP = 0.9
+"""A function below which this share of the time lies holds the loop."""
+_APART = 5.0
+"""Calls in the function that holds the loop are told apart if one takes this percentage of the loop."""
 MIN_SAMPLES = 5
 """Fewer samples name nothing."""
 _ITERATORS = (" [generator]", " [iterator]")
@@ -77,6 +82,8 @@ class OwnCode:
     """No other thread or process can be the one that it waits for."""
     produces: tuple[str, ...] = ()
     """That thread's function, and the one that it spends most time in, as `name (file:line)`."""
+    holds_loop: bool = False
+    """The loop runs in it, so that its share is only that of these calls, or of its own work."""
 
     @property
     def place(self) -> str:
@@ -136,9 +143,18 @@ def own_code(spans: Table, steps: Table, other_pct: float) -> list[OwnCode]:
     # A long job has many samples of few stacks.
     names, codes = coded(stacks["name"])
     parsed = [_parse(name) for name in names.tolist()]
-    keys = NameCodes()
-    group = keys.codes(["\n".join(map(str, sample.key)) for sample in parsed])[codes]
     weights = stacks["duration"].astype(float)
+    # All that the loop does is work of its function: what this calls has to be told apart.
+    times = np.bincount(codes, weights)
+    loop = _loop(parsed, times)
+    calls: Counter[str] = Counter()
+    for one, took in zip(parsed, times.tolist(), strict=True):
+        calls[one.calls] += took if one.key[:2] == loop else 0
+    if max(calls.values()) * other_pct < _APART * times.sum():
+        loop = None
+    keys = NameCodes()
+    texts = ["\n".join(map(str, (*one.key, one.calls if one.key[:2] == loop else ""))) for one in parsed]
+    group = keys.codes(texts)[codes]
     collects = np.array([sample.waits_in == _COLLECTION for sample in parsed])[codes]
     if collects.any():
         # A collection holds the interpreter lock: the sampler wakes after it, also in a line that follows.
@@ -156,7 +172,7 @@ def own_code(spans: Table, steps: Table, other_pct: float) -> list[OwnCode]:
         took = float(mine.sum())
         if not took:
             continue
-        top = parsed[int(np.bincount(codes[rows], mine).argmax())]
+        top = _top(parsed, codes[rows], mine)
         alike = np.array([one.calls == top.calls for one in parsed])[codes[rows]]
         named = float(mine[alike].sum()) >= _MOSTLY * took
         numbers, places = np.unique(stacks["step"][rows], return_inverse=True)
@@ -181,6 +197,7 @@ def own_code(spans: Table, steps: Table, other_pct: float) -> list[OwnCode]:
                 producer=filled[1] if filled else None,
                 fills=filled[:1] == ("<",),
                 produces=filled[2:],
+                holds_loop=(function, file) == loop,
             )
         )
     return sorted(result, key=lambda one: (-one.pct, one.place))
@@ -214,6 +231,8 @@ class _Sample:
     """The innermost function below an iterator."""
     producer: tuple[str, ...] = ()
     """`<`, or `&` for one of several threads; its name, its function, and the innermost one."""
+    functions: tuple[tuple[str, str], ...] = ()
+    """Name and file of all functions, the outermost first."""
 
 
 def _parse(name: str) -> _Sample:
@@ -237,7 +256,37 @@ def _parse(name: str) -> _Sample:
     iterates = iterator is not None or takes
     # A comprehension is work of the function around it.
     function = _COMPREHENSION.sub("", chosen.qualname)
-    return _Sample((function, chosen.file, iterates), line, calls, waits, generator, inner, producer)
+    functions = tuple((one.qualname, one.file) for one in stack)
+    return _Sample(
+        (function, chosen.file, iterates), line, calls, waits, generator, inner, producer, functions
+    )
+
+
+def _loop(parsed: list[_Sample], times: NDArray[np.float64]) -> tuple[str, str] | None:
+    """Return name and file of the innermost function below which nearly all of the time lies, if any."""
+    found = None
+    for depth in range(max(len(one.functions) for one in parsed)):
+        by_function: Counter[tuple[str, str]] = Counter()
+        for one, took in zip(parsed, times.tolist(), strict=True):
+            if depth < len(one.functions):
+                by_function[one.functions[depth]] += took
+        function, took = by_function.most_common(1)[0]
+        if took < _LOOP * times.sum():
+            break
+        found = function
+    return found
+
+
+def _top(
+    parsed: list[_Sample], codes: NDArray[np.signedinteger[Any]], weights: NDArray[np.float64]
+) -> _Sample:
+    """Return the usual sample of the line with most of the time of some samples."""
+    times = np.bincount(codes, weights, len(parsed)).tolist()
+    lines: Counter[int] = Counter()
+    for code in np.unique(codes).tolist():
+        lines[parsed[code].line] += times[code]
+    line = lines.most_common(1)[0][0]
+    return max((times[at], -at, one) for at, one in enumerate(parsed) if one.line == line and times[at])[2]
 
 
 def _heaviest(

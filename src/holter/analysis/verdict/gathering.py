@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
     from holter.schema.table import Table
 
+_NEXT_READING_NS = 1_000_000_000
+"""A reading this long after a loop that holds none still describes the machine of the loop."""
+
 
 def gather(
     steps: Table,
@@ -74,7 +77,9 @@ def gather(
         plain = used.where((used["eval"] == 0) & (used["checkpoint"] == 0))
         plain = plain if plain.rows else used
         rest = plain["duration"] - plain["data_loading"]
-        machines = loads(samples, nodes or {}, begin, end) if samples is not None else []
+        machines = []
+        if samples is not None:
+            machines = loads(samples, nodes or {}, begin, _read_by(samples, begin, end))
         threads = thread_shares(samples, begin, end) if samples is not None else []
         work = named_work(named, used) if named is not None else []
         mean = float((used["duration"] - used["eval"]).mean()) / 1e6
@@ -136,6 +141,13 @@ def gather(
         found |= {"profiled": seen, "kernels": seen.kernels}
     ranks = tuple(sorted(set(steps["rank"].tolist())))
     return VerdictFacts(statistics=step_statistics(steps, mask), ranks=ranks, **found)
+
+
+def _read_by(samples: Table, begin: int, end: int) -> int:
+    """Return the end of the loop, or of the first reading after it if a short loop holds none."""
+    times = samples["time"][samples["metric"] == "proc.cpu.delay"]
+    later = times[(times >= begin) & (times <= end + _NEXT_READING_NS)]
+    return max(end, int(later.min()) + 1) if later.size else end
 
 
 def _collecting(pauses: Table, steps: Table) -> float:

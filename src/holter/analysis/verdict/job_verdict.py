@@ -44,7 +44,9 @@ SUSPECTS = tuple(dict.fromkeys((*TESTS, *ledger.SUSPECTS.values(), "mixed", "hea
 """All verdicts."""
 
 MIN_STEPS = 5
-"""A verdict needs at least this many steady steps."""
+"""A verdict needs at least this many steady steps, or long ones."""
+LONG_STEPS_MS = 10_000.0
+"""Fewer steps are enough if they take this long in all."""
 
 _BY_KERNELS = ("communication", "framework_overhead", "memory_pressure")
 """Suspects that kernels show better than the host's time."""
@@ -77,7 +79,7 @@ def verdict(facts: VerdictFacts) -> Verdict:
 
 def _verdict(facts: VerdictFacts) -> Verdict:
     lacking = missing_data(facts)
-    if facts.steady_steps < MIN_STEPS:
+    if facts.steady_steps < MIN_STEPS and facts.steady_steps * (facts.mean_step_ms or 0.0) < LONG_STEPS_MS:
         return _too_short(facts, lacking)
     tested = {name: test(facts) for name, test in TESTS.items()}
     by_kernels = _tested_by_kernels(facts, [name for name, found in tested.items() if not found.guilty])
@@ -214,7 +216,8 @@ def _advice(
 
 def _too_short(facts: VerdictFacts, lacking: list[str]) -> Verdict:
     said = f"The job has only {counted(facts.steady_steps, 'steady step')}, which is too few for a verdict."
-    how = f"Train for longer: a verdict needs at least {MIN_STEPS} steady steps."
+    enough = f"{MIN_STEPS} steady steps, or {LONG_STEPS_MS / 1000:.0f} s of them"
+    how = f"Train for longer: a verdict needs {enough}."
     if not facts.steady_steps:
         said = "No training step was recorded, so holter cannot divide the time into steps."
         how = f"Record steps: {job_advice.RECORD_STEPS}."

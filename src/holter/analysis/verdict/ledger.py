@@ -16,6 +16,8 @@ from holter.analysis.verdict.result import SECOND, SMALLER, UNEXPLAINED, Advice,
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from holter.analysis.steps.named_work import NamedWork
     from holter.analysis.steps.outliers import Outlier
     from holter.analysis.steps.own_code import OwnCode
@@ -102,6 +104,7 @@ def ledger(
     if not steps.rows or loop is None or phases.get("finalization_s") is None:
         return []
     per_rank = {name: float(steps[name].sum()) / 1e9 / ranks for name in ("compile", *_OWN_ITEMS)}
+    per_rank["eval"] = float(_evaluated(steps).sum()) / 1e9 / ranks
     used = float(steps["duration"].sum()) / 1e9 / ranks
     mask = steady(steps)
     # What the ledger lists on its own belongs to no other item.
@@ -164,6 +167,12 @@ def ledger(
         for name in NAMES
         if lengths[name] > 0
     ]
+
+
+def _evaluated(steps: Table) -> NDArray[np.int64]:
+    """Return the evaluation of each step, ns, without the compilation that it must have waited for."""
+    left = np.maximum(steps["duration"] - steps["compile"], 0)
+    return np.where(steps["compile"] > 0, np.minimum(steps["eval"], left), steps["eval"])
 
 
 def _stalls(steps: Table, worst: Sequence[Outlier], around_s: float) -> tuple[list[Outlier], float]:

@@ -29,6 +29,8 @@ def own_code(facts: VerdictFacts) -> list[Advice]:
     for one in [one for one in facts.own_code if not one.iterates][:2]:
         share = one.pct
         text = f"Shorten {one.place}, or call it less often."
+        if one.holds_loop:
+            text = f"Shorten {one.text}, or do it in fewer steps."
         if one.waits_in == "garbage collection":
             share = max(share, facts.collecting_pct)  # spans are exact, samples are not
             text = f"Do not collect garbage in every step: {one.place}."
