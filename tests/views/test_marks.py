@@ -20,9 +20,9 @@ def test_epochs_and_checkpoints_of_the_first_rank_and_findings_are_marked_in_ord
     events = {"time": begins * 2, "rank": [0] * 3 + [1] * 3, "kind": ["epoch"] * 6, "name": ["1"] * 6}
     writer.append("events", {**events, "detail": ["{}"] * 6})
     writer.close()
-    issue = {"summary": "x", "severity": "warning", "evidence": {}, "advice": None}
+    issue = {"summary": "x", "severity": "warning"}
     late = {**issue, "time_start": start + 6 * 10**9, "time_end": start + 7 * 10**9}
-    rule = {"rule": "r", "name": "Slow", "status": "IssuesFound", "parameters": {}}
+    rule = {"name": "Slow", "status": "IssuesFound"}
     folder.write_evaluations({"rules": [{**rule, "issues": [late, {**late, "severity": "info"}]}]})
     found = marks(Reading(Trial(folder), width=50))
     assert [one["begin"] for one in found] == sorted(one["begin"] for one in found)
