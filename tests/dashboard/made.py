@@ -14,15 +14,18 @@ from tests.cli.conftest import SOURCE
 from holter.importers.importing import import_job
 
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
-STEPS, STEP_US = 3, 10_000
+STEPS, STEP_US, SLOW_US = 3, 10_000, 20_000
 GEMM = "void cutlass::Kernel<cutlass_80_tensorop_bf16_s16816gemm_bf16_128x128_32x4_tn>(Params)"
 ADD = f"void at::native::vectorized_elementwise_kernel<4, AddFunctor<float>>({HOSTILE})"
 RUN_US = {GEMM: 4000, ADD: 1000, "copy": 500}
 """What one step of one rank runs on its GPU, us."""
 
 
-def trace(rank: int) -> dict:
-    """Return a trace as torch.profiler writes it: three steps of 10 ms, each as in `RUN_US`."""
+def trace(rank: int, steps: int = STEPS, slow: int | None = None) -> dict:
+    """Return a trace as torch.profiler writes it: steps of 10 ms, each as in `RUN_US`.
+
+    In the step `slow`, the kernel `ADD` takes 20 ms longer.
+    """
     events: list[dict] = []
     number = 0
 
@@ -47,9 +50,10 @@ def trace(rank: int) -> dict:
         more = {"device": rank, "stream": stream, "correlation": number}
         add(name, category, at, took, pid=rank, tid=stream, **more, **args)
 
-    for step in range(STEPS):
-        begin = 1_000_000 + step * STEP_US
-        add(f"ProfilerStep#{step + 10}", "user_annotation", begin, STEP_US - 10)
+    for step in range(steps):
+        extra = SLOW_US if step == slow else 0
+        begin = 1_000_000 + step * STEP_US + (SLOW_US if slow is not None and step > slow else 0)
+        add(f"ProfilerStep#{step + 10}", "user_annotation", begin, STEP_US + extra - 10)
         add("augment", "user_annotation", begin + 10, 100 + 50 * step)
         add(HOSTILE, "user_annotation", begin + 130, 20)
         add("train.py(10): main", "python_function", begin + 160, 9000)
@@ -60,8 +64,8 @@ def trace(rank: int) -> dict:
             asked=begin + 200, call="cudaMemcpyAsync", **copied,
         )  # fmt: skip
         run(GEMM, "kernel", begin + 1000, RUN_US[GEMM], asked=begin + 600)
-        run(ADD, "kernel", begin + 6000, RUN_US[ADD], asked=begin + 700)
-        add("cudaDeviceSynchronize", "cuda_runtime", begin + 7000, 500)
+        run(ADD, "kernel", begin + 6000, RUN_US[ADD] + extra, asked=begin + 700)
+        add("cudaDeviceSynchronize", "cuda_runtime", begin + 7000 + extra, 500)
         for at, used in ((400, 1e9), (5000, 2e9)):
             memory = {"Device Type": 1, "Device Id": rank, "Bytes": 1, "Total Allocated": used + step * 1e8}
             events.append(
@@ -84,6 +88,13 @@ def imported(store: Path, folder: Path, name: str = "trace") -> None:
         path.write_text(json.dumps(trace(rank)))
         paths.append(path)
     import_job(paths, str(store), name, now_ns=time.time_ns())
+
+
+def stalled(store: Path, folder: Path) -> None:
+    """Import the trace of one rank whose eighth of twelve steps is slow, as job `stalled`."""
+    path = folder / "stalled.pt.trace.json"
+    path.write_text(json.dumps(trace(0, steps=12, slow=7)))
+    import_job([path], str(store), "stalled", now_ns=time.time_ns())
 
 
 TRAINING = """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -17,6 +19,8 @@ from holter.store.job import find
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright comes with the extra dev")
 expect = playwright.expect
 pytestmark = pytest.mark.slow
+LAYOUT = Path(__file__).with_name("overview_layout.json")
+"""Where the parts of the Overview lie; `RENEW=1 pytest -k overview_is_laid_out` writes it anew."""
 HOSTILE = "<img src=x onerror=alert(1)><script>alert(2)</script>"
 PAGES = [
     "/",
@@ -149,3 +153,43 @@ def test_without_third_party_files_pages_are_pictures_and_say_what_to_run(browse
         assert violations(page) == []
         assert seen.wrong == []
         context.close()
+
+
+def parts(page) -> list[list]:
+    """Return name, left edge, top, width, height (CSS pixels) and background of each part of the Overview."""
+    return page.evaluate(
+        """() => [...document.querySelectorAll(
+            "header .head, header .tabs, .strip-of-job, .hero, .tile, main .card, .ledger, .u-over"
+        )].map((one) => {
+            const box = one.getBoundingClientRect();
+            const name = one.querySelector("h2, h3, .label")?.textContent ?? "";
+            const [left, top, width, height] =
+                [box.left, box.top + scrollY, box.width, box.height].map(Math.round);
+            return [`${one.className.split(" ")[0]} ${name}`.trim(), left, top, width, height,
+                    getComputedStyle(one).backgroundColor];
+        })"""
+    )
+
+
+def test_the_overview_is_laid_out_as_it_was(look):
+    """Compares boxes and colors instead of pixels, because each machine has other fonts."""
+    found = {}
+    for width in (1440, 400):
+        seen = look("/jobs/before", width=width)
+        settled(seen.page)
+        found[f"{width} light"] = parts(seen.page)
+        seen.page.emulate_media(color_scheme="dark")
+        found[f"{width} dark"] = parts(seen.page)
+    if os.environ.get("RENEW"):
+        rows = (f'"{name}": [\n' + ",\n".join(map(json.dumps, all_)) + "]" for name, all_ in found.items())
+        LAYOUT.write_text("{" + ",\n".join(rows) + "}\n")
+    for name, wanted in json.loads(LAYOUT.read_text()).items():
+        here = found[name]
+        assert [one[0] for one in here] == [one[0] for one in wanted], name
+        for (part, *box, color), (_, *like, paint) in zip(here, wanted, strict=True):
+            left, top, width, height = (abs(a - b) for a, b in zip(box, like, strict=True))
+            # Other fonts wrap text elsewhere: heights and what lies below follow.
+            assert max(left, width) <= 0.02 * int(name.split()[0]), (name, part, box, like)
+            assert height <= 24 + 0.35 * like[3], (name, part, box, like)
+            assert top <= 40 + 0.25 * like[1], (name, part, box, like)
+            assert color == paint, (name, part)

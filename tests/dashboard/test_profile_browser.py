@@ -6,8 +6,9 @@ import shutil
 
 import pytest
 from tests.cli.conftest import job, told
+from tests.dashboard.canvases import ready
 from tests.dashboard.conftest import fits, settled, until, violations
-from tests.dashboard.made import HOSTILE, imported
+from tests.dashboard.made import HOSTILE, imported, stalled
 from tests.dashboard.serving import serving
 
 from holter.store.job import find
@@ -34,6 +35,7 @@ PAGES = [
 @pytest.fixture(scope="module")
 def store(profiled, tmp_path_factory):
     imported(profiled, tmp_path_factory.mktemp("traces"))
+    stalled(profiled, tmp_path_factory.mktemp("stalled"))
     told("before", str(profiled), ranks=2, cores=4, steps=100, samples=100)
     job("empty", str(profiled))
     return profiled
@@ -213,4 +215,66 @@ def test_tables_that_come_while_a_page_is_open_are_seen_without_a_reload(look, s
         shutil.move(tmp_path / name, store / "later" / name)
     expect(page.locator("[data-key=total_time] tbody tr").first).to_be_visible()
     expect(page.locator("[data-key=segments] tbody tr").first).to_be_visible()
+    assert seen.wrong == []
+
+
+def test_a_slow_function_is_one_click_away_and_the_kernel_below_a_slow_step_three(look):
+    seen = look("/")
+    page = seen.page
+    page.get_by_role("link", name="small", exact=True).click()
+    expect(page.locator(".functions")).to_contain_text("decode_image")
+    page.goto(page.url.partition("/jobs/")[0])
+    page.get_by_role("link", name="stalled", exact=True).click()
+    slow = page.locator(".slow-step")
+    expect(slow).to_contain_text("took 30 ms")
+    slow.get_by_role("link").click()
+    canvas = ready(page)
+    stream = page.locator(".timeline-labels-inside > *", has_text="stream 7").bounding_box()
+    box = canvas.bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, stream["y"] + 10)
+    panel = page.locator(".timeline-panel")
+    expect(panel.locator("h3")).to_contain_text("vectorized_elementwise_kernel")
+    expect(panel).to_contain_text("21 ms")
+    assert seen.wrong == []
+
+
+def test_a_chart_is_saved_as_its_numbers_and_as_a_picture(look):
+    page = look("/jobs/before").page
+    chart = page.locator("[data-figure=step_times]")
+    expect(chart).to_have_attribute("data-state", "ready")
+    with page.expect_download() as saved:
+        chart.get_by_role("button", name="save Step time as CSV").click()
+    assert saved.value.suggested_filename == "step-time.csv"
+    head, *rows = saved.value.path().read_text().splitlines()
+    assert head.startswith("step,rank 0")
+    assert len(rows) >= 100
+    assert all(float(row.split(",")[1]) > 0 for row in rows)
+    with page.expect_download() as saved:
+        chart.get_by_role("button", name="save Step time as PNG").click()
+    assert saved.value.path().read_bytes().startswith(b"\x89PNG")
+
+
+def test_charts_mark_windows_and_say_what_is_at_the_cursor(look, server):
+    status, told = server.json("/api/v1/jobs/small/marks")
+    assert status == 200
+    page = look("/jobs/small").page
+    chart = page.locator("[data-figure=step_times]")
+    chart.scroll_into_view_if_needed()
+    expect(chart).to_have_attribute("data-state", "ready")
+    first = next(one["begin"] for one in told["marks"] if one["kind"] == "window")
+    seconds = float(page.locator("#main").get_attribute("data-seconds"))
+    box = chart.locator(".u-over").bounding_box()
+    page.mouse.move(box["x"] + box["width"] * first / seconds, box["y"] + 40)
+    expect(chart.locator(".chart-tip")).to_contain_text("profiled")
+
+
+def test_the_curves_of_a_baseline_are_dashed_in_each_chart(look):
+    seen = look("/jobs/stalled?baseline=0/trace")
+    page = seen.page
+    for name, own in (("step_times", "rank 0"),):
+        island = page.locator(f"[data-figure={name}]")
+        island.scroll_into_view_if_needed()
+        expect(island).to_have_attribute("data-state", "ready")
+        expect(island.locator(".legend i.dashed")).not_to_have_count(0)
+        expect(island.locator(".legend")).to_contain_text(f"{own}, trace")
     assert seen.wrong == []

@@ -111,7 +111,7 @@ def test_steps_and_ranges_are_measured_on_host_and_gpu(traced):
     assert "median 6.75" in steps.note  # from the copy to the end of the last kernel
     host = draw("annotation_histogram", traced, annotation="augment")
     assert sum(host.series[0].values) == 2 * STEPS
-    assert "median 0.15," in host.note
+    assert "median 0.15 ms," in host.note
     gpu = draw("annotation_histogram", traced, annotation="train.py(10): main", where="gpu")
     assert "median 6.75" in gpu.note
     assert isinstance(draw("annotation_histogram", traced, annotation="none"), str)
@@ -193,8 +193,8 @@ def test_loader_figures_follow_each_batch(small):
     building = [value for value in flying.series[0].values if value is not None]
     assert 0 < max(building) <= 5  # two workers, two batches ahead each, and one that is handed over
     sizes = draw("batch_sizes", small)
-    assert sizes.x == ["4 samples"]
-    assert sizes.series[0].values == [48]
+    assert (sizes.kind, sizes.series[0].values) == ("constants", [4.0])
+    assert sizes.note == "All 48 batches."
     fetch = draw("fetch_times", small)
     assert sum(fetch.series[0].values) + ("Not drawn" in fetch.note) >= 47
     assert max(v for v in draw("loader_waits", small).series[0].values if v is not None) > 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.frameworks.bars import undisturbed
 from tests.frameworks.trained import Trained, trained
 
 pytestmark = [pytest.mark.framework("lightning"), pytest.mark.slow]
@@ -102,3 +103,8 @@ def test_the_start_of_workers_loads_data(framework_python: Path, tmp_path: Path)
     spans = it.job.trial.table("spans", where="name = 'iterator start' AND worker = -1")
     steps = it.job.steps.table
     assert (spans["time"] >= int(steps["time"].min())).sum() >= 3  # one for each epoch
+
+
+@pytest.mark.parametrize("bar", ["tqdm", "rich"])
+def test_its_progress_bar_is_not_disturbed(framework_python: Path, tmp_path: Path, bar: str) -> None:
+    undisturbed(framework_python, bar, "Epoch 0", "60/60", tmp_path)

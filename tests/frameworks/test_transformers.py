@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.frameworks.bars import undisturbed
 from tests.frameworks.trained import Trained, trained
 
 pytestmark = [pytest.mark.framework("transformers"), pytest.mark.slow]
@@ -67,3 +68,7 @@ def test_twins_get_their_verdicts(framework_python: Path, tmp_path: Path, case: 
         assert found == {suspect}
         # The batches of a step are fetched before the trainer begins it.
         assert it.share("data_loading") == pytest.approx(it.of_clock("load"), abs=3)
+
+
+def test_its_progress_bar_is_not_disturbed(framework_python: Path, tmp_path: Path) -> None:
+    undisturbed(framework_python, "trainer", r"\d+%\|", "60/60", tmp_path)

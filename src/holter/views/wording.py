@@ -133,7 +133,7 @@ def percent(value: float | None) -> str:
         return "unknown"
     if value and abs(value) < 0.1:
         return f"{value:.2f} %"
-    return f"{value:.1f} %"
+    return "100 %" if 99.95 <= value <= 100 else f"{value:.1f} %"
 
 
 def stages_text(dataloading: LoadingSummary | None) -> str:

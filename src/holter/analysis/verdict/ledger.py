@@ -130,7 +130,7 @@ def ledger(
         lengths[name] = min(length, rest)
         rest -= lengths[name]
     texts = {
-        "stalls": f"{counted(len(slow_steps), 'slow step')}"
+        "stalls": f"{counted(len({one.step for one in slow_steps}), 'slow step')}"
         + (f"; step {longest.step} took {ms(longest.duration_ms)}" if longest else ""),
     }
     lengths = {
@@ -265,9 +265,11 @@ def _covered(items: Sequence[LedgerItem], after_s: float, led: Verdict) -> tuple
     """Return what the loop is of the job and what else takes its time, and whether the loop is small."""
     total = sum(one.seconds for one in items)
     outside = {one.item: one.seconds for one in items if one.item in _OUTSIDE} | {"eval": after_s}
-    loop = total - sum(outside.values())
     named = {item for item, suspect in SUSPECTS.items() if suspect in (led.suspect, *led.also)}
     large = [item for item in outside if 100 * outside[item] >= SECOND * total and item not in named]
+    # A short warm-up counts as training, as in the phases of the job.
+    warming = 0.0 if "warmup" in large else outside.get("warmup", 0.0)
+    loop = total - sum(outside.values()) + warming
     if not items or (not large and 2 * loop >= total):
         return None
     share = 100 * loop / total

@@ -4,7 +4,7 @@
 /** @typedef {{label: string, unit: string, log: boolean, linear?: number | null, top: number | null}} Axis */
 /** @typedef {(number | null)[]} Values */
 /** @typedef {{name: string, values: Values, low: Values | null, high: Values | null, key: string, color: string,
- *   joined?: boolean}} Series */
+ *   joined?: boolean, dashed?: boolean}} Series */
 /** @typedef {"lines" | "stacked" | "bars" | "heatmap" | "boxes"} Kind */
 /**
  * @typedef {{title: string, kind: Kind, x: (number | string)[], x_axis: Axis, y_axis: Axis, series: Series[], broken?: [number, number][] | null, flag?: string,
@@ -19,14 +19,15 @@ const open = new Map();
  * @param {Page} page
  * @param {string} name
  * @param {Record<string, string | number | null | undefined>} params
+ * @param {string} [job] another than the page's
  * @returns {Promise<Figure>}
  */
-export function figure(page, name, params) {
-  const key = JSON.stringify(params);
+export function figure(page, name, params, job) {
+  const key = JSON.stringify([params, job]);
   let wanted = open.get(key);
   if (!wanted) {
     open.set(key, (wanted = new Map()));
-    setTimeout(() => send(page, key, params), 0);
+    setTimeout(() => send(page, key, params, job), 0);
   }
   const waiting = wanted.get(name) ?? [];
   wanted.set(name, waiting);
@@ -37,12 +38,13 @@ export function figure(page, name, params) {
  * @param {Page} page
  * @param {string} key
  * @param {Record<string, string | number | null | undefined>} params
+ * @param {string} [job]
  */
-async function send(page, key, params) {
+async function send(page, key, params, job) {
   const wanted = open.get(key) ?? new Map();
   open.delete(key);
   try {
-    const told = await page.ask("figures", { names: [...wanted.keys()].sort().join(","), html: "yes", ...params });
+    const told = await page.ask("figures", { names: [...wanted.keys()].sort().join(","), html: "yes", ...params }, job);
     for (const [name, waiting] of wanted) for (const one of waiting) one.resolve(told.figures[name]);
   } catch (error) {
     for (const waiting of wanted.values()) for (const one of waiting) one.reject(error);

@@ -15,7 +15,7 @@ export function legend(of, hidden, toggle) {
   for (const [at, one] of of.series.entries()) {
     const item = document.createElement("li");
     const name = document.createElement(several ? "button" : "span");
-    const patch = Object.assign(document.createElement("i"), { className: one.color });
+    const patch = Object.assign(document.createElement("i"), { className: one.dashed ? `${one.color} dashed` : one.color });
     name.append(patch, short(one.name));
     if (one.name.length > LONGEST) name.title = one.name;
     if (name instanceof HTMLButtonElement) {

@@ -2,6 +2,7 @@
 
 import { Clock } from "./clock.js";
 import { Keys } from "./keys.js";
+import { Marks } from "./marks.js";
 
 /** @typedef {{from: number, to: number}} Range seconds since the job's start */
 /** @typedef {"range" | "live" | "theme" | "axis"} Happening */
@@ -28,6 +29,7 @@ export class Page {
     this.axis = "time";
     this.read();
     this.clock = new Clock(this);
+    this.marks = new Marks(this);
     addEventListener("popstate", () => {
       this.read();
       this.tell("axis");
@@ -139,10 +141,11 @@ export class Page {
    * Ask for JSON below `/api/v1/jobs/{job}/`. Throws an `Error` with a sentence for people.
    * @param {string} path
    * @param {Record<string, string | number | null | undefined>} [params] what is null or undefined is left out
+   * @param {string} [job] another than the page's
    * @returns {Promise<any>}
    */
-  async ask(path, params = {}) {
-    const answer = await this.fetch(path, params);
+  async ask(path, params = {}, job) {
+    const answer = await this.fetch(path, params, undefined, job);
     const told = await answer.json().catch(() => ({ error: `the server answers ${answer.status}` }));
     if (!answer.ok) throw new Error(told.error);
     return told;
@@ -153,21 +156,23 @@ export class Page {
    * @param {string} path
    * @param {Record<string, string | number | null | undefined>} [params]
    * @param {AbortSignal} [signal]
+   * @param {string} [job]
    * @returns {Promise<Response>}
    */
-  fetch(path, params = {}, signal) {
-    return fetch(this.address(path, params), { signal });
+  fetch(path, params = {}, signal, job) {
+    return fetch(this.address(path, params, job), { signal });
   }
 
   /**
    * @param {string} path
    * @param {Record<string, string | number | null | undefined>} [params]
+   * @param {string} [job]
    */
-  address(path, params = {}) {
+  address(path, params = {}, job = this.job ?? "") {
     const given = Object.entries({ store: this.store, ...params }).filter(([, value]) => value != null);
     const query = new URLSearchParams(given.map(([name, value]) => [name, String(value)]));
     if (this.compared) return `/api/v1/compare/${path}?${this.compared}&${query}`;
-    return `/api/v1/jobs/${encodeURIComponent(this.job ?? "")}/${path}?${query}`;
+    return `/api/v1/jobs/${encodeURIComponent(job)}/${path}?${query}`;
   }
 
   /**

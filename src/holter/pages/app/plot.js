@@ -1,6 +1,8 @@
 // Draws a figure of lines, areas or bars with uPlot.
 
-import { build, few, ink } from "./plot_data.js";
+import { downloads } from "./downloads.js";
+import { ink } from "./ink.js";
+import { build, few } from "./plot_data.js";
 import { legend } from "./legend.js";
 import uPlot from "./vendor/uPlot.esm.js";
 import { slider, smoothable } from "./smoothing.js";
@@ -58,8 +60,9 @@ export function plot(element, of, page, kept, redraw = () => {}) {
   place.setAttribute("aria-label", `${of.title}: ${of.y_axis.label} over ${of.x_axis.label}`);
   frame.append(listed, place);
   if (of.note) frame.append(Object.assign(document.createElement("p"), { className: "note", textContent: of.note }));
+  head.append(downloads(of, () => chart, () => hidden));
   element.replaceChildren(frame);
-  const tip = new Tip(place, of, shown, hidden);
+  const tip = new Tip(place, of, shown, hidden, page.marks);
 
   const toSeconds = (/** @type {number} */ x) => (shown === "step" ? page.clock.toTime(x) : x);
   /** @type {import("./vendor/uPlot.esm.js").Options} */
@@ -94,7 +97,7 @@ export function plot(element, of, page, kept, redraw = () => {}) {
           page.setRange({ from, to });
         },
       ],
-      draw: [(one) => hatch(one, broken, of.flag ?? "", ink(element, "broken"))],
+      draw: [(one) => hatch(one, broken, of.flag ?? "", ink(element, "broken")), (one) => page.marks.draw(one, shown, element)],
       setCursor: [(one) => tip.show(one)],
     },
   };
@@ -182,9 +185,9 @@ function powers(low, high) {
   const found = [];
   for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power++)
     for (const digit of digits) found.push(Number(`${digit}e${power}`));
-  const every = Math.ceil(found.length / 10);
-  const inside = found.filter((at) => at >= low && at <= high).filter((_, at) => at % every === 0);
-  return inside.length ? inside : [low, high];
+  const inside = found.filter((at) => at >= low && at <= high);
+  const every = Math.ceil(inside.length / 10);
+  return inside.length ? inside.filter((_, at) => at % every === 0) : [low, high];
 }
 
 /**

@@ -1,5 +1,6 @@
 // Converts a figure to the columns and series options of uPlot.
 
+import { ink } from "./ink.js";
 import { smooth, weight } from "./smoothing.js";
 import uPlot from "./vendor/uPlot.esm.js";
 
@@ -31,7 +32,7 @@ function lines(of, colors, x) {
   const made = { series: [{}], bands: [], data: [x] };
   const share = weight(of);
   for (const [at, one] of of.series.entries()) {
-    const line = { label: one.name, stroke: colors[at], width: 1.6, points: { size: 4, filter: isolated }, spanGaps: one.joined ?? false, of: at };
+    const line = { label: one.name, stroke: colors[at], width: 1.6, points: { size: 4, filter: isolated }, spanGaps: one.joined ?? false, of: at, ...(one.dashed && { dash: [6, 4] }) };
     if (share && !one.low) {
       made.data.push(one.values);
       made.series.push({ ...line, stroke: faint(colors[at], 0.3), width: 1, points: { show: false } });
@@ -88,16 +89,6 @@ function bars(of, colors, x) {
     bands: [],
     data: [x, [...one.values, null].slice(0, x.length)],
   };
-}
-
-/** The color of a class of the page's palette, as it is now, light or dark. */
-/** @param {HTMLElement} element @param {string} name */
-export function ink(element, name) {
-  const one = Object.assign(document.createElement("i"), { className: name });
-  element.append(one);
-  const { color } = getComputedStyle(one);
-  one.remove();
-  return color;
 }
 
 /** @param {string} color as in `rgb(1, 2, 3)` @param {number} share */

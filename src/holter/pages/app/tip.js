@@ -14,8 +14,10 @@ export class Tip {
    * @param {Figure} of
    * @param {import("./page.js").AxisName | null} shown
    * @param {Set<string>} hidden names of the series that are not shown
+   * @param {import("./marks.js").Marks} marks
    */
-  constructor(place, of, shown, hidden) {
+  constructor(place, of, shown, hidden, marks) {
+    this.marks = marks;
     this.place = place;
     this.of = of;
     this.shown = shown;
@@ -40,7 +42,8 @@ export class Tip {
     const head = Object.assign(document.createElement("div"), { className: "at", textContent: where(x[at], x, of, this.shown) });
     const more = seen.length - most.length;
     const rest = more > 0 ? [Object.assign(document.createElement("div"), { className: "at", textContent: `and ${more} smaller` })] : [];
-    this.element.replaceChildren(head, ...rows, ...rest);
+    const marked = this.marks.at(chart, this.shown).map((text) => Object.assign(document.createElement("div"), { className: "at", textContent: text }));
+    this.element.replaceChildren(head, ...marked, ...rows, ...rest);
     const { left: begin, width } = chart.over.getBoundingClientRect();
     const inset = begin - this.place.getBoundingClientRect().left;
     const own = this.element.offsetWidth;
@@ -53,7 +56,7 @@ export class Tip {
 /** @param {import("./figures.js").Series} one @param {number} at @param {string} unit @param {boolean} several */
 function row(one, at, unit, several) {
   const element = document.createElement("div");
-  element.append(Object.assign(document.createElement("i"), { className: one.color }));
+  element.append(Object.assign(document.createElement("i"), { className: one.dashed ? `${one.color} dashed` : one.color }));
   if (several) element.append(Object.assign(document.createElement("span"), { textContent: short(one.name) }));
   element.append(Object.assign(document.createElement("b"), { textContent: value(one, at, unit) }));
   return element;

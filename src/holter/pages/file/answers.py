@@ -20,6 +20,7 @@ from holter.views.figure import Figure, Series
 from holter.views.figures import draw
 from holter.views.flames import flames
 from holter.views.heatmap import Heatmap
+from holter.views.marks import marks
 from holter.views.step_clock import step_clock
 from holter.views.timeline.packing import packed
 from holter.views.wording import natural
@@ -51,7 +52,10 @@ def answers(reading: Reading, html: str) -> dict[str, str]:
 
     `reading.kept` holds the charts that were drawn.
     """
-    found = {"clock": encoded(step_clock(reading.drawn_steps, reading.start))}
+    found = {
+        "clock": encoded(step_clock(reading.drawn_steps, reading.start)),
+        "marks": encoded({"marks": marks(reading)}),
+    }
     for (name, options, node, devices, *_), drawn in (reading.kept or {}).items():
         if isinstance(drawn, Figure) and drawn_by_script(drawn):
             asked = dict(options) | ({"node": node} if node else {})

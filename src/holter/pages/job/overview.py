@@ -41,10 +41,11 @@ def missing(_reading: Reading) -> str | None:
 def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Markup:
     """Draw the page."""
     told, job = reading.description, reading.trial.folder.name
-    running, sampled = told["job"]["status"] in RUNNING, bool(told["utilization"])
+    running, traced = told["job"]["status"] in RUNNING, "trace" in told
+    sampled = any(row["metric"] in ("cpu.util", "gpu.util") for row in told["utilization"])
     all_found = to_page(rendering, reading, asked, "findings")
     return html(
-        _head(told["job"], imported="trace" in told),
+        _head(told["job"], imported=traced),
         _unread(told["skipped"]),
         hero(reading),
         tiles(reading, rendering),
@@ -56,9 +57,11 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
                 "Findings",
                 slowest(rendering, reading, asked),
                 findings(told["rules"], job, all_found),
+                columns=12 if traced else 6,
                 whole=True,
             ),
-            card("Phases of the job", overview.phases(told), whole=True),
+            # A trace begins with its first event: it has no start-up.
+            None if traced else card("Phases of the job", overview.phases(told), whole=True),
             bare(chart(rendering, reading, "step_times"), columns=6 if sampled else 12)
             if told["steps"]
             else None,

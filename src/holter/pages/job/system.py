@@ -36,6 +36,14 @@ _EMPTY = (
 )
 _IMPORTED = "A trace holds no samples of the machine. `holter run` records them together with the training."
 _WAITING = "No sample of the machine has arrived so far; the first ones take some seconds."
+_OF_MACHINE = {
+    "cores": ("cores", "cpu.core.util"),
+    "io_wait": ("I/O wait", "cpu.iowait"),
+    "memory": ("memory", "mem.used_pct"),
+    "network": ("network", "net.rx"),
+    "disk": ("disks", "disk.read_bytes"),
+}
+"""Charts of the machine: what each is called, and how the metrics that it needs begin."""
 _SAID = {"cores": "cores", "gpus": "GPUs"}
 
 
@@ -62,6 +70,10 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
     def one(name: str, *more: object, columns: int = 4) -> Markup:
         return bare(_chart(rendering, here, name, asked), *more, columns=columns)
 
+    there = [
+        name for name, (_, begin) in _OF_MACHINE.items() if any(metric.startswith(begin) for metric in read)
+    ]
+    unread = ", ".join(said for name, (said, _) in _OF_MACHINE.items() if name not in there)
     gpus = (
         card("GPUs", _chips(rendering, here, "gpus", "gpu.util", asked), columns=12),
         one("gpus", columns=6),
@@ -70,13 +82,16 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
     return html(
         tag("h1", TITLE),
         _choose(rendering, names, node, asked),
+        tag("p", f"Not sampled: {unread}.", class_="dim") if unread else None,
         grid(
-            bare(chart(rendering, here, "devices", kind="heatmap", node=node), columns=12),
+            bare(chart(rendering, here, "devices", kind="heatmap", node=node), columns=12)
+            if {"cores", "network", "disk"} & {*there} or "gpu.util" in read
+            else None,
             *(gpus if "gpu.util" in read else ()),
             card("Cores", _chips(rendering, here, "cores", "cpu.core.util", asked), columns=12),
-            *(one(name) for name in ("cores", "io_wait", "memory", "network", "disk")),
+            *(one(name) for name in there),
             one("gpu_boxes") if "gpu.util" in read else None,
-            *(one(name) for name in _busy(reading, read)),
+            *(one(name) for name in _busy(reading, read, 1 if node else len(names))),
             card("Spread", overview.summary(told), columns=12, whole=True),
             card("Remarks", load(told["utilization"]), columns=6, whole=True),
             card("All readings", machine(told["utilization"]), columns=6, whole=True),
@@ -84,11 +99,18 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
     )
 
 
-def _busy(reading: Reading, read: set[str]) -> list[str]:
-    """Return the charts of busy and idle time; those of GPUs only where page Profile has not better ones."""
-    cpu = ["cpu_active", "cpu_over_time"] if "cpu.util" in read else []
-    gpu = ["gpu_active", "gpu_over_time"] if "gpu.util" in read and not reading.profiled.ran else []
-    return cpu + gpu
+def _busy(reading: Reading, read: set[str], nodes: int) -> list[str]:
+    """Return the charts of busy time by node, and of GPUs only where page Profile has no better ones.
+
+    Of one node they would show what the charts of cores and GPUs show.
+    """
+    gpu = "gpu.util" in read and not reading.profiled.ran
+    wanted = {
+        "gpu_active": gpu,
+        "cpu_over_time": "cpu.util" in read and (nodes > 1 or "cpu.core.util" not in read),
+        "gpu_over_time": gpu and nodes > 1,
+    }
+    return [name for name, fits in wanted.items() if fits]
 
 
 def _chart(rendering: Rendering, reading: Reading, name: str, asked: Mapping[str, str]) -> Markup:

@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from holter.drawing.markup import tag
 from holter.drawing.sparkline import sparkline
+from holter.drawing.ticks import number
 from holter.pages.islands import island
 from holter.pages.layout import WHOLE
 from holter.views.figure import Figure
@@ -78,10 +79,10 @@ def _tiles(told: Description) -> Iterator[Tile]:
     losses = [one for one in told["numbers"] if "loss" in one["name"].lower() and one["last"] is not None]
     if losses:
         one = next((loss for loss in losses if loss["mode"] in ("train", "global")), losses[0])
-        least = f"lowest {one['least']:.3g}" if one["least"] is not None else ""
+        least = f"lowest {number(one['least'])}" if one["least"] is not None else ""
         last = f"in step {one['last_step']}; {one['nonfinite']:,} not finite"
         broken = last if one["nonfinite"] else least
-        yield Tile(one["name"].capitalize(), one["last"], "{:.3g}".format, broken, True, ("losses", ""))
+        yield Tile(one["name"].capitalize(), one["last"], number, broken, True, ("losses", ""))
 
 
 def _draw(one: Tile, before: Tile | None, course: Markup | None) -> Markup:

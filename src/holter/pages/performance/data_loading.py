@@ -190,7 +190,7 @@ def _workers(rendering: Rendering, found: LoaderSummary) -> Markup:
         for (rank, worker), mine in _by_worker(found["workers"]).items()
     )
     heads = ("rank", "loaders", "worker", "batches", "samples", "median fetch", "busy", "collating")
-    title = "Workers; of several loaders, as of several epochs, the mean by batches" if several else "Workers"
+    title = "Workers: means over their loaders, weighted by batches" if several else "Workers"
     return sortable(rendering, "workers", title, heads, rows)
 
 

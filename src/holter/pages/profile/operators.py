@@ -78,7 +78,8 @@ def _ranges(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) ->
     shown = lines(asked.get("shown", ""))
     if (new := asked.get("annotation", "").strip()) and new not in shown:
         shown.append(new)
-    yield bare(picture(rendering, reading, "device_step_histogram", asked))
+    if reading.profiled.ran:
+        yield bare(picture(rendering, reading, "device_step_histogram", asked))
     for name in shown[-_MOST_SHOWN:]:
         left = "\n".join(other for other in shown if other != name)
         remove = link(rendering, asked, f"remove the histogram of {name[:60]}", shown=left, annotation="")

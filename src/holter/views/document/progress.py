@@ -39,6 +39,12 @@ def _told_epochs(trial: Trial) -> list[int]:
     return [int(time) for time in np.sort(mine["time"]).tolist()]
 
 
+def epoch_begins(reading: Reading) -> list[int]:
+    """Return when the epochs began, ns: those that a trainer reports, else those of the main data loader."""
+    main = reading.main_loader
+    return _told_epochs(reading.trial) or (list(main.begins) if main else [])
+
+
 def progress(reading: Reading, total_steps: int | None = None) -> JobProgress:
     """Return the progress of a job; `total_steps` is the number of steps that the reader typed."""
     steps, described, main = reading.steps, reading.description["steps"], reading.main_loader
@@ -46,7 +52,7 @@ def progress(reading: Reading, total_steps: int | None = None) -> JobProgress:
         return cast("JobProgress", dict.fromkeys(JobProgress.__annotations__))
     step = int(steps["step"].max()) + 1
     per_second = described["per_second"] if described else None
-    begins = _told_epochs(reading.trial) or (main.begins if main else [])
+    begins = epoch_begins(reading)
     epoch_s = epoch_left_s = None
     if len(begins) > 1:
         newest = int((steps["time"] + steps["duration"]).max())

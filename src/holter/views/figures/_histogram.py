@@ -27,8 +27,9 @@ def histogram(
     kept = values[values <= most]
     beyond = len(values) - len(kept)
     counts, edges = np.histogram(kept, bins=min(_BINS, max(5, len(kept) // 3)))
-    facts = f"{len(values):,} {what}, median {plain(np.median(values))}, longest {plain(values.max())}"
     unit = (axis or Axis("duration", "ms")).unit
+    median, most_of_all = (f"{plain(value)} {unit}".strip() for value in (np.median(values), values.max()))
+    facts = f"{len(values):,} {what}, median {median}, longest {most_of_all}"
     more = f"Not drawn: {beyond:,} longer." if beyond else ""
     return Figure(
         title=title,
@@ -37,9 +38,9 @@ def histogram(
         x_axis=axis or Axis("duration", "ms"),
         y_axis=Axis(what),
         series=[Series(what, counts.astype(float).tolist())],
-        note=" ".join(filter(None, (f"{facts} {unit}".strip() + ".", more, note))),
+        note=" ".join(filter(None, (f"{facts}.", more, note))),
     )
 
 
 def plain(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+    return f"{float(f'{value:.3g}'):,.0f}" if value >= 1000 else f"{value:.3g}"

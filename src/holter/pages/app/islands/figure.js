@@ -1,5 +1,6 @@
 // An interactive chart: values at the cursor; dragging selects the time window of all charts.
 
+import { beside } from "../baseline.js";
 import { figure } from "../figures.js";
 import { note } from "../note.js";
 import { dimension, plot } from "../plot.js";
@@ -39,7 +40,8 @@ export function mount(element, page) {
     element.dataset.state = "loading";
     const mine = ++turn;
     try {
-      const told = await figure(page, /** @type {string} */ (element.dataset.figure), asked());
+      const [name, params] = [/** @type {string} */ (element.dataset.figure), asked()];
+      const told = await beside(page, name, await figure(page, name, params), params);
       if (mine !== turn || !element.isConnected) return;
       last = told;
       await draw();
@@ -68,6 +70,7 @@ export function mount(element, page) {
   async function draw() {
     if (!last) return;
     if (turned()) await page.clock.load();
+    if (dimension(last) !== null) await Promise.all([page.marks.load(), page.axis === "step" && page.clock.load()]);
     if (dragged) return void (waits = true); // nothing is taken from under a hand
     const height = element.offsetHeight; // kept while there is nothing in it, so that nothing jumps
     element.style.minHeight = `${height}px`;

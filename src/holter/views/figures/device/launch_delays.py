@@ -28,6 +28,6 @@ def draw(reading: Reading, *, rank: int | None = None, device: int | None = None
     call, run = (float(np.median(found[name])) / 1e3 for name in ("host_ns", "device_ns"))
     return histogram(
         "From launch to run", found["delay_ns"] / 1e3, "kernels and copies", axis=Axis("waits", "µs"),
-        note=f"The call of {longer:.0f} % of them takes longer than the run; medians: call {plain(call)} us, "
-        f"run {plain(run)} us. No wait means that the GPU had nothing to do before it.",
+        note=f"The call of {longer:.0f} % of them takes longer than the run; medians: call {plain(call)} µs, "
+        f"run {plain(run)} µs. No wait means that the GPU had nothing to do before it.",
     )  # fmt: skip

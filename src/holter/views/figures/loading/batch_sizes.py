@@ -23,6 +23,16 @@ def draw(reading: Reading, *, rank: int | None = None) -> Figure | None:
     sizes, counts = np.unique(size[np.isfinite(size)].astype(np.int64), return_counts=True)
     if not len(sizes):
         return None
+    if len(sizes) == 1:
+        return Figure(
+            title="Sizes of batches",
+            kind="constants",
+            x=[],
+            x_axis=Axis("samples in a batch"),
+            y_axis=Axis("batches", "sample" if sizes[0] == 1 else "samples"),
+            series=[Series("batch size", [float(sizes[0])])],
+            note=f"All {counts[0]:,} batches." if counts[0] > 1 else "",
+        )
     if len(sizes) <= _MOST:
         x: list[object] = [counted(size, "sample") for size in sizes]
         values = counts.astype(float).tolist()

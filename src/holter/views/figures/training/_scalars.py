@@ -92,7 +92,9 @@ def _constants(table: Table) -> list[Series]:
     found = []
     for name, mine in _each(table):
         values = mine["value"]
-        if not np.isfinite(values).all() or values.min() != values.max() or len(values) < 2:
+        # One value says little, except of the learning rate, which is recorded when it changes.
+        known = len(values) > 1 or name.startswith("lr")
+        if not known or not np.isfinite(values).all() or values.min() != values.max():
             return []
         found.append(Series(name, [float(values[0])]))
     return found
