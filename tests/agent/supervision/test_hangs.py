@@ -122,7 +122,12 @@ def test_a_stopped_rank_for_which_another_waits_is_named(start, tmp_path):
     train = f"{sys.executable} {path}"
     command = f"cd {tmp_path}; RANK=0 WORLD_SIZE=2 {train} & RANK=1 WORLD_SIZE=2 {train}"
     run = start("sh", "-c", command)
-    until(lambda: set(run.trial.sql("SELECT rank FROM spans WHERE step > 20")["rank"].tolist()) == {0, 1})
+    until(
+        lambda: (
+            run.rows("spans")
+            and run.trial.sql("SELECT count(DISTINCT rank) AS n FROM spans WHERE step > 20")["n"][0] == 2
+        )
+    )
     (tmp_path / "stop").touch()
     pid = int((tmp_path / "1.pid").read_text())
     os.kill(pid, signal.SIGSTOP)

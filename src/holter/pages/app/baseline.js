@@ -10,7 +10,7 @@ import { figure } from "./figures.js";
 
 /**
  * The figure with a dashed series for each of its series that the baseline has too; without a baseline, or for a
- * chart that is no curve over time or steps, the figure itself.
+ * chart without an axis of time or steps, the figure itself.
  * @param {Page} page
  * @param {string} name
  * @param {Figure} own
