@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -34,9 +35,14 @@ def test_what_is_said_is_the_same(jobs: Jobs, where: str, workers: int, calls: i
     done = jobs.run(*words, env={"OMP_NUM_THREADS": "1"})
     assert done.code == alone.returncode
     assert done.stdout == alone.stdout
-    assert _before_the_card(done.stderr) == alone.stderr
+    assert _any_order(_before_the_card(done.stderr)) == _any_order(alone.stderr)
     if alone.returncode:
         assert "recorder" not in str(done.describe()["job"]["failure"])
+
+
+def _any_order(text: str) -> str:
+    """Leave out the line at which torch takes a batch: it depends on which worker answers first."""
+    return re.sub(r"line \d+, in _next_data", "in _next_data", text)
 
 
 def _before_the_card(text: str) -> str:

@@ -87,8 +87,8 @@ def scalars(tmp_path, values):
 def test_a_number_that_never_changes_is_no_chart(tmp_path):
     found = scalars(tmp_path, np.full(50, 0.001))
     assert (found.kind, found.series[0].values) == ("constants", [0.001])
-    assert "<b>0.001</b>" in figure(found)
-    assert "svg" not in figure(found)
+    assert "0.001, constant" in figure(found)
+    assert "grid" not in figure(found)
 
 
 @pytest.mark.parametrize(

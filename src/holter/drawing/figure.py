@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.drawing.markup import html, tag, trusted
+from holter.drawing.markup import tag, trusted
 from holter.drawing.pieces import color, short
 from holter.drawing.ring import ring_of
 from holter.drawing.svg import svg
-from holter.drawing.ticks import number
 
 if TYPE_CHECKING:
     from markupsafe import Markup
@@ -35,25 +34,8 @@ def figure(of: Figure) -> Markup:
     )
     note = tag("p", of.note, class_="note") if of.note else ""
     listed = tag("ul", *legend, class_="legend") if several else ""
-    drawn = ring_of(of) if of.kind == "shares" else _constants(of) if of.kind == "constants" else svg(of)
+    drawn = ring_of(of) if of.kind == "shares" else svg(of)
     return tag("figure", tag("h3", of.title), listed, drawn, note, class_="holter")
-
-
-def _constants(of: Figure) -> Markup:
-    """Write numbers that never change; the name of a single one is the title's."""
-    several = len(of.series) > 1
-    rows = (
-        tag(
-            "p",
-            f"{one.name}: " if several else "",
-            tag("b", number(one.values[0] or 0.0)),
-            f" {of.y_axis.unit}".rstrip(),
-            tag("span", " constant", class_="dim"),
-            class_="constant",
-        )
-        for one in of.series
-    )
-    return html(*rows)
 
 
 def style(within: str = "") -> Markup:

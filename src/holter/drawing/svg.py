@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from holter.views.figure import Axis, Figure
 
-_ROW, _ROWS_LEFT = 18, 120
+_ROW, _ROWS_LEFT, _NUMBER = 18, 120, 28
 MOST_BANDS = 8
 """More of them hide each other."""
 
@@ -45,6 +45,8 @@ def svg(figure: Figure) -> Markup:
 def _height(figure: Figure) -> int:
     if figure.kind == "stretches":
         return TOP + BOTTOM + _ROW * len(figure.rows or ())
+    if figure.kind == "constants":
+        return 2 * TOP + _NUMBER * len(figure.series)
     rows_of = {"heatmap": len(figure.series), "boxes": len(figure.series), "bars": len(figure.x)}.get(
         figure.kind, 0
     )
@@ -287,6 +289,16 @@ def _stretches(figure: Figure, height: int) -> Iterator[Markup]:
         yield tag("path", d="".join(path), class_=f"bar {color(series, at)}")
 
 
+def _constants(figure: Figure, _height: int) -> Iterator[Markup]:
+    """Write numbers that never change; the name of a single one is the title's."""
+    unit = f" {figure.y_axis.unit}".rstrip()
+    for row, series in enumerate(figure.series):
+        name = f"{short(series.name, 60)}: " if len(figure.series) > 1 else ""
+        value = series.values[0]
+        said = "unknown" if value is None else f"{number(value)}{unit}, constant"
+        yield text(TOP, TOP + _NUMBER * row + 20, f"{name}{said}", "constant")
+
+
 def _runs(values: Sequence[float | None]) -> Iterator[list[int]]:
     """Yield stretches without a gap, as positions."""
     run: list[int] = []
@@ -301,4 +313,4 @@ def _runs(values: Sequence[float | None]) -> Iterator[list[int]]:
 
 
 _MARKS = {"lines": _lines, "stacked": _stacked, "bars": _bars, "boxes": _boxes, "heatmap": _heatmap,
-          "stretches": _stretches}  # fmt: skip
+          "stretches": _stretches, "constants": _constants}  # fmt: skip

@@ -133,17 +133,19 @@ NOW_AND_THEN = ("grad_norm", "update_ratio")
 
 
 def told(recording):
-    """Return the records of each process without times; numbers threads without those of samplers."""
+    """Return the records of each process without times; of threads only whether they are the first one.
+
+    Threads that follow one another may share a number.
+    """
     found = []
     for process in recording.processes:
         spans = [
             one for one in process.spans if one.phase in HOOKED and not one.name.startswith(NOW_AND_THEN)
         ]
-        threads = sorted({one.thread for one in spans})
+        first = min((one.thread for one in spans), default=0)
         found.append(
             sorted(
-                (threads.index(one.thread), one.step, one.phase, one.name, one.mode, _value(one))
-                for one in spans
+                (one.thread != first, one.step, one.phase, one.name, one.mode, _value(one)) for one in spans
             )
         )
     return sorted(found)

@@ -100,12 +100,13 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
 
 
 def _busy(reading: Reading, read: set[str], nodes: int) -> list[str]:
-    """Return the charts of busy time by node, and of GPUs only where page Profile has no better ones.
+    """Return the charts of busy time, and those of GPUs only where page Profile has no better ones.
 
-    Of one node they would show what the charts of cores and GPUs show.
+    Those by node would show of one node what the charts of cores and GPUs show.
     """
     gpu = "gpu.util" in read and not reading.profiled.ran
     wanted = {
+        "cpu_active": "cpu.util" in read,
         "gpu_active": gpu,
         "cpu_over_time": "cpu.util" in read and (nodes > 1 or "cpu.core.util" not in read),
         "gpu_over_time": gpu and nodes > 1,

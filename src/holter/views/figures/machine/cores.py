@@ -3,4 +3,4 @@
 from holter.views.figures.machine._samples import devices_chart
 
 MISSING = "No samples of single cores were taken."
-draw = devices_chart("CPU", "cpu.core.util", all_of="all cores")
+draw = devices_chart("CPU utilization", "cpu.core.util", all_of="all cores")

@@ -15,4 +15,4 @@ MISSING = NO_CPU
 
 def draw(reading: Reading) -> Figure | None:
     """Draw the mean over each node's cores, from the start of the job."""
-    return by_node(reading, "CPU utilization", "cpu.util")
+    return by_node(reading, "CPU utilization by node", "cpu.util")
