@@ -25,8 +25,8 @@ TESTS = (
 )
 """Not all of tests/recorder and tests/importers, which would take many minutes under the sanitizers."""
 LEFT_OUT = ("hundred_million", "steps_back", "both_write_the_same")
-"""The first measures memory, of which the sanitizer takes much. The second preloads a library of its own. The third
-starts a process for each training, twice; `test_trainings_that_follow_one_another…` runs them all in one."""
+"""The first measures memory, of which the sanitizer takes much. The second preloads a library of its own.
+The third starts two processes for each training; `test_trainings_that_follow_one_another…` starts one."""
 CHOSEN = " and ".join(f"not {name}" for name in LEFT_OUT)
 PLUGINS = ("-p", "no:cacheprovider", "-p", "no:faulthandler")
 PLANTED = """
