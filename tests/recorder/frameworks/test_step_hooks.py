@@ -134,18 +134,17 @@ NOW_AND_THEN = ("grad_norm", "update_ratio")
 
 
 def told(recording):
-    """Return the records of each process without times; numbers threads without those of samplers."""
+    """Return the records of each process without times; tells the main thread from all others.
+
+    Threads that follow one another share a number if the first is gone in time.
+    """
     found = []
     for process in recording.processes:
         spans = [
             one for one in process.spans if one.phase in HOOKED and not one.name.startswith(NOW_AND_THEN)
         ]
-        threads = sorted({one.thread for one in spans})
         found.append(
-            sorted(
-                (threads.index(one.thread), one.step, one.phase, one.name, one.mode, _value(one))
-                for one in spans
-            )
+            sorted((one.thread > 0, one.step, one.phase, one.name, one.mode, _value(one)) for one in spans)
         )
     return sorted(found)
 
