@@ -2,8 +2,8 @@
 
 Each fault is a job of its own: a slow rank, a slow node, a bad network card, a GPU with memory errors, clocks
 that disagree, a restart by the launcher, or none. All ranks wait for one another in a collective. For each
-job it prints rows, time and memory of rules and describe, and the component that is named. `--pages` also asks
-a dashboard for each page of the job. `--machines` measures how well nodes are told apart by their metrics
+job it prints rows, time and memory of rules and describe, and the component that is named. `--pages` asks a
+dashboard for each page of the job, too. `--machines` measures how well nodes are told apart by their metrics
 alone: 1,000 machines with 20 metrics each, as in Minder's study.
 
     python benchmarks/cluster.py --nodes 125 --steps 150 --pages
@@ -259,7 +259,8 @@ def ask(store: str, name: str) -> None:
             whole = len(gzip.decompress(shown)) if shown[:2] == b"\x1f\x8b" else len(shown)
             print(
                 f"  page {page:12} {took[0]:6.2f} s, again {took[1]:5.2f} s, "
-                f"{len(shown) / 1024:7.1f} KiB sent, {whole / 1024:8.1f} KiB of HTML, server {server.memory_info().rss / 2**20:5.0f} MiB"
+                f"{len(shown) / 1024:7.1f} KiB sent, {whole / 1024:8.1f} KiB of HTML, "
+                f"server {server.memory_info().rss / 2**20:5.0f} MiB"
             )
 
 
