@@ -1,26 +1,32 @@
 """Write what the agents of a cluster would write, with one bad component, and measure whether it is named.
 
 Each fault is a job of its own: a slow rank, a slow node, a bad network card, a GPU with memory errors, clocks
-that disagree, or none. All ranks wait for one another in a collective. For each job it prints rows, time
-and memory of rules and describe, and the component that is named. `--machines` measures how well nodes are
-told apart by their metrics alone: 1,000 machines with 20 metrics each, as in Minder's study.
+that disagree, a restart by the launcher, or none. All ranks wait for one another in a collective. For each
+job it prints rows, time and memory of rules and describe, and the component that is named. `--pages` asks a
+dashboard for each page of the job, too. `--machines` measures how well nodes are told apart by their metrics
+alone: 1,000 machines with 20 metrics each, as in Minder's study.
 
-    python benchmarks/cluster.py --nodes 125 --steps 150
+    python benchmarks/cluster.py --nodes 125 --steps 150 --pages
     python benchmarks/cluster.py --machines
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
+import json
 import resource
 import tempfile
 import time
 from typing import TYPE_CHECKING, Any
+from urllib.request import Request, urlopen
 
 import numpy as np
 
+from dashboard import HEADERS, serving
 from holter.analysis.machine.outlier_nodes import outlier_nodes
 from holter.evaluation import evaluate
+from holter.pages.job import pages
 from holter.store import job
 from holter.store.trial import Trial
 from holter.store.writer import Writer
@@ -46,7 +52,7 @@ USUAL = {
     "gpu.pcie_rx": 4e8,
 }
 USUAL_NODE = {"cpu.util": 35.0, "net.tx": 2e9, "net.rx": 2e9, "mem.used_pct": 40.0, "psi.cpu": 2.0}
-FAULTS = ("none", "slow rank", "slow node", "bad network card", "memory errors", "clocks")
+FAULTS = ("none", "slow rank", "slow node", "bad network card", "memory errors", "clocks", "restart")
 EXPECTED = {
     "slow rank": ("StragglerRank", "rank"),
     "slow node": ("StragglerRank", "node"),
@@ -55,6 +61,8 @@ EXPECTED = {
     "clocks": ("ClockSkew", "node"),
 }
 """The rule that has to name the component, and the entry of its issue."""
+RESTART_S = 60
+"""From the last step of the first attempt to the first of the second, at half of the steps."""
 RULES = ("StragglerRank", "OutlierNode", "HardwareError", "ClockSkew", "LoadBalancing")
 
 
@@ -75,6 +83,10 @@ def write(store: str, name: str, fault: str, nodes: int, steps: int) -> tuple[Jo
     total = np.sum(list(own.values()), axis=0)
     wall = (total.max(axis=0) + 20) * MS
     begin = START + 5_000 * MS + np.concatenate([[0], np.cumsum(wall)[:-1]]).astype(np.int64)
+    numbers = np.arange(steps, dtype=np.int32)
+    if fault == "restart":
+        begin[steps // 2 :] += RESTART_S * 10**9
+        numbers[steps // 2 :] -= steps // 2
     last = int(begin[-1] + wall[-1])
     end = max(last, START + SECONDS * 10**9)
     for node in range(nodes):
@@ -86,7 +98,9 @@ def write(store: str, name: str, fault: str, nodes: int, steps: int) -> tuple[Jo
         ]
         facts = {"cpus": 96, "memory_bytes": 2**40, "gpus": gpus, "status": "Completed", "end": end}
         folder.write_node(called, {**facts, "heartbeat": end})
-        _steps(writer, random, node, own, wall, begin + ahead)
+        _steps(writer, random, node, own, wall, begin + ahead, numbers)
+        if fault == "restart":
+            _processes(writer, node, (START, int(begin[steps // 2])))
         _samples(writer, random, fault if node == bad_node else "none", ahead)
         if not writer.close():
             raise OSError(f"the job could not be written: {writer.fault}")
@@ -94,8 +108,34 @@ def write(store: str, name: str, fault: str, nodes: int, steps: int) -> tuple[Jo
     return folder, f"rank {bad_rank}" if fault == "slow rank" else f"node{bad_node:04d}"
 
 
+def _processes(writer: Writer, node: int, starts: tuple[int, ...]) -> None:
+    """Write the event of each process that one torchrun started, once for each attempt."""
+    rows = [
+        (start, rank, json.dumps({"process": f"{rank}-{start}", "role": "trainer", "run": "torchrun-1"}))
+        for start in starts
+        for rank in range(node * RANKS, (node + 1) * RANKS)
+    ]
+    none = np.zeros(len(rows), np.int8)
+    writer.append(
+        "events",
+        {
+            "time": np.array([row[0] for row in rows]),
+            "rank": np.array([row[1] for row in rows], np.int32),
+            "kind": (none, ["process"]),
+            "name": (none, [""]),
+            "detail": np.array([row[2] for row in rows], dtype=object),
+        },
+    )
+
+
 def _steps(
-    writer: Writer, random: np.random.Generator, node: int, own: dict[str, Any], wall: Any, begin: Any
+    writer: Writer,
+    random: np.random.Generator,
+    node: int,
+    own: dict[str, Any],
+    wall: Any,
+    begin: Any,
+    numbers: Any,
 ) -> None:
     """Write the spans of one node's ranks: the parts of a step, then the collective until all are there."""
     steps = len(wall)
@@ -116,7 +156,7 @@ def _steps(
             columns["time"].append(when)
             columns["duration"].append(takes)
             columns["rank"].append(np.full(steps, rank, np.int32))
-            columns["step"].append(np.arange(steps, dtype=np.int32))
+            columns["step"].append(numbers)
             columns["phase"].append(np.full(steps, code, np.int8))
             columns["value"].append(np.full(steps, np.nan))
     whole = {name: np.concatenate(parts) for name, parts in columns.items()}
@@ -195,12 +235,33 @@ def measure(store: str, fault: str, nodes: int, steps: int) -> None:
     ]
     wanted = EXPECTED.get(fault)
     right = (not named) if wanted is None else any(one == (wanted[0], bad) for one in named)
+    if fault == "restart":
+        counts = [attempt["steps"] for attempt in told["job"]["attempts"]]
+        right = right and counts == [steps // 2, steps - steps // 2]
+        named += [("attempts", str(counts))]
     print(
         f"{fault:17} {rows:>10,} rows {size / 2**20:6.0f} MiB  rules {at[1] - at[0]:6.1f} s  "
         f"describe {at[2] - at[1]:5.1f} s  peak {memory:5.0f} MiB  "
         f"{'named' if right else 'NOT NAMED'}: {sorted(set(named)) or 'nothing'}  "
         f"verdict {told['verdict']['suspect']}"
     )
+
+
+def ask(store: str, name: str) -> None:
+    """Ask a dashboard for each page of a job twice; print time and bytes."""
+    with serving(store) as (address, server):
+        for page in pages():
+            took = []
+            for _ in range(2):
+                began = time.perf_counter()
+                shown = urlopen(Request(f"{address}/jobs/{name}/{page}", headers=HEADERS)).read()
+                took.append(time.perf_counter() - began)
+            whole = len(gzip.decompress(shown)) if shown[:2] == b"\x1f\x8b" else len(shown)
+            print(
+                f"  page {page:12} {took[0]:6.2f} s, again {took[1]:5.2f} s, "
+                f"{len(shown) / 1024:7.1f} KiB sent, {whole / 1024:8.1f} KiB of HTML, "
+                f"server {server.memory_info().rss / 2**20:5.0f} MiB"
+            )
 
 
 def machines(rounds: int) -> None:
@@ -246,6 +307,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=125)
     parser.add_argument("--steps", type=int, default=150)
     parser.add_argument("--fault", choices=FAULTS, action="append")
+    parser.add_argument("--pages", action="store_true")
     parser.add_argument("--machines", action="store_true")
     parser.add_argument("--rounds", type=int, default=10)
     given = parser.parse_args()
@@ -256,6 +318,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="holter-cluster-") as store:
         for fault in given.fault or FAULTS:
             measure(store, fault, given.nodes, given.steps)
+            if given.pages:
+                ask(store, fault.replace(" ", "-"))
 
 
 if __name__ == "__main__":

@@ -202,7 +202,7 @@ def test_description_tells_symptoms_under_their_cause_and_what_could_not_be_judg
 def test_a_store_that_is_full_at_the_end_is_told_of_on_the_card(tmp_path):
     folder, _ = told("before", str(tmp_path / "store"), ranks=1, cores=1, steps=30, samples=60)
     folder.update(status="InProgress", end=None)
-    lost = "300 rows of spans were lost, because the store could not be written"
+    lost = "300 rows of spans were not stored, because the store could not be written"
     outcome = Outcome(
         exit_code=1, signal=None, failure=None, status="Failed", started=0, ended=5 * 10**9,
         faults=[
@@ -219,15 +219,17 @@ def test_a_store_that_is_full_at_the_end_is_told_of_on_the_card(tmp_path):
     assert " 5.0 s " in card.getvalue().splitlines()[0]
     said = " ".join(card.getvalue().split())
     early = r"Recording stopped early [\d.]+ m?s after the start: the store could not be written "
-    assert re.search(early + r"\(spans: No space left on device\), 300 records are lost\.", said)
+    assert re.search(
+        early + r"\(spans: No space left on device\), 300 records are lost; all others are stored\.", said
+    )
     assert "nothing dropped" not in card.getvalue()
 
 
 def test_a_recording_that_lost_rows_on_its_way_is_said_to_have_gaps(slow):
-    lost = "300 rows of spans were lost, because the store could not be written"
+    lost = "300 rows of spans were not stored, because the store could not be written"
     cost = {**slow["cost"], "dropped": 300, "faults": [{"where": "agent: store", "error": lost}]}
-    said = "The recording has gaps: the store could not be written for a while, 300 records are lost."
-    assert said in " ".join(drawn({**slow, "cost": cost}).split())
+    said = "The recording has gaps: the store could not be written for a while, 300 records are lost;"
+    assert f"{said} all others are stored." in " ".join(drawn({**slow, "cost": cost}).split())
     assert "gaps" not in drawn({**slow, "cost": {**cost, "dropped": 0}})
     assert "gaps" not in drawn({**slow, "cost": {**cost, "faults": [{"where": "spool", "error": lost}]}})
 

@@ -65,7 +65,7 @@ def computing(tmp_path_factory):
         )
         assert watching.stderr is not None
         first = watching.stderr.readline()
-        again = here("attach", training.pid, "--store", str(store), check=False)
+        again = here("attach", training.pid, "--store", str(store), "--seconds", "5", check=False)
         time.sleep(WATCHED_S)
         watching.send_signal(signal.SIGINT)
         out, err = watching.communicate(timeout=120)

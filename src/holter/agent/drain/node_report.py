@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holter.agent.collectors import collectors
+from holter.agent.machine.dcgm_mapping import ENV_FOLDER, DcgmMapping
 from holter.agent.machine.node import node_facts
 from holter.agent.machine.scheduler import ends, scheduler
 
@@ -31,11 +32,24 @@ class NodeReport:
         self._missing: list[tuple[str, str]] = []
         self._facts: Document = {}
         self._told_framework = False
+        self._mapping: DcgmMapping | None = None
 
     def examine(self, machine: Machine, facts: Document) -> None:
         """Open the collectors and gather the facts of the machine; `facts` take precedence."""
         self.collectors, self._missing = collectors(machine)
         self._facts = {**node_facts(machine, self.collectors, self._missing, self._clock), **facts}
+
+    def map_gpus(self, variables: Mapping[str, str]) -> None:
+        """Tell DCGM-exporter which job uses the GPUs of this node, until `unmap_gpus`."""
+        self._mapping = DcgmMapping(variables, self._folder.name)
+        devices = [str(gpu["device"]) for gpu in self._facts.get("gpus") or []]
+        if why := self._mapping.write(devices):
+            self.lacks(ENV_FOLDER, why)
+
+    def unmap_gpus(self) -> None:
+        """Take back what `map_gpus` wrote."""
+        if self._mapping is not None:
+            self._mapping.remove()
 
     def schedule(self, variables: Mapping[str, str], *, ask: bool) -> None:
         """Add the scheduler's job and when it ends; `ask` the scheduler, which one node of a job may do."""

@@ -189,5 +189,6 @@ class Pipeline:
         self.writer.close()
         self._clear()
         for table, rows in self.writer.dropped.items():
-            text = f"{rows} rows of {table} were lost, {UNWRITTEN}"
+            # Not "lost": a spool that is kept still holds them.
+            text = f"{rows} rows of {table} were not stored, {UNWRITTEN}"
             self._event_log.fault("store", text)

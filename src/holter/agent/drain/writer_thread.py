@@ -191,6 +191,7 @@ class WriterThread(threading.Thread):
             cores=plan.cores or frozenset(os.sched_getaffinity(0)),
         )
         self._report.examine(machine, plan.facts)
+        self._duty("gpu mapping", lambda: self._report.map_gpus(plan.environment))
         self._duty("scheduler", lambda: self._report.schedule(plan.environment, ask=plan.leads))
         from holter.agent.drain.drain import Drain
         from holter.agent.drain.horovod import timeline
@@ -263,6 +264,7 @@ class WriterThread(threading.Thread):
         """Take the remaining records, judge the end, and close the store."""
         pipeline, attached = self.pipeline, self.plan.attached
         self._duty("companions", self._companions.stop)
+        self._duty("gpu mapping", self._report.unmap_gpus)
         if pipeline is None:
             return
         if self._python is not None:

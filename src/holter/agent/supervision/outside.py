@@ -110,10 +110,12 @@ def record(
     node: str,
     interval_ms: int,
     seconds: float | None = None,
+    begins: Callable[[], None] = lambda: None,
     show: Callable[[WriterThread], None] | None = None,
 ) -> Outcome:
     """Record until the process ends, a signal comes, `holter stop` is called or `seconds` are over.
 
+    `begins` is called once the process is known to be recorded, so that a second recording is refused.
     `show` is called about twice a second with the thread that records.
 
     Raises:
@@ -123,6 +125,7 @@ def record(
     spool = Path(tempfile.mkdtemp(prefix=ownership.PREFIX))
     owner, lock = ownership.own(spool, folder.url, node, clock)
     (spool / TARGET).write_text(json.dumps({"pid": process.pid, "started": process.started}))
+    begins()
     descriptor, before_s = end_descriptor(process.pid), _children_s()
     cores = None
     with contextlib.suppress(OSError):  # it has just ended

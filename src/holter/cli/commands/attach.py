@@ -49,7 +49,7 @@ def main(words: list[str]) -> int:
     if given.seconds is not None and seconds is None:
         raise Refusal(f"--seconds {given.seconds} is not valid; it takes seconds from 1 to {_MOST_S}")
     from holter.agent.machine.node import node_name
-    from holter.agent.supervision.outside import CannotAttach, lacking, record, target
+    from holter.agent.supervision.outside import CannotAttach, record, target
     from holter.schema.metrics import DEFAULT_INTERVAL_MS
 
     interval = options.interval_ms(given.interval) if given.interval else DEFAULT_INTERVAL_MS
@@ -57,11 +57,6 @@ def main(words: list[str]) -> int:
         process = target(int(given.pid))
     rules = select([], {}, defaults=True)
     folder = _create(process, given.job, given.store, interval, rules)
-    output.warn(f"recording process {process.pid} as job {folder.name} into {store_of(folder)}")
-    output.warn("the training is not touched; Ctrl-C ends the recording, the training goes on")
-    if why := lacking(process.pid):
-        output.warn(f"no Python functions are recorded, only processes, machine and GPUs: {why}")
-    sys.stderr.flush()
     line = _Line(process)
     with Refusing(OSError, before="the recording cannot begin: "):
         outcome = record(
@@ -70,6 +65,7 @@ def main(words: list[str]) -> int:
             node=node_name(),
             interval_ms=interval,
             seconds=seconds,
+            begins=lambda: _tell(process, folder),
             show=line.show if sys.stderr.isatty() else None,
         )
     line.clear()
@@ -87,6 +83,17 @@ def main(words: list[str]) -> int:
 
         output.write_json(describe(Trial(folder)))
     return 0
+
+
+def _tell(process: AttachedProcess, folder: JobFolder) -> None:
+    """Say what is recorded from now on, and what cannot be."""
+    from holter.agent.supervision.outside import lacking
+
+    output.warn(f"recording process {process.pid} as job {folder.name} into {store_of(folder)}")
+    output.warn("the training is not touched; Ctrl-C ends the recording, the training goes on")
+    if why := lacking(process.pid):
+        output.warn(f"no Python functions are recorded, only processes, machine and GPUs: {why}")
+    sys.stderr.flush()
 
 
 def _create(

@@ -89,14 +89,20 @@ def _judge(plan: RunPlan, folder: JobFolder, outcome: Outcome, member: Member | 
     except FileNotFoundError as error:
         output.warn(f"job {folder.url} cannot be judged; the command was not touched: {error}")
     except ConnectionError as error:
-        lost = f"{outcome.dropped} rows that came after it are lost; the command was not touched"
-        output.warn(f"{error}; what was recorded before is stored, {lost}")
+        output.warn(f"{error}; {_unreached(folder, outcome)}; the command was not touched")
     except Exception as error:
         output.warn(
             "internal error while judging the job; the command was not touched: "
             f"{type(error).__name__}: {error}"
         )
     return set()
+
+
+def _unreached(folder: JobFolder, outcome: Outcome) -> str:
+    """Say what is lost of a job whose store cannot be reached at its end, and how the rest is read."""
+    lost = f"{outcome.dropped:,} rows that were not stored yet are lost"
+    rest = f"what was stored before can be read when it can be reached: {command_for(folder)}"
+    return f"{lost}; {rest}" if outcome.dropped else rest
 
 
 def _print_from_thread(text: str) -> None:

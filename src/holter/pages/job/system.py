@@ -92,9 +92,14 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
             *(one(name) for name in there),
             one("gpu_boxes") if "gpu.util" in read else None,
             *(one(name) for name in _busy(reading, read, 1 if node else len(names))),
-            card("Spread", overview.summary(told), columns=12, whole=True),
+            card("Spread", overview.summary(told, node), columns=12, whole=True),
             card("Remarks", load(told["utilization"]), columns=6, whole=True),
-            card("All readings", machine(told["utilization"]), columns=6, whole=True),
+            card(
+                "All readings",
+                machine([row for row in told["utilization"] if node in (None, row["node"])]),
+                columns=6,
+                whole=True,
+            ),
         ),
     )
 

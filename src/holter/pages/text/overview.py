@@ -16,11 +16,12 @@ from holter.views.jobs import RUNNING
 from holter.views.wording import duration, milliseconds, percent, plain_event, reading_text, size, words
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from holter.views.document.progress import JobProgress
     from holter.views.document.types import Description
     from holter.views.document.types.program import ProgramEntry, SampledTraining
+    from holter.views.document.types.training import MetricStatistics
 
 _SUMMED = {
     "cpu.util": "CPU, all cores",
@@ -161,16 +162,21 @@ def _phases(told: Description) -> Iterator[tuple[str, float, float | None]]:
         yield phase, seconds, share
 
 
-def summary(told: Description) -> Markup:
-    """Give the spread of the main metrics, a block for each node."""
-    blocks = list(_blocks(told))
+def summary(told: Description, node: str | None) -> Markup:
+    """Give the spread of the main metrics, a block for each node; of one node if it is chosen."""
+    of: dict[str, dict[str, MetricStatistics]] = {}
+    for row in told["utilization"]:
+        if node in (None, row["node"]):
+            of.setdefault(row["node"], {})[row["metric"]] = row
+    blocks = list(_blocks(dict(list(of.items())[:_MOST]), several=len(told["nodes"]) > 1))
+    more = len(of) - _MOST
+    if more > 0:
+        blocks.append(tag("p", f"and {counted(more, 'more node')}: choose one above", class_="note"))
     return html(*blocks) or tag("p", "No machine samples were taken.", class_="note")
 
 
-def _blocks(told: Description) -> Iterator[Markup]:
-    several = len(told["nodes"]) > 1
-    for node in dict.fromkeys(row["node"] for row in told["utilization"]):
-        known = {row["metric"]: row for row in told["utilization"] if row["node"] == node}
+def _blocks(of: Mapping[str, Mapping[str, MetricStatistics]], *, several: bool) -> Iterator[Markup]:
+    for node, known in of.items():
         rows = [
             (name, *(_with_unit(known[metric][key], known[metric]["unit"]) for key in PERCENTILES))
             for metric, name in _SUMMED.items()

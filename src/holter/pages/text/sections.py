@@ -262,7 +262,8 @@ def machine(rows: Sequence[MetricStatistics]) -> Markup:
         for row in rows[:_MOST_ROWS]
     ]
     drawn = table(("node", "metric", *PERCENTILES, "unit"), cells, numbers=range(2, 8))
-    return tag("details", tag("summary", f"{len(rows)} metrics"), drawn)
+    shown = "" if len(rows) <= _MOST_ROWS else f", of which the first {_MOST_ROWS} are shown"
+    return tag("details", tag("summary", f"{len(rows):,} metrics{shown}"), drawn)
 
 
 def issues(rules: Sequence[RuleResult], name: str) -> Markup:

@@ -52,6 +52,7 @@ def unwritten(description: Mapping[str, Any]) -> str | None:
     if not faults or not cost["dropped"]:
         return None
     lost = f"{counted(cost['dropped'], 'record')} {'is' if cost['dropped'] == 1 else 'are'} lost"
+    lost += "; all others are stored"
     # The text of the last error counts only if no later attempt succeeded.
     why = next((text for text in faults if not text.endswith(UNWRITTEN)), None)
     if why is None:

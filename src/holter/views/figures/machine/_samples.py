@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from holter.store.parquet.queries import literals
 from holter.views.figure import Axis, Figure, shares
 from holter.views.figures._buckets import Bucket, line, over_seconds, over_time
+from holter.views.figures._outstanding import outstanding
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 _RATES = (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3), ("B/s", 1.0))
 BUSY = Axis("busy", "%", top=100.0)
+MOST_NODES = 16
+"""Lines that can still be told apart."""
 NO_CPU = "No CPU was sampled: traces of other profilers have no such samples, `holter run` records them."
 NO_GPU = (
     "No work of a GPU was recorded. `holter doctor` says what can be measured on this machine, and why "
@@ -47,7 +50,8 @@ def readings(reading: Reading, title: str, metric: str, where: str = "true") -> 
 def by_node(reading: Reading, title: str, metric: str, where: str = "true") -> Figure | None:
     """Draw the mean of a metric over the devices of each node, and the range of single readings."""
     series = [line(reading, *found) for found in over_time(reading, [metric], "node", where=where).items()]
-    note = "Mean of each node; the band holds every single reading."
+    series, rest = outstanding(series, MOST_NODES, "nodes")
+    note = f"Mean of each node; the band holds every single reading. {rest}".strip()
     return over_seconds(reading, title, BUSY, series, note) if series else None
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from holter.views.figure import Axis, Figure
 from holter.views.figures._buckets import line, over_time, seconds
+from holter.views.figures._outstanding import outstanding
 from holter.views.wording import natural
 
 if TYPE_CHECKING:
@@ -23,13 +24,13 @@ def draw(reading: Reading) -> Figure | None:
         return None
     series = [line(reading, *device, banded=False) for device in found.items()]
     series.sort(key=lambda one: ("gpu" not in one.name, natural(one.name)))
-    left_out = len(series) - _MOST
+    series, rest = outstanding(series, _MOST, "devices")
     return Figure(
         title="Cores and GPUs",
         kind="heatmap",
         x=seconds(reading),
         x_axis=Axis("time since the start", "s"),
         y_axis=Axis("busy", "%", top=100.0),
-        series=series[:_MOST],
-        note=f"{left_out:,} more devices are not drawn." if left_out > 0 else "",
+        series=series,
+        note=rest,
     )
