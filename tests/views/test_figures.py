@@ -37,6 +37,9 @@ def test_every_chart_is_drawn_or_says_why_not(name, reading):
         if figure.kind == "stretches":
             assert len(series.values) == len(series.low) == len(series.high)
             continue
+        if figure.kind == "constants":
+            assert len(series.values) == 1
+            continue
         edges = figure.kind == "bars" and len(figure.x) == len(series.values) + 1
         assert edges or len(series.values) == len(figure.x)
 
@@ -112,6 +115,19 @@ def test_throughput_has_the_unit_that_it_needs(tmp_path, rate, unit, shown):
     figure = draw("network", Reading(Trial(folder), width=10))
     assert figure.y_axis.unit == unit
     assert max(value for value in figure.series[0].values if value is not None) == pytest.approx(shown)
+
+
+def test_a_network_without_traffic_is_a_number(tmp_path):
+    folder = job("silent", str(tmp_path))
+    start = int(folder.manifest()["start"])
+    writer = Writer(folder, "n0")
+    rows = {"time": [start + 10**9], "metric": ["net.rx"], "device": [""], "value": [0.0]}
+    writer.append("samples", rows)
+    writer.close()
+    folder.update(end=start + 6 * 10**9)
+    figure = draw("network", Reading(Trial(folder), width=10))
+    assert figure.kind == "constants"
+    assert [(one.name, one.values) for one in figure.series] == [("received", [0.0])]
 
 
 def test_buckets_hold_every_value_once():
