@@ -70,7 +70,7 @@ def serving(store: str) -> Iterator[str]:
 def addresses(page, shown: str) -> dict[str, str]:
     """Return each page's name and address: the list, every page of one job, or the newest, a comparison."""
     jobs = page.locator("table.jobs tbody a").evaluate_all("all => all.map(one => one.getAttribute('href'))")
-    found = {"jobs": "/"}
+    found = {"jobs": "/", "fleet": "/fleet"}
     if not jobs:
         return found
     names = [shown, "after"]
@@ -96,8 +96,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("store", nargs="?")
     parser.add_argument("-o", "--output", default=str(ROOT / "docs" / "screenshots"))
-    parser.add_argument("--widths", type=int, nargs="+", default=[1440])
-    parser.add_argument("--schemes", nargs="+", default=["light"])
+    parser.add_argument("--widths", type=int, nargs="+", default=[1440, 400])
+    parser.add_argument("--schemes", nargs="+", default=["light", "dark"])
     parser.add_argument("--job", default="before", help="whose pages; the newest where it is not there")
     parser.add_argument("--pages", nargs="+", help="only these")
     given = parser.parse_args()

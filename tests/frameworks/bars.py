@@ -24,8 +24,10 @@ def undisturbed(python: Path, bar: str, begins: str, ends: str, folder: Path) ->
     both = [rows for rows in both if any(re.match(begins, text.lstrip()) for text in rows[:-1])]
     assert both, shown.screens[-3:]
     for rows in both:
+        if any("stopped:" in text for text in rows):
+            continue  # Lightning itself draws the full bar again below this message
         assert sum(bool(re.match(begins, text.lstrip())) for text in rows) == 1, rows
         assert not any("holter \u00b7" in text for text in rows[:-1]), rows
     assert any(ends in text for text in shown.text), shown.text
     assert "the end" in shown.text
-    assert not any("holter \u00b7 " in text for text in shown.text), shown.text
+    assert not any(text.startswith("holter \u00b7 ") for text in shown.text), shown.text

@@ -117,6 +117,19 @@ def test_throughput_has_the_unit_that_it_needs(tmp_path, rate, unit, shown):
     assert max(value for value in figure.series[0].values if value is not None) == pytest.approx(shown)
 
 
+def test_a_network_without_traffic_is_a_number(tmp_path):
+    folder = job("silent", str(tmp_path))
+    start = int(folder.manifest()["start"])
+    writer = Writer(folder, "n0")
+    rows = {"time": [start + 10**9], "metric": ["net.rx"], "device": [""], "value": [0.0]}
+    writer.append("samples", rows)
+    writer.close()
+    folder.update(end=start + 6 * 10**9)
+    figure = draw("network", Reading(Trial(folder), width=10))
+    assert figure.kind == "constants"
+    assert [(one.name, one.values) for one in figure.series] == [("received", [0.0])]
+
+
 def test_buckets_hold_every_value_once():
     position = np.arange(1000)
     at = buckets(position, 0, 999, 7)

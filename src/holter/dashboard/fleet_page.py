@@ -10,7 +10,7 @@ from holter.drawing.markup import html, tag
 from holter.pages.addresses import job_address
 from holter.views.document.bill import money
 from holter.views.fleet import summary_lines
-from holter.views.wording import duration, percent, words
+from holter.views.wording import duration, percent, status_text, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -127,7 +127,8 @@ def _groups(title: str, name: str, groups: Mapping[str, FleetSum]) -> Markup:
 
 def _job(one: FleetJob, stores: Sequence[str]) -> tuple[Markup | str, ...]:
     address = job_address(one["name"], stores.index(one["store"]))
-    status = "silent" if one["silent"] else one["status"] if one["kept"] else f"{one['status']}, deleted"
+    known = status_text(one["status"])
+    status = "silent" if one["silent"] else known if one["kept"] else f"{known}, deleted"
     return (
         tag("a", one["name"], href=address) if one["kept"] else one["name"],
         one["owner"] or "",
@@ -148,4 +149,4 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[Markup | str]]) -> Mark
         tag("tr", *(tag("td", cell, class_=kind) for cell, kind in zip(row, classes, strict=True)))
         for row in rows
     ]
-    return tag("div", tag("table", tag("thead", head), tag("tbody", *body), class_="jobs"), class_="scroll")
+    return tag("div", tag("table", tag("thead", head), tag("tbody", *body), class_="sums"), class_="scroll")

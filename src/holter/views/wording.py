@@ -124,7 +124,7 @@ def reading_text(value: float | None, unit: str) -> str:
         return ""
     if unit.startswith("bytes"):
         return size(value) + unit.removeprefix("bytes")
-    return f"{value:.1f}" if unit.startswith("%") else f"{value:.3g}"
+    return f"{value:.1f}" if unit.startswith("%") and abs(value) < 99.95 else f"{value:.3g}"
 
 
 def percent(value: float | None) -> str:

@@ -12,6 +12,7 @@ from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
 from holter.pages.addresses import to_page
 from holter.pages.islands import island
+from holter.pages.overview.findings import count
 from holter.pages.text.insights import passed, rules
 from holter.rules import catalogue
 from holter.views.step_clock import ran
@@ -47,7 +48,8 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
         return island(rendering, "mute", Markup, rule=rule)
 
     found = sum(bool(rule["issues"]) for rule in told["rules"])
-    said = f"{found:,} of {counted(len(told['rules']), 'rule')} found something."
+    rules_found = f"{found:,} of {counted(len(told['rules']), 'rule')}"
+    said = f"{counted(count(told['rules']), 'finding')}, from {rules_found}."
     return html(
         tag("h1", TITLE),
         tag("p", said, " ", tag("kbd", "j"), " and ", tag("kbd", "k"), " move from finding to finding."),

@@ -17,7 +17,7 @@ from holter.views.figures.tensors._statistics import MODES, NOTHING
 from holter.views.figures.tensors.tensor_histories import MOST
 from holter.views.jobs import RUNNING
 from holter.views.tensors import STATISTICS, catalog, first_nonfinite, matching, statistic
-from holter.views.wording import words
+from holter.views.wording import value_text, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -102,7 +102,7 @@ def _numbers(told: Any) -> str:
         return ""
     said = []
     for key, value in list(told.items())[:12]:
-        inner = f"({_numbers(value)})" if isinstance(value, dict) else str(value)
+        inner = f"({_numbers(value)})" if isinstance(value, dict) else value_text(value)
         said.append(f"{words(str(key))} {inner}")
     return ", ".join(said)[:600]
 
@@ -185,7 +185,7 @@ def _list(
             Number(row["elements"]),
             Number(row["rows"]),
             Number(row["last_step"], f"{row['first_step']:,} to {row['last_step']:,}"),
-            Number(row["abs_mean"], "" if row["abs_mean"] is None else f"{row['abs_mean']:.4g}"),
+            Number(row["abs_mean"], "" if row["abs_mean"] is None else f"{row['abs_mean']:.3g}"),
             Number(row["nonfinite"], f"{row['nonfinite']:,}" if row["nonfinite"] else ""),
         ]
         for row in part

@@ -44,7 +44,7 @@ def clear(rules: Sequence[RuleResult]) -> str:
     if unseen:
         said.append(f"{unseen} had too little data")
     if left := len(rules) - fired - unseen - passed:
-        said.append(f"{left} are not done")
+        said.append(f"{left} found nothing so far")
     return ", ".join(said) + "."
 
 

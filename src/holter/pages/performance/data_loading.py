@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from holter.pages.islands import Rendering
     from holter.views.document.loaders import LoaderSummary
     from holter.views.document.types import Description
+    from holter.views.document.types.training import LoadingCallable
     from holter.views.document.types.values import TableRow
     from holter.views.reading import Reading
 
@@ -98,7 +99,7 @@ def data_loading(reading: Reading, asked: Mapping[str, str], rendering: Renderin
             one("data_loading", 4),
             one("fetch_times", 4),
             one("batch_sizes", 4),
-            bare(_callables(rendering, found)),
+            bare(_callables(rendering, found["callables"] if reading.bounds else _of_job(told))),
             bare(_workers(rendering, found)),
             bare(_durations(rendering, found)),
             bare(_outliers(rendering, reading, found)),
@@ -159,13 +160,15 @@ def _plain(value: Any) -> str:
     return {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
 
 
-def _callables(rendering: Rendering, found: LoaderSummary) -> Markup:
-    if not found["callables"]:
+def _of_job(told: Description) -> Sequence[LoadingCallable]:
+    """Return the functions of the dataset in the whole job, with the shares that the Overview shows."""
+    return told["dataloading"]["callables"] if told["dataloading"] else ()
+
+
+def _callables(rendering: Rendering, found: Sequence[LoadingCallable]) -> Markup:
+    if not found:
         return Markup()
-    rows = (
-        [one["name"], words(one["stage"] or ""), share_cell(one["fetch_pct"])]
-        for one in found["callables"][:100]
-    )
+    rows = ([one["name"], words(one["stage"] or ""), share_cell(one["fetch_pct"])] for one in found[:100])
     heads = ("function of the dataset", "stage", "share of building batches")
     return sortable(rendering, "callables", "Functions of the dataset", heads, rows)
 

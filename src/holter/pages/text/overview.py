@@ -54,7 +54,7 @@ def progress(found: JobProgress) -> Markup:
         said.append(f"ends in about {duration(found['left_s'])}, at {done}")
     bar = "" if found["share_pct"] is None else tag("progress", max="100", value=f"{found['share_pct']:.1f}")
     read = (
-        html(tag("br"), tag("span", "Total steps: ", found["total_from"], class_="dim"))
+        html(tag("br"), tag("span", "Total steps: ", prose(found["total_from"] or ""), class_="dim"))
         if found["total"]
         else ""
     )

@@ -40,7 +40,7 @@ from holter.views.document.types.training import OutlierStep
 from holter.views.document.types.values import row_of
 from holter.views.document.types.wall_time import NamedWorkEntry
 from holter.views.issues import weighed
-from holter.views.jobs import why_not_running
+from holter.views.jobs import RUNNING, why_not_running
 from holter.views.tables import Stretches, steps_of, utilization_of
 
 if TYPE_CHECKING:
@@ -286,7 +286,9 @@ def _phases(trial: Trial, job: JobSummary, start: int, steps: Table, now: int) -
     )
     ranks = np.unique(after["rank"]).tolist()
     longest = max((evaluated(after.where(after["rank"] == rank)) for rank in ranks), default=0)
-    return cast("PhaseLengths", job_phases(start, job["end"] or now, steps, longest))
+    # The newest steps of a running job are recorded a little later: the time since then is no finalization.
+    until = last + longest if job["status"] in RUNNING else now
+    return cast("PhaseLengths", job_phases(start, job["end"] or until, steps, longest))
 
 
 def _steps(

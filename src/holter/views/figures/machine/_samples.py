@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from holter.store.parquet.queries import literals
-from holter.views.figure import Axis, Figure, shares
+from holter.views.figure import Axis, Figure, Series, shares
 from holter.views.figures._buckets import Bucket, line, over_seconds, over_time
 from holter.views.figures._outstanding import outstanding
 
@@ -72,6 +72,11 @@ def metrics_chart(
 
     def _rates(reading: Reading, found: dict[str, list[Bucket]]) -> Figure | None:
         most = max((row.high for rows in found.values() for row in rows), default=0.0)
+        if found and not most:  # a number says it as well as an empty chart
+            still = [Series(name, [0.0]) for metric, name in names.items() if metric in found]
+            return Figure(
+                title=title, kind="constants", x=[], x_axis=Axis("time"), y_axis=axis, series=still
+            )
         unit, factor = next(((u, f) for u, f in _RATES if most >= f), _RATES[-1])
         scaled = {
             metric: [Bucket(row.at, *(value / factor for value in row[1:])) for row in rows]
