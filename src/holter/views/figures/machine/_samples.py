@@ -74,9 +74,7 @@ def metrics_chart(
         most = max((row.high for rows in found.values() for row in rows), default=0.0)
         if found and not most:  # a number says it as well as an empty chart
             still = [Series(name, [0.0]) for metric, name in names.items() if metric in found]
-            return Figure(
-                title=title, kind="constants", x=[], x_axis=Axis("time"), y_axis=axis, series=still
-            )
+            return Figure(title=title, kind="constants", x=[], x_axis=Axis("time"), y_axis=axis, series=still)
         unit, factor = next(((u, f) for u, f in _RATES if most >= f), _RATES[-1])
         scaled = {
             metric: [Bucket(row.at, *(value / factor for value in row[1:])) for row in rows]
