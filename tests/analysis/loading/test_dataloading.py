@@ -48,6 +48,13 @@ OWN = "Photos.__getitem__ (train.py:86)"
         ("Rows.all (s.py:3);parse_row (s.py:9)", "parse_row", "decode"),
         ("Stream.__iter__ (s.py:3);readline (s.py:9)", "readline", "read"),
         ("__getitem__ (t.py:1);__call__ (compose.py:2);__call__ (augment.py:3)", "__call__", "transform"),
+        (
+            "IterableDataset.__iter__ (datasets/iterable_dataset.py:2546);"
+            "MappedExamplesIterable.__iter__ (datasets/iterable_dataset.py:1235);"
+            "MappedExamplesIterable._iter.apply_function (datasets/iterable_dataset.py:1332);tokens (a.py:4)",
+            "tokens",
+            "transform",
+        ),
         (OWN, "Photos.__getitem__", "transform"),
         ("(other)", "(other)", "transform"),
     ],

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holter.analysis.steps.own_code import MIN_SAMPLES, divided, own_code
+from holter.analysis.steps.own_code import MIN_SAMPLES, OwnCode, divided, own_code
 from holter.schema.phases import BREAKDOWN
 from holter.schema.table import Table
 
@@ -229,3 +229,11 @@ def test_a_collection_that_no_function_asks_for_stays_where_it_was_sampled():
     pauses = [("gc", "gc", at, at * 100, 95) for at in range(9)]
     (only,) = own_code(spans(sampled + pauses), steps(9), 80.0)
     assert only.pct == pytest.approx(80)
+
+
+def test_a_wait_without_a_named_call_names_its_place():
+    waiting = OwnCode(
+        "<module>", "train.py", 18, 11.0, "", "lock", iterates=False, step=1, step_share=0.1,
+        checkpoints=False, producer="thread fill", produces=("decode (train.py:9)",),
+    )  # fmt: skip
+    assert waiting.text == "<module> (train.py:18) waits, while thread fill works in decode (train.py:9)"

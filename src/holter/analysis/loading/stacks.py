@@ -21,6 +21,11 @@ _CALLS = frozenset(
 # The data loader's own code, when a sample begins above the dataset.
 _LOADER_FILE = re.compile(r"(^|/)torch/utils/data/_utils/")
 
+# Streams of samples that only call what the user maps over them.
+_STREAM_FILE = re.compile(
+    r"(^|/)(datasets/(iterable|arrow)_dataset|webdataset/(filters|pipeline|compat)|torchdata/nodes/\w+)\.py$"
+)
+
 _DECODE_FILE = re.compile(
     r"(^|/)(PIL/(ImageFile|\w+ImagePlugin)\.py|turbojpeg|simplejpeg|torchvision/io/|torchaudio/|soundfile|librosa/"
     r"|pyarrow/(parquet|csv|json|feather|ipc)|json/(decoder|__init__|scanner)|gzip\.py|zlib|zstandard|lzma\.py"
@@ -87,8 +92,9 @@ def _works(frame: SampledFrame) -> bool:
 
 
 def entry(stack: list[SampledFrame]) -> SampledFrame | None:
-    """Return the callable that the dataset calls; wrappers that only call others are skipped."""
+    """Return the callable that the dataset calls; wrappers and streams that only call others are skipped."""
     below = below_dataset(stack)
+    below = [frame for frame in below if _STREAM_FILE.search(frame.file) is None] or below
     for i, frame in enumerate(below):
         if i + 1 == len(below) or not _is_wrapper(frame, below[i + 1]):
             return frame

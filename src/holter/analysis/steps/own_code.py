@@ -112,9 +112,11 @@ class OwnCode:
         if self.iterates and self.producer and not queue:  # the iterator is that of a library
             works = f", which works in {self.produces[0]}" if self.produces else ""
             return f"the loop waits for {self.producer}{works}{mostly}"
-        waits = f"{self.place} waits for a queue" if queue else f"{self.calls}, called by {self.place}"
+        waits = f"{self.place} waits{' for a queue' if queue else ''}"
+        if self.calls and not queue:
+            waits = f"{self.calls}, called by {self.place}"
         if not self.producer:
-            return f"{waits} ({self.calls})" if self.calls else waits
+            return f"{waits} ({self.calls})" if self.calls and queue else waits
         does = f" that {self.producer} fills" if queue and self.fills else f", while {self.producer} works"
         where = f" in {self.produces[0]}" if self.produces else ""
         return f"{waits}{does}{where}{mostly}"

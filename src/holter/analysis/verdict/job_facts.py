@@ -147,10 +147,13 @@ class VerdictFacts:
 
     @property
     def device_pct(self) -> float | None:
-        """Percent of a step in which the device computes, by its completion times."""
+        """Percent of the loop in which the device computes, by its completion times.
+
+        The mean step counts, because batches may come late in some steps only.
+        """
         if self.device_ms is None or not self.step_ms:
             return None
-        return min(100.0 * self.device_ms / self.step_ms, 100.0)
+        return min(100.0 * self.device_ms / max(self.step_ms, self.whole_step_ms), 100.0)
 
     @property
     def held_pct(self) -> float:

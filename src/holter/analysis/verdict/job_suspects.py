@@ -61,7 +61,7 @@ def data_pipeline(facts: VerdictFacts) -> SuspectResult:
     if facts.device_pct is not None and facts.device_pct >= GPU_BUSY:
         # Calls return at once: the host loads batches while the device computes.
         return SuspectResult(
-            because=f"the device computes {pct(facts.device_pct)} of each step while the host loads batches"
+            because=f"the device computes {pct(facts.device_pct)} of the time while the host loads batches"
         )
     iterators = [one for one in facts.own_code if one.iterates and one.pct >= NAMED]
     if share < DATA_SHARE:

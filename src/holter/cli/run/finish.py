@@ -176,7 +176,10 @@ def _why_no_training(folder: JobFolder, outcome: Outcome) -> str:
         return "no training step was recorded"
     if outcome.trainers:
         return "no training step was recorded: the frameworks that were used took none"
-    return "no training step was recorded: PyTorch was not imported, or is hidden (python -I, -E)"
+    return (
+        "no training step was recorded: no framework that holter records was imported, or it is hidden "
+        "(python -I, -E); mark steps with holter.step()"
+    )
 
 
 def _other_frameworks(folder: JobFolder) -> Iterator[str]:
