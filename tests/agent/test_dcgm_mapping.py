@@ -41,3 +41,12 @@ def test_without_the_variable_nothing_is_written(tmp_path, monkeypatch, variable
 def test_a_folder_that_is_missing_is_said(tmp_path):
     mapping = DcgmMapping({ENV_FOLDER: str(tmp_path / "none")}, "resnet-1")
     assert mapping.write(["gpu0"]) == f"{tmp_path}/none/0: No such file or directory"
+
+
+def test_files_that_another_program_removed_or_replaced_end_nothing(tmp_path):
+    mapping = DcgmMapping({ENV_FOLDER: str(tmp_path)}, "resnet-1")
+    mapping.write(["gpu0", "gpu1", "gpu2"])
+    (tmp_path / "0").unlink()
+    (tmp_path / "1").write_bytes(b"\xff\xfe")
+    mapping.remove()
+    assert [path.name for path in tmp_path.iterdir()] == ["1"]

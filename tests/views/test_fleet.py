@@ -9,7 +9,7 @@ import pytest
 
 from holter.store import index
 from holter.store.job import JobFolder, create, find, jobs
-from holter.views.fleet import fleet, index_entry
+from holter.views.fleet import fleet, index_entry, summary_lines
 
 NOW = 1_700_000_000_000_000_000
 HOUR = 3600 * 10**9
@@ -61,8 +61,10 @@ def test_what_is_unknown_is_not_zero(tmp_path: Path) -> None:
     (job,) = fleet([store], price=1.0, now_ns=NOW)["jobs"]
     unknown = ("nodes", "gpus", "gpu_hours", "node_hours", "idle_pct", "cost", "idle_cost", "suspect")
     assert [job[name] for name in unknown] == [None] * len(unknown)
-    total = fleet([store], price=1.0, now_ns=NOW)["total"]
+    found = fleet([store], price=1.0, now_ns=NOW)
+    total = found["total"]
     assert (total["gpus_unknown"], total["idle_unknown"], total["cost"]) == (1, 1, None)
+    assert list(summary_lines(found))[1] == "machine hours unknown, GPU hours unknown"
 
 
 def test_jobs_that_are_not_in_the_index_are_read(tmp_path: Path) -> None:

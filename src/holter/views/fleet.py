@@ -275,7 +275,9 @@ def summary_lines(found: Fleet) -> Iterator[str]:
     total = found["total"]
     yield f"{counted(total['jobs'], 'job')}: {total['running']:,} running, {total['failed']:,} failed"
     unknown = f" ({counted(total['gpus_unknown'], 'job')} left out)" if total["gpus_unknown"] else ""
-    yield f"{total['node_hours']:,.1f} machine hours, {total['gpu_hours']:,.1f} GPU hours{unknown}"
+    machines = f"{total['node_hours']:,.1f} machine hours" if total["node_hours"] else "machine hours unknown"
+    gpus = f"{total['gpu_hours']:,.1f} GPU hours{unknown}"
+    yield f"{machines}, {'GPU hours unknown' if total['gpus_unknown'] == total['jobs'] else gpus}"
     if total["idle_unknown"] < total["jobs"]:
         share = 100 * total["idle_node_hours"] / total["node_hours"] if total["node_hours"] else 0.0
         left = (

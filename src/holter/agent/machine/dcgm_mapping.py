@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,5 +41,7 @@ class DcgmMapping:
     def remove(self) -> None:
         """Remove the files that were written here, unless another program has changed them."""
         for path in self._made:
-            if path.read_text() == self._text:
-                path.unlink()
+            # Another program may have removed or replaced it; this must not end the agent.
+            with contextlib.suppress(OSError, UnicodeDecodeError):
+                if path.read_text() == self._text:
+                    path.unlink()

@@ -49,7 +49,8 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
 
     found = sum(bool(rule["issues"]) for rule in told["rules"])
     rules_found = f"{found:,} of {counted(len(told['rules']), 'rule')}"
-    said = f"{counted(count(told['rules']), 'finding')}, from {rules_found}."
+    findings = counted(count(told["rules"]), "finding")
+    said = f"{findings}. {rules_found} found something; an issue and its symptoms count as one finding."
     return html(
         tag("h1", TITLE),
         tag("p", said, " ", tag("kbd", "j"), " and ", tag("kbd", "k"), " move from finding to finding."),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import os
+import socket
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +28,7 @@ _MOST_FOLDERS = 5000
 _TEXT_PLUGIN = "text"
 _STRING = 7
 """The number of `DT_STRING` in TensorFlow's `types.proto`."""
+_numbers = itertools.count()
 
 
 def open_run(target: TrackerTarget, job: SentJob) -> TensorBoardRun:
@@ -46,7 +49,7 @@ class TensorBoardRun:
         now = time.time()
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            self._file = (folder / f"events.out.tfevents.{int(now):010d}.{os.getpid()}.holter").open("xb")
+            self._file = (folder / _file_name(now)).open("xb")
         except OSError as error:
             raise SinkError(f"{folder}: {error.strerror}") from None
         self._events = EventFile(self._file, now)
@@ -75,6 +78,11 @@ class TensorBoardRun:
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+
+def _file_name(now: float) -> str:
+    """Return a name that no other run has: TensorBoard's own names hold the same parts."""
+    return f"events.out.tfevents.{int(now):010d}.{socket.gethostname()}.{os.getpid()}.{next(_numbers)}.holter"
 
 
 def _text(tag: str, text: str) -> bytes:
