@@ -297,7 +297,8 @@ class Windows:
             found = work()
         except Exception as error:
             found = self._failed(window, error)
-        self._tell({**fact, **(found or {})})
+        # Until now this thread has taken the interpreter from the training now and then.
+        self._tell({**fact, "done": time.perf_counter_ns(), **(found or {})})
         if (forget := getattr(profiler, "forget", None)) is not None:
             try:
                 forget()

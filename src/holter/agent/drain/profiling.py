@@ -127,6 +127,8 @@ class Profiling:
         detail = dict(event.detail)
         if bounds := detail.pop("bounds", None):
             detail["begin"], detail["end"] = (self._drain.clock.to_wall(bounds[at]) for at in (0, -1))
+        if done := detail.get("done"):
+            detail["done"] = self._drain.clock.to_wall(done)
         file = str(detail.pop("file", "") or "")
         name = "refused" if detail.get("refused") else str(detail.get("profiler", ""))
         if file and "/" not in file:

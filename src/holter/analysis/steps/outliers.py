@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +13,8 @@ from holter.analysis.steps.warmup import by_rank
 from holter.schema.phases import BREAKDOWN
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from holter.schema.table import Table
@@ -23,6 +25,8 @@ LEAST_SPREAD = 0.02
 MIN_RELATIVE = 0.3
 """An outlier also takes more than 1.3 times the median."""
 _NAMED = ("annotation", "gc", "checkpoint", "compile")
+HOLTER = "holter"
+"""The cause of steps beside which holter opened or finished a profiling window."""
 _MAX_DETAILED = 100
 
 
@@ -39,7 +43,7 @@ class Outlier:
     extra_ms: float
     """Beyond the median."""
     cause: str
-    """The part that took most of the extra time, or `compile`."""
+    """The part that took most of the extra time, `compile`, or `holter`."""
     extra: dict[str, float]
     """Part → time beyond that part's own median; only what grew."""
     during: dict[str, float] = field(default_factory=dict)
@@ -47,7 +51,11 @@ class Outlier:
 
 
 def outliers(
-    steps: Table, spans: Table | None = None, *, mask: NDArray[np.bool_] | None = None
+    steps: Table,
+    spans: Table | None = None,
+    *,
+    mask: NDArray[np.bool_] | None = None,
+    windows: Sequence[tuple[int, int, int]] = (),
 ) -> list[Outlier]:
     """Find the outlier steps of each rank, the most extra time first.
 
@@ -59,6 +67,7 @@ def outliers(
         steps: Table `steps`, steady state only, or all of it with `mask`.
         spans: Where given, what else ran in the worst of them is named.
         mask: Which rows are steady state; all when absent.
+        windows: Rank, begin and end (ns) of each profiling window, with the time in which holter finished it.
     """
     found = []
     used = steps if mask is None else steps.where(mask)
@@ -73,10 +82,16 @@ def outliers(
             continue
         usual = {part: float(np.median(steps[part][rows])) for part in (*BREAKDOWN, "compile")}
         found += [_outlier(steps, int(row), median, limit, usual) for row in rows[duration > limit]]
+    found = [replace(one, cause=HOLTER) if _beside(one, windows) else one for one in found]
     found.sort(key=lambda o: (-o.extra_ms, o.rank, o.step))
     if spans is not None:
         _name(found[:_MAX_DETAILED], spans)
     return found
+
+
+def _beside(one: Outlier, windows: Sequence[tuple[int, int, int]]) -> bool:
+    end = one.time + round(one.duration_ms * 1e6)
+    return any(rank == one.rank and begin < end and one.time < done for rank, begin, done in windows)
 
 
 def _outlier(steps: Table, row: int, median: float, limit: float, usual: dict[str, float]) -> Outlier:

@@ -157,7 +157,7 @@ def model_compute(facts: VerdictFacts) -> SuspectResult:
     load = facts.load
     gpu = load.gpu_p50 if load else None
     if load is None or gpu is None:
-        small = share < 50 and "forward" not in facts.not_seen
+        small = share < BOTTLENECK and "forward" not in facts.not_seen
         what = "compute takes" if "compute" in facts.observed else "forward and backward take"
         return SuspectResult(because=f"{what} {pct(share)} {of}" if small else "")
     if gpu < GPU_BUSY:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.steps.breakdown import breakdown
+from holter.analysis.steps.outliers import HOLTER
 from holter.analysis.steps.warmup import steady
 from holter.analysis.verdict.evidence import Evidence, counted, ms, part_name, pct, sentence, took
 from holter.analysis.verdict.loop_advice import FEWER_EVALUATIONS
@@ -129,8 +130,9 @@ def ledger(
     for name, length in lengths.items():
         lengths[name] = min(length, rest)
         rest -= lengths[name]
+    own = ", all while holter profiled" if all(one.cause == HOLTER for one in slow_steps) else ""
     texts = {
-        "stalls": f"{counted(len({one.step for one in slow_steps}), 'slow step')}"
+        "stalls": f"{counted(len({one.step for one in slow_steps}), 'slow step')}{own}"
         + (f"; step {longest.step} took {ms(longest.duration_ms)}" if longest else ""),
     }
     lengths = {

@@ -46,11 +46,12 @@ def framework_overhead(facts: VerdictFacts, load: OperatorLoad) -> SuspectResult
     on_core = left * (1 - waiting / 100)  # the wait for a core is contention
     share = 100.0 * on_core / step if step else 0.0
     filled = 100.0 * left / step if step else 0.0  # beside contention, too
-    if count < MANY_OPERATORS or filled < DISPATCH_SHARE or 1000.0 * on_core / count > DISPATCH_US:
-        return SuspectResult(
-            because=f"a step has {count:,.0f} small operators, which take {pct(share)} of it"
-        )
+    if count < MANY_OPERATORS:
+        return SuspectResult(because=f"a step has only {count:,.0f} small operators")
     each = us(1000.0 * on_core / count)
+    if filled < DISPATCH_SHARE or 1000.0 * on_core / count > DISPATCH_US:
+        because = f"a step has {count:,.0f} small operators, and runs {each} for each of them"
+        return SuspectResult(because=because)
     said = f"Dispatch overhead takes {pct(share)} of each step: {count:,.0f} operators of {each} per step"
     found = [
         _seen(

@@ -28,7 +28,7 @@ from holter.analysis.verdict.ledger import ledger, with_ledger
 from holter.analysis.verdict.result import SMALLER
 from holter.views.document import description_kept, profiled_steps, program, unattached
 from holter.views.document.bill import bill_of
-from holter.views.document.cost import cost
+from holter.views.document.cost import cost, details
 from holter.views.document.job_summary import job_summary
 from holter.views.document.measured_runs import measured_runs
 from holter.views.document.nodes import nodes_of
@@ -129,7 +129,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         facts = replace(facts, measured=measured_runs(trial.folder))
     alone = program.read(events, samples, steps, trial.table("python_stacks"))
     mask = steady(steps)
-    worst = outliers(steps, mask=mask)
+    worst = outliers(steps, mask=mask, windows=_windows(events))
     if not stretches.whole:
         statistics = step_statistics(steps, mask, found=worst)
         facts = replace(
@@ -289,6 +289,16 @@ def _phases(trial: Trial, job: JobSummary, start: int, steps: Table, now: int) -
     # The newest steps of a running job are recorded a little later: the time since then is no finalization.
     until = last + longest if job["status"] in RUNNING else now
     return cast("PhaseLengths", job_phases(start, job["end"] or until, steps, longest))
+
+
+def _windows(events: Table) -> list[tuple[int, int, int]]:
+    """Return rank, begin and end of each profiling window, with the time in which holter finished it, ns."""
+    told = details(events, "window")
+    return [
+        (int(one["rank"]), one["begin"], max(one["end"], one.get("done") or 0))
+        for one in told
+        if isinstance(one.get("begin"), int) and isinstance(one.get("end"), int)
+    ]
 
 
 def _steps(
