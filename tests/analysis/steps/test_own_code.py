@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holter.analysis.steps.own_code import MIN_SAMPLES, OwnCode, divided, own_code
+from holter.analysis.steps.own_code import MIN_SAMPLES, OwnCode, divided, iterating, own_code
 from holter.schema.phases import BREAKDOWN
 from holter.schema.table import Table
 
@@ -161,7 +161,7 @@ def test_shares_add_up(names):
     split = dict.fromkeys(BREAKDOWN, 0.0) | {"other": 70.0, "forward": 30.0}
     if len(names) >= MIN_SAMPLES:
         assert sum(one.pct for one in found) == pytest.approx(70.0)
-    moved = divided(split, found)
+    moved = divided(split, iterating(found))
     assert sum(moved.values()) == pytest.approx(100.0)
     assert moved["data_loading"] == pytest.approx(sum(one.pct for one in found if one.iterates))
 

@@ -84,6 +84,8 @@ class OwnCode:
     """That thread's function, and the one that it spends most time in, as `name (file:line)`."""
     holds_loop: bool = False
     """The loop runs in it, so that its share is only that of these calls, or of its own work."""
+    samples: int = MIN_SAMPLES
+    """How many samples saw it; fewer than `MIN_SAMPLES` say little about its share."""
 
     @property
     def place(self) -> str:
@@ -200,18 +202,23 @@ def own_code(spans: Table, steps: Table, other_pct: float) -> list[OwnCode]:
                 fills=filled[:1] == ("<",),
                 produces=filled[2:],
                 holds_loop=(function, file) == loop,
+                samples=len(rows),
             )
         )
     return sorted(result, key=lambda one: (-one.pct, one.place))
 
 
-def divided(split: Mapping[str, float], own: list[OwnCode]) -> dict[str, float]:
-    """Return a breakdown in which the time of the loop's iterators is data loading and no longer `other`."""
+def iterating(own: list[OwnCode]) -> float:
+    """Return the share of the loop's iterators in the time outside all known parts, 0 to 1."""
     total = sum(one.pct for one in own)
-    iterated = sum(one.pct for one in own if one.iterates)
-    if not iterated:
+    return sum(one.pct for one in own if one.iterates) / total if total else 0.0
+
+
+def divided(split: Mapping[str, float], iterating: float) -> dict[str, float]:
+    """Return a breakdown in which the time of the loop's iterators is data loading and no longer `other`."""
+    if not iterating:
         return dict(split)
-    moved = split["other"] * iterated / total
+    moved = split["other"] * iterating
     return {**split, "data_loading": split["data_loading"] + moved, "other": split["other"] - moved}
 
 

@@ -17,7 +17,7 @@ from holter.analysis.steps.breakdown import breakdown, not_seen
 from holter.analysis.steps.durations import step_statistics
 from holter.analysis.steps.holders import holders
 from holter.analysis.steps.named_work import moved, named_work
-from holter.analysis.steps.own_code import divided, own_code
+from holter.analysis.steps.own_code import MIN_SAMPLES, divided, iterating, own_code
 from holter.analysis.steps.warmup import steady
 from holter.analysis.verdict.job_facts import Stall, VerdictFacts
 from holter.analysis.verdict.profiled_python import profiled_python
@@ -100,8 +100,9 @@ def gather(
         first = machines[0] if machines else None
         slow = stragglers(used)
         found |= {
-            "breakdown": divided(split, own),
-            "own_code": own,
+            "breakdown": divided(split, iterating(own)),
+            "own_code": [one for one in own if one.samples >= MIN_SAMPLES],
+            "iterating": iterating(own),
             "named_work": work,
             "collecting_pct": collecting,
             "not_seen": tuple(not_seen(used, found.get("observed", ()))),

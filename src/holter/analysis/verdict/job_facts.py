@@ -105,7 +105,9 @@ class VerdictFacts:
     """Work of other threads than the loop's, which steps do not include."""
 
     own_code: list[OwnCode] = field(default_factory=list)
-    """Functions that take the time outside all known parts, the largest first."""
+    """Functions that take the time outside all known parts, with enough samples, the largest first."""
+    iterating: float = 0.0
+    """The share of the loop's iterators in the time outside all known parts, 0 to 1."""
     holders: list[Holder] = field(default_factory=list)
     """Threads that hold the interpreter, the largest share first."""
     named_work: list[NamedWork] = field(default_factory=list)

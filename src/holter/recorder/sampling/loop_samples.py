@@ -15,6 +15,7 @@ import random
 import re
 import sys
 import threading
+import time
 from inspect import CO_GENERATOR
 from itertools import islice
 from opcode import opmap
@@ -26,7 +27,7 @@ from holter.recorder.sampling.frames import frame_text, is_library
 from holter.recorder.sampling.holders import Holders
 from holter.recorder.sampling.producers import Seen, is_queue, producer, waits
 from holter.recorder.spool.thread_spool import NAN
-from holter.recorder.switch_interval import SwitchInterval
+from holter.recorder.switch_interval import SwitchInterval, wake_on_time
 from holter.schema.phases import HOLDS, Phase
 
 if TYPE_CHECKING:
@@ -40,12 +41,16 @@ INTERVAL_S = 0.02
 """Mean time between the first samples of the loop's own code."""
 MAX_INTERVAL_S = 0.2
 """Mean time between samples while spans explain the time, and after many samples."""
-SWITCH_S = 0.0005
-"""Switch interval of Python while the loop's own code runs."""
+SWITCH_S = 0.00005
+"""Switch interval of Python just before a sample. At a longer one the sampler gets the interpreter lock at
+the first operator after a stretch of Python code, and never sees shorter stretches."""
+LAST_S = 0.002
+"""How long that lasts at most. It ends at random, because the wake before it comes at such an operator."""
 COST_SHARE = 200
 """Sampling takes at most one part in this many of a core while the loop's own code runs."""
 ENOUGH = 300
-"""After each so many samples the interval grows by its first length."""
+"""After each so many samples the interval grows by its first length. Also spans that explain the time make it
+grow after so many moments only, because a short loop has few."""
 MAX_FRAMES = 6
 MAX_PATHS = 4096
 AGAIN_NS = 300_000_000
@@ -120,8 +125,9 @@ class LoopSampler:
         # Not the global generator: its state belongs to the script.
         moments = random.Random(os.getpid())  # noqa: S311
         switch = SwitchInterval(SWITCH_S)
+        wake_on_time()
         least = interval = INTERVAL_S
-        before, samples, holders = perf_counter_ns(), 0, Holders()
+        before, wakes, samples, holders = perf_counter_ns(), 0, 0, Holders()
         while breaker.on:
             pause = interval * (0.5 + moments.random())
             holders.sleeps()
@@ -129,36 +135,34 @@ class LoopSampler:
             if self._stop.wait(pause):
                 break
             try:
-                began, now, known = thread_time_ns(), perf_counter_ns(), len(self._known)
+                began, woke, known = thread_time_ns(), perf_counter_ns(), len(self._known)
                 thread = self._thread() if self._session.sampler is self else 0
-                part = self._part(thread)
-                if part is None:
-                    interval, before = max(MAX_INTERVAL_S, least), now
-                    switch.restore()
+                if self._part(thread) is None:
+                    interval, before = max(MAX_INTERVAL_S, least), woke
                     continue
-                held = holders.holder(now - due, thread)
+                held = holders.holder(woke - due, thread)
+                with switch:
+                    time.sleep(LAST_S * moments.random())
+                    now, part = perf_counter_ns(), self._part(thread)
+                    name = 0 if part else self._name(thread, moments.choice)
                 if held:
                     self._write(self._session.name(held), now, min(now - before, int(2e9 * interval)), HOLDS)
                 self.due = self.due or now - self._shown > AGAIN_NS
-                self.on_wake(part)
-                if part:
+                self.on_wake(part or 0)
+                wakes += 1
+                if part and wakes > ENOUGH:
                     interval = min(interval * 1.25, max(MAX_INTERVAL_S, least))
-                    if interval > 3 * least:
-                        switch.restore()
-                else:
-                    name = self._name(thread, moments.choice)
+                elif not part:
                     # A sample after a long pause stands for two intervals at most.
                     self._write(name, now, min(now - before, int(2e9 * interval)))
                     samples += 1
                     interval = min(least * (1 + samples / ENOUGH), max(MAX_INTERVAL_S, least))
-                    switch.shorten()
                 before, cost = now, thread_time_ns() - began
                 self._session.thread_spool().spent(cost)
                 if len(self._known) == known:  # a new stack costs more, but does not recur
                     least = max(INTERVAL_S, cost / 1e9 * COST_SHARE)
             except Exception as error:
                 breaker.fault(error)
-        switch.restore()
 
     def sample_any(self, duration: int) -> None:
         """Write a sample that stands for `duration` ns, whatever part is open."""

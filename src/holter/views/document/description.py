@@ -134,7 +134,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         statistics = step_statistics(steps, mask, found=worst)
         facts = replace(
             facts,
-            breakdown=divided(moved(breakdown(steps, mask), facts.named_work), facts.own_code),
+            breakdown=divided(moved(breakdown(steps, mask), facts.named_work), facts.iterating),
             statistics=statistics,
         )
     job = job_summary(manifest, nodes, steps, events, now)
