@@ -1,45 +1,69 @@
-"""What holter adds to a script that imports a framework and does not use it, in CPU time and in wall time.
+"""What holter adds to a script that imports a framework and does not use it.
 
-Each turn runs `python -c "import FRAMEWORK"` with the bootstrap and without, in changing order. Both runs of a
-turn meet the same load, so a difference of the medians says more than either median; the bracket holds the
-middle half of the differences. CPU time is that of the whole process, its start and its end included.
+Each turn runs `python -c "import FRAMEWORK"` without holter and with its bootstrap, in changing order, and
+compares the CPU time of the whole processes; the bracket holds the middle half of the differences. An import
+of seconds varies by more than what holter adds. So the recorded process also sums the CPU time of what holter
+does when a module was imported, which is all that depends on the framework. The row `pass` has what the
+bootstrap takes in each Python process.
 
-    python benchmarks/imported_unused.py [FRAMEWORK…] [--rounds 9]
+    python benchmarks/imported_unused.py [MODULE…] [--rounds 9]
 
-Without FRAMEWORK: all whose environments exist; see `scripts/frameworks`.
+Without MODULE: all whose environments exist; see `scripts/frameworks`.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
-from machine import described, environment, python_of
+from machine import described, environment, pace, python_of
 
 from holter.schema.record import ENV_SPOOL
 
 BOOTSTRAP = Path(__file__).parents[1] / "src/holter/recorder/bootstrap"
-OWN = ("torch", "xgboost", "lightgbm", "sklearn.linear_model")
-"""Modules of the project's own environment."""
-ELSEWHERE = {
+ENVIRONMENTS = {
+    "torch": "",
+    "xgboost": "",
+    "lightgbm": "",
+    "sklearn.linear_model": "",
     "catboost": "catboost",
     "jax": "jax",
     "keras": "keras",
     "tensorflow": "tensorflow",
-    "lightning": "lightning.pytorch",
-    "transformers": "transformers",
-    "deepspeed": "deepspeed",
     "ray": "ray",
+    "lightning.pytorch": "lightning",
+    "transformers.trainer": "transformers",
+    "deepspeed": "deepspeed",
 }
-"""Environment of a framework → the module that is imported there."""
+"""Module → the environment that has it; empty for the project's own."""
 LIMIT_MS = 5.0
+TIMED = """
+import json, sys, time
+from holter.recorder import imports
+spent, open_calls = [0], [0]
+class Timed(dict):
+    def __setitem__(self, module, call):
+        def timed(module):
+            began = time.thread_time_ns()
+            open_calls[0] += 1
+            call(module)
+            open_calls[0] -= 1
+            if not open_calls[0]:
+                spent[0] += time.thread_time_ns() - began
+        super().__setitem__(module, timed)
+watched = Timed()
+for module, call in imports._watch.wanted.items():
+    watched[module] = call
+imports._watch.wanted = watched
+"""
+TOLD = "\nprint(json.dumps([spent[0] / 1e6, 'holter.recorder.session' in sys.modules]))"
 
 
 def main() -> None:
@@ -47,51 +71,59 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("frameworks", nargs="*")
+    parser.add_argument("modules", nargs="*", choices=[[], *ENVIRONMENTS])
     parser.add_argument("--rounds", type=int, default=9)
     given = parser.parse_args()
-    pythons = dict.fromkeys(OWN, sys.executable)
-    pythons |= {
-        module: python_of(name) for name, module in ELSEWHERE.items() if Path(python_of(name)).exists()
-    }
-    print(f"| import | CPU alone, ms | CPU added, ms (≤ {LIMIT_MS:.0f}) | wall alone, ms | wall added, ms |")
+    pythons = {module: python_of(name) if name else sys.executable for module, name in ENVIRONMENTS.items()}
+    found = [module for module in ENVIRONMENTS if Path(pythons[module]).exists()]
+    print(
+        f"| import | CPU alone, ms | added in all, ms | on import, ms (≤ {LIMIT_MS:.0f}) | recorder loaded |"
+    )
     print("|---|---|---|---|---|", flush=True)
-    for module in given.frameworks or pythons:
-        turns = [turn(pythons[module], module, first=bool(number % 2)) for number in range(given.rounds)]
-        cells = [cell for part in (0, 1) for cell in compared([(a[part], b[part]) for a, b in turns])]
-        print(f"| `{module}` | {' | '.join(cells)} |", flush=True)
-    print(f"\n{described()}, {given.rounds} rounds")
+    for module in ("pass", *(given.modules or found)):
+        python = pythons.get(module, sys.executable)
+        print(f"| `{module}` | {' | '.join(measured(python, module, given.rounds))} |", flush=True)
+    print(f"\n{described()}; pace {pace():.0f} ms, {given.rounds} rounds")
 
 
-def turn(python: str, module: str, *, first: bool) -> tuple[tuple[float, float], tuple[float, float]]:
-    """Run an import alone and recorded, in this order or the other; return CPU and wall ms of each."""
-    taken = {recorded: imported(python, module, recorded=recorded) for recorded in (first, not first)}
-    return taken[False], taken[True]
+def measured(python: str, module: str, rounds: int) -> list[str]:
+    """Return the cells of a module."""
+    statement = module if module == "pass" else f"import {module}"
+    alone, added, inside, loaded = [], [], [], False
+    for number in range(rounds):
+        order = (False, True) if number % 2 else (True, False)
+        taken = {recorded: cpu_ms(python, statement, recorded=recorded) for recorded in order}
+        alone.append(taken[False])
+        added.append(taken[True] - taken[False])
+        own, loaded = json.loads(run(python, f"{TIMED}{statement}{TOLD}", recorded=True))
+        inside.append(own)
+    low, middle, high = statistics.quantiles(added, n=4, method="inclusive")
+    spread = f"{middle:.0f} ({low:.0f} to {high:.0f})"
+    of_own = "" if module == "pass" else f"{statistics.median(inside):.1f}"
+    return [f"{statistics.median(alone):.0f}", spread, of_own, "yes" if loaded else "no"]
 
 
-def imported(python: str, module: str, *, recorded: bool) -> tuple[float, float]:
-    """Return the CPU and wall milliseconds of a process that imports a module."""
+def cpu_ms(python: str, statement: str, *, recorded: bool) -> float:
+    """Return the CPU milliseconds of a process, its start and its end included."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    run(python, statement, recorded=recorded)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return 1e3 * (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+
+
+def run(python: str, script: str, *, recorded: bool) -> str:
+    """Run a script, recorded or not; return the last line that it prints."""
     surroundings = environment() | {"KERAS_BACKEND": "torch"}
     surroundings.pop("PYTHONPATH")
     with tempfile.TemporaryDirectory() as spool:
         if recorded:
             surroundings |= {"PYTHONPATH": str(BOOTSTRAP), ENV_SPOOL: spool}
-        before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-        subprocess.run(
-            [python, "-c", f"import {module}"], check=True, capture_output=True, env=surroundings, cwd=spool
+        done = subprocess.run(
+            [python, "-c", script], check=True, capture_output=True, text=True, env=surroundings, cwd=spool
         )
-        wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-        left = [name for name in os.listdir(spool) if recorded]
-    if left:
-        raise SystemExit(f"an import of {module} left {', '.join(left)}")
-    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    return 1e3 * cpu, 1e3 * wall
-
-
-def compared(turns: list[tuple[float, float]]) -> tuple[str, str]:
-    """Return the median without holter, and the differences of the turns: median and middle half."""
-    low, middle, high = statistics.quantiles([more - alone for alone, more in turns], n=4, method="inclusive")
-    return f"{statistics.median(alone for alone, _ in turns):.0f}", f"{middle:.1f} ({low:.1f} to {high:.1f})"
+        if recorded and (left := os.listdir(spool)):
+            raise SystemExit(f"{script.splitlines()[-1]} left {', '.join(left)}")
+    return done.stdout.strip().rpartition("\n")[2]
 
 
 if __name__ == "__main__":
