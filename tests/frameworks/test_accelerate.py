@@ -36,10 +36,11 @@ def test_the_breakdown_agrees_with_a_clock_in_the_script(framework_python: Path,
     it = trained(framework_python, SCRIPT, "clocked", tmp_path, alone=False)
     assert it.told["cost"]["faults"] == []
     assert it.told["steps"]["count"] == it.truth["steps"]
-    assert it.share("data_loading") == pytest.approx(it.of_clock("load"), abs=3)
-    assert it.share("forward") + it.share("loss") == pytest.approx(it.of_clock("forward"), abs=3)
-    assert it.share("backward") == pytest.approx(it.of_clock("backward"), abs=3)
-    assert it.share("optimizer") == pytest.approx(it.of_clock("optimizer"), abs=3)
+    assert it.off_clock("load", "data_loading") < 3
+    assert it.off_clock("forward", "forward", "loss") < 3
+    assert it.off_clock("backward", "backward") < 3
+    assert it.off_clock("optimizer", "optimizer") < 3
+    assert min(it.of_clock("load"), it.of_clock("optimizer")) > 3
     assert it.share("eval") == pytest.approx(it.of_clock("evaluate"), abs=3)
     assert it.share("checkpoint") == pytest.approx(it.of_clock("save"), abs=3)
 

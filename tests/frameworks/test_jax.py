@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 from collections.abc import Callable
 from pathlib import Path
 
@@ -171,6 +172,19 @@ def test_two_processes_have_their_ranks(train: Train) -> None:
     losses = it.job.scalars.table
     losses = losses.where((losses["name"] == "loss") & (losses["rank"] == 0)).sorted("step")
     assert losses["value"].tolist() == it.truth["losses"]
+
+
+def test_the_work_of_flax_around_a_compiled_function_is_named(train: Train) -> None:
+    it = train("nnx")
+    name = "nnx.jit around step"
+    spans = it.job.trial.table("spans", where=f"name = '{name}'").sorted("time")
+    # The recording begins within the first call.
+    timed = it.truth["calls"][1:]
+    assert spans.rows == len(timed)
+    differences = [clock - ns / 1e9 for clock, ns in zip(timed, spans["duration"].tolist(), strict=True)]
+    assert abs(statistics.median(differences)) < 0.1 * statistics.median(timed)
+    assert it.named(name) > 1
+    assert name in it.card
 
 
 @pytest.mark.capability("JAX", windows="operations of the compiled program")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,6 +42,20 @@ class Trained:
     def of_clock(self, part: str) -> float:
         """Return the percentage of a part in the loop by the clock of the script."""
         return 100.0 * self.truth["took"][part] / self.truth["loop"]
+
+    def off_clock(self, part: str, *recorded: str) -> float:
+        """Return by how many percent of a step the recorded parts differ from a part of the script's clock.
+
+        That is the median of the differences of all steps. A busy machine takes the processor away for as
+        long as a step, also in the moment between the end of a part in the recorder and in the script. Such
+        a moment belongs to a different part in each, which a sum over all steps shows and this does not.
+        """
+        steps = self.job.steps.table
+        steps = steps.where(steps["step"] >= self.truth["first"]).sorted("step").to_rows()
+        return statistics.median(
+            100.0 * abs(sum(one[name] for name in recorded) / one["duration"] - clock[part] / clock["loop"])
+            for one, clock in zip(steps, self.truth["each"], strict=True)
+        )
 
     def means(self, pattern: str, step: int) -> list[float]:
         """Return the means of saved tensors at a step, in order."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 
 import pytest
@@ -53,6 +55,21 @@ def test_a_short_program_and_one_that_is_not_to_be_looked_at_write_nothing(spool
     assert samples(spool) == {}
 
 
+def test_a_program_that_imports_and_one_that_waits_in_a_library_write_nothing(spool, tmp_path):
+    library = tmp_path / "site-packages"
+    library.mkdir()
+    waits = "import time\nfor _ in range(30):\n    time.sleep(0.1)\n"
+    (library / "worker.py").write_text(waits)
+    (library / "busy.py").write_text(f"{WORK}\nwork(2.5)\n")
+    paths = environment(spool)["PYTHONPATH"]
+    surroundings = environment(spool, PYTHONPATH=os.pathsep.join([paths, str(library)]))
+    run(spool, "import worker", env=surroundings)
+    subprocess.run([sys.executable, library / "worker.py"], env=surroundings, check=True)
+    assert list(spool.iterdir()) == []
+    subprocess.run([sys.executable, library / "busy.py"], env=surroundings, check=True)
+    assert len(samples(spool)) == 1
+
+
 def test_forked_children_are_sampled(spool):
     program = f"""{WORK}
 import os, sys
@@ -86,6 +103,7 @@ assert threading.main_thread() is threading.current_thread()
 def test_an_adapter_ends_it_for_good(spool):
     program = f"""{WORK}
 import sys, torch
+torch.nn.Linear(1, 1)
 work(1.5)
 print(sys.getswitchinterval())
 """

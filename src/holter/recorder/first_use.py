@@ -8,12 +8,14 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+from holter.recorder.frameworks import torch_uses
 from holter.recorder.patches import Patches, hide
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _FIRST_USES = {
+    "torch": torch_uses.USES,
     "xgboost": (
         ("xgboost.core", "DMatrix", "__init__"),
         ("xgboost.core", "QuantileDMatrix", "__init__"),
@@ -42,8 +44,65 @@ _FIRST_USES = {
         ("ray.data._internal.block_batching.iter_batches", "BatchIterator", "__init__"),
     ),
 }
-"""Trigger → module, class and method of each function with which a use of the framework begins."""
-_waiting: dict[str, Patches] = {}
+"""Trigger → module, class and name of each function with which a use begins; no class: of the module."""
+_USED_BY_IMPORT = {"torch": torch_uses.MODULES}
+"""Trigger → modules whose import is a use of the framework."""
+
+
+class _Use:
+    """A function with which a use begins: the wrapper in its place, and what that calls."""
+
+    def __init__(self, owner: Any, name: str, begin: Callable[[], object], patches: Patches) -> None:
+        self.owner, self.name = owner, name
+        self.call: Callable[..., Any] = getattr(owner, name)
+        self.waits = True
+
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            if self.waits:
+                begin()
+            try:
+                return self.call(*args, **kwargs)
+            except BaseException as error:
+                hide(error)
+                raise
+
+        self.ours = wrapper
+        patches.replace(owner, name, wrapper)
+
+    @property
+    def in_place(self) -> bool:
+        """Whether no other library has wrapped the wrapper; theirs must not be called by it."""
+        return vars(self.owner).get(self.name) is self.ours
+
+    def go_on(self) -> None:
+        """Call what the adapter has put in this place, as the script may keep the wrapper by another name."""
+        self.call = getattr(self.owner, self.name)
+
+
+class _Wait:
+    """The waiting for the first use of one framework."""
+
+    def __init__(self, attach: Callable[[], None]) -> None:
+        self._attach = attach
+        self.patches = Patches()
+        self.uses: list[_Use] = []
+
+    def end(self) -> None:
+        """Attach the adapter."""
+        bound = [use for use in self.uses if use.in_place]
+        self.stop()
+        self._attach()
+        for use in bound:
+            use.go_on()
+
+    def stop(self) -> None:
+        """Remove the wrappers."""
+        self.patches.undo()
+        for use in self.uses:
+            use.waits = False
+
+
+_waiting: dict[str, _Wait] = {}
 
 
 def wait(
@@ -57,15 +116,14 @@ def wait(
     """
     if trigger in _waiting:
         return
-    patches = _waiting[trigger] = Patches()
+    waiting = _waiting[trigger] = _Wait(attach)
+    patches = waiting.patches
 
     def begin() -> bool:
-        """Attach, unless another thread does so already."""
-        if _waiting.pop(trigger, None) is None:
-            return False
-        patches.undo()
-        attach()
-        return True
+        return wait_no_longer(trigger)
+
+    def begin_with(module: str) -> None:
+        begin()
 
     if trigger == "sklearn.base":
         from holter.recorder.frameworks.scikit_learn import fit_calls
@@ -84,29 +142,24 @@ def wait(
         for library in ("optax", "equinox"):
             when_imported(library, transforms.watch_updates)
         return
-    for module, owner, method in _FIRST_USES[trigger]:
-        found = getattr(sys.modules.get(module), owner, None)
-        if isinstance(found, type) and method in vars(found):
-            patches.replace(found, method, _first(found, method, begin))
+    for module, owner, name in _FIRST_USES[trigger]:
+        found = sys.modules.get(module)
+        found = getattr(found, owner, None) if owner else found
+        if getattr(found, name, None) is not None:
+            waiting.uses.append(_Use(found, name, begin, patches))
+    for module in _USED_BY_IMPORT.get(trigger, ()):
+        when_imported(module, begin_with)
 
 
-def wait_no_more() -> None:
+def wait_no_longer(trigger: str) -> bool:
+    """Attach now; return False if nothing waits, as another thread attaches already."""
+    waiting = _waiting.pop(trigger, None)
+    if waiting is not None:
+        waiting.end()
+    return waiting is not None
+
+
+def stop() -> None:
     """Remove the wrappers of all frameworks that were not used."""
     while _waiting:
-        _waiting.popitem()[1].undo()
-
-
-def _first(owner: type, method: str, begin: Callable[[], bool]) -> Callable[..., Any]:
-    original = getattr(owner, method)
-
-    def wrapper(*args: Any, **kwargs: Any) -> Any:
-        # If another library has wrapped this wrapper since, it already runs: it must not run again.
-        ours = vars(owner).get(method) is wrapper
-        call = getattr(owner, method) if begin() and ours else original
-        try:
-            return call(*args, **kwargs)
-        except BaseException as error:
-            hide(error)
-            raise
-
-    return wrapper
+        _waiting.popitem()[1].stop()

@@ -46,6 +46,7 @@ RANGES = ("torch.cuda.nvtx", "nvtx.nvtx")
 """Modules with functions that mark ranges; see `nvtx_ranges`."""
 _WAIT = frozenset(
     (
+        "torch",
         "xgboost",
         "lightgbm",
         "catboost",
@@ -57,8 +58,18 @@ _WAIT = frozenset(
     )
 )
 """Modules whose adapters wait for the first use; see `first_use`."""
-_WITH = {"keras": "keras.src.backend.torch.trainer"}
-"""Those that do not wait beside a module whose own adapter is attached already."""
+_ON_TORCH = frozenset(
+    (
+        "transformers.trainer",
+        "torchtitan.trainer",
+        "lightning.pytorch",
+        "pytorch_lightning",
+        "deepspeed",
+        "lightning.fabric",
+        "lightning_fabric",
+    )
+)
+"""Modules whose adapters add to that of PyTorch, which they need at once."""
 
 
 class ImportWatch:
@@ -66,6 +77,8 @@ class ImportWatch:
 
     def __init__(self, wanted: dict[str, Callable[[str], None]]) -> None:
         self.wanted = wanted
+        self.executing: set[str] = set()
+        """The wanted modules whose code runs."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -89,7 +102,11 @@ class ImportWatch:
         execute = loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
-            execute(module)
+            self.executing.add(spec.name)
+            try:
+                execute(module)
+            finally:
+                self.executing.discard(spec.name)
             vars(loader).pop("exec_module", None)
             called = self.wanted.pop(spec.name, None)
             if called is not None:
@@ -125,7 +142,8 @@ def install() -> None:
         if getattr(getattr(sys.modules.get(module), "__spec__", None), "_initializing", False):
             continue  # being imported right now, further up this stack: our caller comes from inside it
         if module in sys.modules:
-            attach(module)
+            # Of torch, models and loaders may exist already, whose use begins with any function.
+            attach(module, wait=module != "torch")
         else:
             _watch.wanted[module] = attach
     for module in RANGES:
@@ -140,7 +158,7 @@ def uninstall() -> None:
     if "holter.recorder.nvtx_ranges" in sys.modules:
         sys.modules["holter.recorder.nvtx_ranges"].stop()
     if "holter.recorder.first_use" in sys.modules:
-        sys.modules["holter.recorder.first_use"].wait_no_more()
+        sys.modules["holter.recorder.first_use"].stop()
     if _watch is not None:
         _watch.wanted.clear()
         if _watch in sys.meta_path:
@@ -149,13 +167,13 @@ def uninstall() -> None:
 
 def when_imported(module: str, call: Callable[[str], None]) -> None:
     """Call `call(module)` once `module` was executed, or now when it already was; `call` must not raise."""
-    if module in sys.modules:
+    if module in sys.modules and not (_watch is not None and module in _watch.executing):
         call(module)
     elif _watch is not None:
         _watch.wanted[module] = call
 
 
-def attach(module: str) -> None:
+def attach(module: str, *, wait: bool = True) -> None:
     """Attach the adapter of framework `module`, or wait for the first use of the framework.
 
     A fault costs the recording, never the import.
@@ -163,14 +181,22 @@ def attach(module: str) -> None:
     if not has_backend(module):
         return  # nothing of it is recorded, so nothing is loaded for it
     try:
-        if module in _WAIT and _WITH.get(module) not in sys.modules:
+        if module in _ON_TORCH:
+            use("torch")
+        if wait and module in _WAIT:
             from holter.recorder import first_use
 
             first_use.wait(module, lambda: _attach(module), when_imported)
-        else:
+        elif not use(module):
             _attach(module)
     except Exception as error:
         _note_unattached(module, error)
+
+
+def use(module: str) -> bool:
+    """Attach an adapter that waits for the first use of its framework; return False if it does not."""
+    first_use = sys.modules.get("holter.recorder.first_use")
+    return first_use is not None and first_use.wait_no_longer(module)
 
 
 def _attach(module: str) -> None:

@@ -30,6 +30,10 @@ COST_SHARE = 200
 PART_S = 10.0
 SWITCH_S, PYTHON_SWITCH_S = 0.0005, 0.005
 """Python's switch interval while this thread samples (see decision 6), and its usual one."""
+LEAST_S = 0.5
+"""A program that was sampled for a shorter time writes nothing: it is a start and an end."""
+IDLE_SHARE = 10
+"""A process without code of the user's own writes if it computes for one part in this many of its time."""
 MAX_STACKS = 2000
 _MAX_DEPTH = 60
 _STOP_S = 5.0
@@ -54,7 +58,8 @@ class ProgramSampler:
         self._begins: dict[int, frozenset[int]] = {}
         """Where functions begin, or go on as generators, by the id of their code."""
         self._resume = -1
-        self._begin = self._cost = self._seen = 0
+        self._begin = self._computed = self._cost = self._seen = 0
+        """Where this part begins, and how long the process had computed by then; what sampling cost, ns."""
         self._after = AFTER_S
         self.done = False
         """Whether an adapter records the process, so that this ends for good."""
@@ -73,14 +78,19 @@ class ProgramSampler:
         return self._ended.acquire(timeout=_STOP_S)
 
     def write(self) -> None:
-        """Write what was sampled since the last part."""
+        """Write what was sampled since the last part, unless that is nothing but waiting for others."""
         stacks, self._stacks = self._stacks, {}
-        if not stacks:
+        now, computed = time.perf_counter_ns(), time.process_time_ns()
+        sampled = sum(ns for _, ns in stacks.values())
+        own = any(stack[1] >= 0 for stack in stacks)
+        idle = not own and (computed - self._computed) * IDLE_SHARE < now - self._begin
+        if not stacks or idle or (self._part == 0 and sampled < LEAST_S * 1e9):
+            self._begin, self._computed = now, computed
             return
-        now = time.perf_counter_ns()
         lines = [f"{self._begin} {now} {self._cost}"]
         lines += [f"{count} {ns} {self._text(stack)}" for stack, (count, ns) in stacks.items()]
-        self._begin, self._cost, self._codes, self._begins = now, 0, {}, {}
+        self._begin, self._computed = now, computed
+        self._cost, self._codes, self._begins = 0, {}, {}
         path = os.path.join(self._directory, samples_name(self._key, self._part))
         self._part += 1
         with open(path + ".new", "w", encoding="utf-8", errors="replace") as file:
@@ -106,7 +116,8 @@ class ProgramSampler:
 
             self._resume = opmap.get("RESUME", -1)
             before = time.perf_counter_ns()
-            self._begin = self._begin or before
+            if not self._begin:
+                self._begin, self._computed = before, time.process_time_ns()
             pause = INTERVAL_S
             while not self._wake.acquire(timeout=pause * (0.5 + before % 1000 / 1000)):
                 began, now = time.thread_time_ns(), time.perf_counter_ns()
@@ -135,6 +146,8 @@ class ProgramSampler:
         if frame is not None and frame.f_back is not None and self._enters(frame):
             frame = frame.f_back
         key = self._key_of(frame)
+        if not key:
+            return
         if key in self._stacks or len(self._stacks) < MAX_STACKS:
             known = self._stacks.setdefault(key, [0, 0])
             known[0] += 1
@@ -158,11 +171,16 @@ class ProgramSampler:
         return frame.f_lasti in begins
 
     def _key_of(self, frame: FrameType | None) -> tuple[int, ...]:
-        """Return the line of a script's own code, the place of the innermost own function, and all."""
+        """Return the line of a script's own code, the place of the innermost own function, and all.
+
+        Empty while the own code, or a process without such, imports a library: that is no work of a program.
+        """
         key: list[int] = []
         line, own = 0, -1
         while frame is not None and len(key) < _MAX_DEPTH:
             code = frame.f_code
+            if own < 0 and code.co_name == "_find_and_load" and code.co_filename.startswith("<frozen"):
+                return ()
             if own < 0 and not is_library(code):
                 # A script without functions has one name for all of its lines.
                 own, line = len(key), frame.f_lineno or 0 if code.co_name == "<module>" else 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from holter.recorder import imports
 from holter.recorder import session as _session
 from holter.recorder.tensors.collections import check_role
 from holter.recorder.tensors.requests import DEFAULT_EVERY, requests
@@ -29,6 +30,7 @@ def watch(model: Any = None, save: Sequence[str] = DEFAULT, every: int = DEFAULT
         ValueError: One of `save` cannot be read; the text says which, what is valid, and what is nearest.
     """
     collections = requests([save] if isinstance(save, str) else save, every)
+    imports.use("torch")
     current = _session.current
     if current is not None and current.watch is not None:
         current.watch(collections, model)
@@ -53,6 +55,7 @@ def save_tensor(name: str, tensor: Any, role: str = "custom") -> None:
     if not name:
         raise ValueError("a tensor is saved under a name; the one given is empty")
     check_role(role)
+    imports.use("torch")
     current = _session.current
     if current is not None:
         if current.explicit is None:  # no framework is loaded that has tensors of its own

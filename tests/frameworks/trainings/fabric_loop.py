@@ -3,61 +3,34 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 import sys
 import time
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import torch
 from lightning.fabric import Fabric
 from lightning.fabric.loggers import CSVLogger
+from own_loop import Clock, Samples, write
 from torch import nn
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 warnings.simplefilter("ignore")
 logging.getLogger("lightning.fabric").setLevel(logging.ERROR)
 torch.set_num_threads(1)
 truth: dict[str, Any] = {"losses": [], "steps": 0}
-took = dict.fromkeys(("load", "forward", "backward", "optimizer", "evaluate", "callback"), 0.0)
+clock = Clock("load", "forward", "backward", "optimizer", "evaluate", "callback")
 WIDTHS = {"compute": 2048, "clocked": 1024}
 WARM = 60
 """Steps that are not timed: they show what torch and the recorder do once."""
-
-
-@contextmanager
-def timed(part: str) -> Iterator[None]:
-    """Add the time of a block to `took`."""
-    began = time.perf_counter()
-    yield
-    took[part] += time.perf_counter() - began
-
-
-class Samples(Dataset):
-    """Random samples, each of which takes a while to load."""
-
-    def __init__(self, count: int, seconds: float) -> None:
-        self.inputs, self.labels = torch.randn(count, 64), torch.randint(0, 4, (count,))
-        self.seconds = seconds
-
-    def __len__(self) -> int:
-        return len(self.inputs)
-
-    def __getitem__(self, at: int) -> tuple[torch.Tensor, torch.Tensor]:
-        if self.seconds:
-            time.sleep(self.seconds)
-        return self.inputs[at], self.labels[at]
 
 
 class Shower:
     """A callback of the script, with a hook that only the script knows."""
 
     def after_step(self, seconds: float) -> None:
-        with timed("callback"):
+        with clock.timed("callback"):
             time.sleep(seconds)
 
 
@@ -82,53 +55,49 @@ def evaluate(model: Any, loader: Any) -> None:
     model.train()
 
 
-def restarted(step: int) -> float:
-    """Begin to measure with a step, now that the one before has ended; return when."""
-    truth["first"] = step
-    took.update(dict.fromkeys(took, 0.0))
-    return time.perf_counter()
-
-
 def train(case: str) -> Any:
     """Train, with as many batches in a step as the case says; return the model."""
     fabric = Fabric(accelerator="cpu", devices=1, callbacks=[Shower()], loggers=[CSVLogger("logs")])
     fabric.launch()
     fabric.seed_everything(5, verbose=False)
     model = Net(WIDTHS.get(case, 32))
-    model, optimizer = fabric.setup(model, torch.optim.SGD(model.parameters(), lr=0.1))
-    seconds = {"data": 0.004, "clocked": 0.001}.get(case, 0.0)
+    kind = torch.optim.Adam if case == "clocked" else torch.optim.SGD
+    model, optimizer = fabric.setup(model, kind(model.parameters(), lr=0.1))
+    seconds = {"data": 0.004, "clocked": 0.003}.get(case, 0.0)
     loader = fabric.setup_dataloaders(
         DataLoader(Samples(480 if case == "clocked" else 160, seconds), batch_size=4)
     )
     test = fabric.setup_dataloaders(DataLoader(Samples(16, seconds), batch_size=4))
     accumulated = 4 if case == "accumulated" else 1
-    began, batches, number = time.perf_counter(), iter(loader), 0
+    clock.restart(0)
+    batches, number = iter(loader), 0
     while True:
-        with timed("load"):
+        with clock.timed("load"):
             batch = next(batches, None)
         if batch is None:
             break
         number += 1
         with fabric.no_backward_sync(model, enabled=number % accumulated != 0):
-            with timed("forward"):
+            with clock.timed("forward"):
                 loss = nn.functional.cross_entropy(model(batch[0]), batch[1])
                 truth["losses"].append(loss.item())
-            with timed("backward"):
+            with clock.timed("backward"):
                 fabric.backward(loss / accumulated)
         if number % accumulated == 0:
-            with timed("optimizer"):
+            with clock.timed("optimizer"):
                 optimizer.step()
-            optimizer.zero_grad()
             truth["steps"] += 1
+            clock.stepped()
             if case == "clocked" and truth["steps"] == WARM:
-                began = restarted(WARM)
+                clock.restart(WARM)
+            optimizer.zero_grad()
             fabric.log("twice", 2 * truth["losses"][-1], step=truth["steps"])
             if case not in ("data", "compute"):
                 fabric.call("after_step", seconds=0.004)
         if case == "clocked" and number % 10 == 0:
-            with timed("evaluate"):
+            with clock.timed("evaluate"):
                 evaluate(model, test)
-    truth["loop"] = time.perf_counter() - began
+    truth.update(clock.end())
     fabric.save("state.ckpt", {"model": model})
     return model
 
@@ -137,4 +106,4 @@ if __name__ == "__main__":
     model = train(sys.argv[1])
     state = b"".join(one.numpy().tobytes() for one in model.state_dict().values())
     truth["model"] = hashlib.sha256(state).hexdigest()
-    Path("truth.json").write_text(json.dumps({**truth, "took": took}))
+    write(truth)

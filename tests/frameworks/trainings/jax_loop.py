@@ -284,10 +284,15 @@ def nnx():
         return loss
 
     x, y = data(60)
-    losses = [
-        float(step(net, adam, x[at : at + BATCH], y[at : at + BATCH])) for at in range(0, len(x), BATCH)
-    ]
-    return {"steps": 60, "losses": losses, "model": weights(modules.state(net, modules.Param))}
+    losses, calls = [], []
+    for at in range(0, len(x), BATCH):
+        before = took["call"]
+        with Clock("call"):
+            loss = step(net, adam, x[at : at + BATCH], y[at : at + BATCH])
+        calls.append(took["call"] - before)
+        losses.append(float(loss))
+    state = modules.state(net, modules.Param)
+    return {"steps": 60, "losses": losses, "calls": calls, "model": weights(state)}
 
 
 def linen():

@@ -7,6 +7,7 @@ import sys
 import weakref
 from typing import TYPE_CHECKING, Any
 
+from holter.recorder import imports
 from holter.recorder.patches import hide
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 def attach_to_torch(session: Session, fitting: Fitting) -> None:
     """Time calls of models and updates by optimizers as the PyTorch adapter times its own."""
+    imports.use("torch")
     if session.torch_parts is None:
         return
     adapter, clock, roots, _ = session.torch_parts

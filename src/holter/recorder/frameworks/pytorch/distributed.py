@@ -15,6 +15,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder import imports
+from holter.recorder.frameworks.torch_uses import COLLECTIVES
 from holter.recorder.patches import followed
 from holter.schema.phases import Phase
 
@@ -24,31 +25,6 @@ if TYPE_CHECKING:
     from holter.recorder.frameworks.pytorch.stepping.adapter_state import AdapterState
     from holter.recorder.patches import Patches
 
-COLLECTIVES = (
-    "all_gather",
-    "all_gather_coalesced",
-    "all_gather_into_tensor",
-    "all_gather_object",
-    "all_gather_single",
-    "all_reduce",
-    "all_reduce_coalesced",
-    "all_to_all",
-    "all_to_all_single",
-    "barrier",
-    "broadcast",
-    "broadcast_object_list",
-    "gather",
-    "gather_object",
-    "monitored_barrier",
-    "recv",
-    "reduce",
-    "reduce_scatter",
-    "reduce_scatter_single",
-    "reduce_scatter_tensor",
-    "scatter",
-    "scatter_object_list",
-    "send",
-)
 FUNCTIONAL = "torch.distributed._functional_collectives"
 _OF_FUNCTIONAL = (
     "all_gather_into_tensor_coalesced",
