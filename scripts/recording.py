@@ -41,7 +41,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "train.py").write_text((ROOT / "examples/image_training/train.py").read_text())
         # The first run makes the photos; the picture is about the training.
-        subprocess.run([sys.executable, "train.py", "--epochs", "1"], cwd=folder, check=True, stdout=sys.stderr)
+        once = [sys.executable, "train.py", "--epochs", "1"]
+        subprocess.run(once, cwd=folder, check=True, stdout=sys.stderr)
         events += [(begin, "\r\n"), *((begin + at, text) for at, text in printed(folder))]
         events.append((events[-1][0] + LAST_S, ""))
         lines = [json.dumps({"version": 2, "width": COLUMNS, "height": ROWS})]
