@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _WAY_OUT = (
     "Use a version of {} that holter is tested with, or record it without the adapter: `for batch in "
-    "holter.steps(batches):` or `with holter.step():`. Please report this fault."
+    "holter.steps(batches):` or `with holter.step()`. Please report this fault."
 )
 _UNKNOWN = "no framework that holter records was imported, or it is hidden (python -I, -E)"
 _MARK = "If the script trains in a loop of its own, mark the steps with `with holter.step():`"
