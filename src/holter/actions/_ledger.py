@@ -25,7 +25,7 @@ _CELLS = 30
 _COLOR = re.compile(r"--(\w+):(?:light-dark\()?#([0-9a-f]{6})\b")
 
 
-class Ledger(NamedTuple):
+class ChatLedger(NamedTuple):
     """The newest steps of a job."""
 
     mean_ms: float
@@ -56,7 +56,7 @@ class Ledger(NamedTuple):
         return encoded([bytes(row)] * HEIGHT, b"".join(bytes.fromhex(_colors()[part]) for part in BREAKDOWN))
 
 
-def ledger(folder: JobFolder) -> Ledger | None:
+def ledger(folder: JobFolder) -> ChatLedger | None:
     """Return the ledger of the newest steps; None without steps, or if the job cannot be read now."""
     try:
         trial = Trial(folder)
@@ -68,7 +68,7 @@ def ledger(folder: JobFolder) -> Ledger | None:
         return None  # the finding is worth a message without a picture
     found = breakdown(steps, steps["duration"] >= 0)
     shares = {part: share for part, share in found.items() if share >= _LEAST_PCT}
-    return Ledger(float(steps["duration"].mean()) / 1e6, shares) if shares else None
+    return ChatLedger(float(steps["duration"].mean()) / 1e6, shares) if shares else None
 
 
 def _words(part: str) -> str:

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from holter.actions import Action, BadAction, Limits, Occasion, Secrets, parameter
 from holter.actions._http import check_url, send
-from holter.actions._ledger import Ledger, ledger
+from holter.actions._ledger import ChatLedger, ledger
 from holter.actions._words import document, moment, text
 
 if TYPE_CHECKING:
@@ -120,13 +120,13 @@ class Webhook(Action):
         }
 
 
-def _slack(message: str, parts: Ledger | None) -> Document:
+def _slack(message: str, parts: ChatLedger | None) -> Document:
     """Escape Slack's markup: a name in a training must not notify a whole channel."""
     escaped = message.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return {"text": escaped + (f"\n```\n{parts.lines()}\n```" if parts else "")}
 
 
-def _discord(message: str, parts: Ledger | None) -> tuple[bytes, str]:
+def _discord(message: str, parts: ChatLedger | None) -> tuple[bytes, str]:
     """Return the message, with the picture as a file of it."""
     line = f"\n{parts.sentence()}" if parts else ""
     told: Document = {
@@ -150,7 +150,7 @@ def _discord(message: str, parts: Ledger | None) -> tuple[bytes, str]:
     return body + f"--{boundary}--\r\n".encode(), f"multipart/form-data; boundary={boundary}"
 
 
-def _teams(message: str, parts: Ledger | None) -> Document:
+def _teams(message: str, parts: ChatLedger | None) -> Document:
     """Return an adaptive card; its text runs know no markup, so a name cannot become a link."""
     lines = message.splitlines() + ([parts.sentence()] if parts else [])
     runs = [{"type": "TextRun", "text": line, "weight": "default"} for line in lines]

@@ -73,7 +73,7 @@ def _part(job: ComparedJob, part: str) -> str:
     """Return time and share of a part: in a shorter step, less time may be a larger share."""
     shares = job["breakdown"] or {}
     share, mean = shares.get(part), job["steps"]["mean_ms"]
-    if share is None or mean is None or "idle" in shares:  # shares of the time of GPUs are none of a step
+    if share is None or mean is None or "idle" in shares:  # those are shares of the time of GPUs
         return percent(share)
     return f"{milliseconds(mean * share / 100)}, {percent(share)}"
 
