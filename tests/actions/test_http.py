@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
+import io
 import json
+import re
+from dataclasses import replace
+from email.parser import BytesParser
+from email.policy import default
+from itertools import groupby
 from urllib.parse import parse_qs
 
 import pytest
+from PIL import Image
 from tests.actions.receivers import http
+from tests.cli.conftest import told
 
 from holter.actions import ActionFailed, BadAction, Secrets, TryAgain
 from holter.actions.sms import Sms, check_number
@@ -63,6 +72,66 @@ def test_teams_gets_an_adaptive_card_without_markup(occasion):
     (first,) = blocks[0]["inlines"]
     assert first["weight"] == "bolder"
     assert "loss rose" in first["text"]
+
+
+@pytest.fixture
+def occasion_with_steps(occasion, tmp_path):
+    folder, _ = told("before", str(tmp_path / "generated"), ranks=1, cores=2, steps=100, samples=60)
+    return replace(occasion, folder=folder)
+
+
+def test_discord_gets_the_ledger_as_a_picture(occasion_with_steps):
+    with http() as hook:
+        done = Webhook(url_env="HOOK", format="discord").act(occasion_with_steps, Secrets({"HOOK": hook.url}))
+    assert done == "sent (HTTP 200)"
+    _, _, headers, body = hook.requests[0]
+    head = f"Content-Type: {headers['content-type']}\r\n\r\n".encode()
+    message, picture = BytesParser(policy=default).parsebytes(head + body).iter_parts()
+    told = json.loads(message.get_payload(decode=True))
+    assert message.get_param("name", header="content-disposition") == "payload_json"
+    assert "loss rose" in told["content"]
+    assert told["allowed_mentions"] == {"parse": []}
+    (file,) = told["attachments"]
+    assert picture.get_param("name", header="content-disposition") == f"files[{file['id']}]"
+    assert picture.get_filename() == file["filename"]
+    shows(picture.get_payload(decode=True), file["description"])
+
+
+def test_teams_gets_the_ledger_in_its_card(occasion_with_steps):
+    with http() as hook:
+        Webhook(url_env="HOOK", format="teams").act(occasion_with_steps, Secrets({"HOOK": hook.url}))
+    body = hook.requests[0][-1]
+    assert len(body) < 28_000, "Teams takes no larger message"
+    *_, image = json.loads(body)["attachments"][0]["content"]["body"]
+    kind, data = image["url"].split(",")
+    assert (image["type"], kind) == ("Image", "data:image/png;base64")
+    shows(base64.b64decode(data), image["altText"])
+
+
+def test_slack_gets_the_ledger_as_text(occasion_with_steps):
+    with http() as hook:
+        Webhook(url_env="HOOK", format="slack").act(occasion_with_steps, Secrets({"HOOK": hook.url}))
+    text = json.loads(hook.requests[0][-1])["text"]
+    _, block, rest = text.split("```")
+    first, *bars = block.strip().splitlines()
+    assert re.fullmatch(r"one step, [\d.]+ m?s", first)
+    assert rest == ""
+    shares = [int(re.fullmatch(r"[a-z ]+? +(\d+) %( █+)?", bar)[1]) for bar in bars]
+    assert shares == sorted(shares, reverse=True)
+    assert 90 <= sum(shares) <= 102
+    assert bars[0].count("█") == max(bar.count("█") for bar in bars) == round(shares[0] * 0.3)
+
+
+def shows(png: bytes, sentence: str) -> None:
+    """Check that a picture shows the shares of a sentence, from left to right, in different colors."""
+    picture = Image.open(io.BytesIO(png)).convert("RGB")
+    width, height = picture.size
+    row = [picture.getpixel((x, height // 2)) for x in range(width)]
+    lengths = [len(list(same)) for _, same in groupby(row)]
+    shares = [int(share) for share in re.findall(r"(\d+) %", sentence)]
+    assert len(set(row)) == len(shares) == len(lengths) >= 3
+    drawn = [100 * length / width for length in lengths]
+    assert drawn == pytest.approx([100 * share / sum(shares) for share in shares], abs=2)
 
 
 def test_more_headers_and_another_method(occasion):
@@ -145,8 +214,6 @@ def test_a_text_message(occasion):
 
 def test_a_long_finding_is_cut(occasion):
     long = {**occasion.issue, "summary": "x" * 1000}
-    from dataclasses import replace
-
     with http() as hook:
         secrets = Secrets({"SMS_GATEWAY_URL": hook.url, "SMS_GATEWAY_TOKEN": "t"})
         Sms(to=("+491701234567",)).act(replace(occasion, issue=long), secrets)

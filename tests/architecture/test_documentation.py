@@ -59,6 +59,18 @@ def test_pictures_of_frameworks_are_made_by_a_script_and_stand_on_their_pages() 
         assert not re.findall(r"https?://(?!www\.w3\.org/)", picture), "a picture asks no other machine"
 
 
+def test_the_recorded_session_is_of_the_command_that_its_script_types_and_ends_with_the_card() -> None:
+    recording = runpy.run_path(str(ROOT / "scripts/recording.py"))
+    picture = (ROOT / "docs/session.svg").read_text()
+    # Each text of a screen is an element of its own, and a screen that stays is drawn once.
+    words = set(re.findall(r">([^<>]+)</text>", picture))
+    assert {*recording["TYPED"].split(), "recording", "slow_transform", "evidence", "advice"} <= words
+    assert "@keyframes" in picture
+    assert not re.findall(r"https?://(?!www\.w3\.org/)", picture), "a picture asks no other machine"
+    for page in ("docs/index.md", "docs/tutorials/first-job.md"):
+        assert "session.svg)" in (ROOT / page).read_text()
+
+
 @pytest.mark.parametrize("path", PAGES, ids=_id)
 def test_links_lead_somewhere(path: Path) -> None:
     text = re.sub(r"`[^`\n]*`", "", path.read_text())

@@ -69,6 +69,7 @@ def test_damaged_files_cost_their_rows_and_are_named(holter):
     assert any(parts[0].name in entry["file"] for entry in document["skipped"])
     assert document["breakdown"]["data_loading"] == pytest.approx(60, abs=1)
     assert parts[0].name in holter("describe", "before").out
+    assert "a file of samples (and 1 more) cannot be read" in holter("diagnose", "before").out
 
 
 def test_a_wrong_schema_version_is_said(holter):

@@ -51,6 +51,12 @@ def test_unknown_option_suggests_the_nearest(holter):
     holter("run", "--stroe", "x", "--", "true").refused(64, "--stroe", "did you mean '--store'?")
 
 
+def test_an_option_without_a_command_says_which_there_are(holter):
+    holter("--vresion").refused(
+        64, "'--vresion'", "did you mean '--version'?", "valid: --help, --version", "run"
+    )
+
+
 def test_version(holter):
     assert holter("--version").out.startswith("holter 0.")
 

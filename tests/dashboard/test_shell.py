@@ -74,7 +74,7 @@ def test_numbers_say_how_they_differ_from_a_baseline(server):
 def test_tabs_without_data_say_how_to_get_it(server):
     head = server.get("/jobs/failed")[1].partition("<main")[0]
     assert head.count('class="dimmed"') >= 4
-    assert "holter run -- python train.py" in head
+    assert "with holter.step()" in head
     assert "dimmed" not in server.get("/jobs/before/performance")[1].partition("System")[0]
 
 

@@ -231,3 +231,35 @@ def test_a_timeline_grows_with_its_job(look, store):
     more(2)
     expect(page.get_by_text("thread 2")).to_be_visible()
     assert seen.wrong == []
+
+
+def test_an_event_at_second_0_is_drawn_and_chosen_by_hand_and_by_keys(browser, tmp_path):
+    made = create(str(tmp_path), "zero", command=["train"], interval_ms=1000, rules=[], now_ns=START)
+    made.update(start=START, end=START + 10**9, status="Completed")
+    writer = Writer(made, "node")
+    begins = [START, START + 6 * 10**8]
+    columns = {"time": begins, "duration": [2 * 10**8] * 2, "rank": [0] * 2, "thread": [1] * 2}
+    writer.append("operators", {**columns, "kind": ["operator"] * 2, "name": ["first_op", "other_op"]})
+    writer.close()
+    with serving(tmp_path) as server:
+        context = browser.new_context(viewport={"width": 1440, "height": 900})
+        page = Looked(context, server).page
+        page.goto(f"http://{server.own}/?token=secret-token")
+        for asked in ("", "?from=0&to=0.5"):
+            page.goto(f"http://{server.own}/jobs/zero/timeline{asked}")
+            canvas, name = ready(page), page.locator(".timeline-panel h3")
+            canvas.focus()
+            page.keyboard.press(".")
+            expect(name).to_have_text("first_op")
+            page.keyboard.press("Escape")
+            expect(name).to_have_count(0)
+            # The lines below the ruler, from the first pixel of the job on.
+            assert any(chosen(page, canvas, 1, y) == "first_op" for y in range(45, 200, 6))
+        context.close()
+
+
+def chosen(page, canvas, x, y):
+    """Click into a canvas; return the name of the event that is selected then."""
+    canvas.click(position={"x": x, "y": y})
+    name = page.locator(".timeline-panel h3")
+    return name.inner_text() if name.count() else None

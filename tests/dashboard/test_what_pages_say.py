@@ -176,6 +176,29 @@ def test_a_failure_comes_before_speed_and_a_young_job_is_not_judged(tmp_path):
     assert "start the training with" not in page, "it was"
 
 
+def test_a_job_that_holter_ran_is_not_told_to_run_with_holter(tmp_path):
+    made = create(str(tmp_path), "none", command=["x"], interval_ms=500, rules=[], now_ns=time.time_ns())
+    made.update(start=time.time_ns() - 10**9, end=time.time_ns(), status="Completed", exit_code=0)
+    page = overview.draw(Reading(Trial(made)), {}, Rendering())
+    assert "no framework that holter records was imported" in page
+    assert "start the training with" not in page, "it was"
+
+
+def test_large_rates_are_written_out(tmp_path):
+    made = create(str(tmp_path), "fast", command=["x"], interval_ms=500, rules=[], now_ns=time.time_ns())
+    writer, count = Writer(made, "node"), 100
+    begins = [time.time_ns() + step * 500_000 for step in range(count)]
+    parts = {"data_loading": [0] * count, "other": [500_000] * count}
+    writer.append(
+        "steps",
+        {"rank": [0] * count, "step": list(range(count)), "mode": ["train"] * count, "time": begins}
+        | {"duration": [500_000] * count, **parts},
+    )
+    writer.close()
+    made.update(start=begins[0], end=begins[-1] + 500_000, status="Completed", exit_code=0)
+    assert "2,000 steps/s" in overview.draw(Reading(Trial(made)), {}, Rendering())
+
+
 def test_the_configuration_says_what_was_recorded_and_what_was_not(tmp_path):
     recorded = {"code": {"revision": "a" * 40, "branch": "main"}, "packages": {"torch": "2.13.0"}}
     reading = Reading(Trial(_steps(tmp_path, "set", recorded=recorded)))

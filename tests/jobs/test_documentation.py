@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.actions.receivers import http, smtp
 from tests.gateway import Gateway
-from tests.jobs.code_blocks import BASH
+from tests.jobs.code_blocks import BASH, PYTHON
 from tests.jobs.starting import ROOT, TRAININGS, Jobs, environment
 
 
@@ -157,3 +157,100 @@ def test_watching_live_as_written(folder: Path) -> None:
     assert '"kind":"lines"' in done.stdout
     assert 'holter_jobs{status="Completed"}' in done.stdout
     assert (folder / "live.html").read_text().startswith("<!doctype html>")
+
+
+@pytest.mark.slow
+def test_comparing_tensors_as_written(folder: Path) -> None:
+    page = (ROOT / "docs/how-to/compare-tensors.md").read_text()
+    # The page's port is a layer norm with another epsilon.
+    training = (TRAININGS / "numerics.py").read_text()
+    assert training.count('__name__ == "__main__":') == 1
+    swapped = "import sys\n" + (
+        "sys.argv = [part for one in sys.argv for part in "
+        "(['--eps', '1e-12'] if one == '--new-attention' else [one])]\n"
+    )
+    (folder / "train.py").write_text(
+        training.replace(
+            '__name__ == "__main__":', '__name__ == "__main__":\n    ' + swapped.replace("\n", "\n    ")
+        )
+    )
+    *lines, check = BASH.findall(page)
+    done = typed(folder, "".join(lines))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "The first difference beyond round-off is at step 0" in done.stdout
+    assert "blocks.1.norm" in done.stdout
+    assert typed(folder, check).returncode == 1
+    (code,) = PYTHON.findall(page)
+    told = typed(folder, f"python - <<'END'\n{code}END\n", PYTHONPATH=str(ROOT / "src"))
+    assert told.stdout.startswith("different blocks.1.norm_output_0"), told.stdout + told.stderr
+
+
+@pytest.mark.slow
+def test_profiling_python_as_written(folder: Path) -> None:
+    pytest.importorskip("pyinstrument", reason="pyinstrument comes with the extra dev")
+    page = (ROOT / "docs/how-to/profile-python.md").read_text()
+    (folder / "train.py").write_text(LOADS.format(steps=120))
+    (folder / "long.py").write_text(LOADS.format(steps=10**6))
+    windows, whole, programs = BASH.findall(page)
+    start = (
+        "holter run --job long -- python long.py & "
+        "until holter describe long --json 2> /dev/null | grep -q '\"p50_ms\": [0-9]'; do sleep 1; done\n"
+    )
+    stop = "sleep 8\nholter stop long\nwait || true\n"
+    read = programs.replace("python -m pstats", "echo stats | python -m pstats")
+    done = typed(folder, start + windows + stop + whole + read)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Random listing order was used" in done.stdout, "pstats read its file"
+    assert list(folder.glob("*speedscope*")), "speedscope's file"
+    (code,) = PYTHON.findall(page)
+    told = typed(folder, f"python - <<'END'\n{code}END\n")
+    assert "decode" in told.stdout, told.stdout + told.stderr
+
+
+@pytest.mark.slow
+def test_importing_traces_as_written(folder: Path) -> None:
+    page = (ROOT / "docs/how-to/import-traces.md").read_text()
+    (folder / "traces").mkdir()
+    (folder / "profiled.py").write_text(PROFILED)
+    (commands,) = BASH.findall(page)
+    done = typed(folder, f"python profiled.py\n{commands}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "job slow-run: 1 file, 1 rank" in done.stdout + done.stderr
+    assert "a step ──" in done.stdout
+
+
+LOADS = """
+import time, torch
+
+class Photos(torch.utils.data.Dataset):
+    def __len__(self):
+        return {steps} * 4
+    def __getitem__(self, index):
+        return self.decode(index)
+    def decode(self, index):
+        end = time.perf_counter() + 0.002
+        while time.perf_counter() < end:
+            pass
+        return torch.zeros(8)
+
+model = torch.nn.Linear(8, 1)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+for batch in torch.utils.data.DataLoader(Photos(), batch_size=4):
+    optimizer.zero_grad()
+    model(batch).sum().backward()
+    optimizer.step()
+"""
+PROFILED = """
+import torch
+from torch.profiler import ProfilerActivity, profile, schedule
+
+model = torch.nn.Linear(512, 512)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+with profile(activities=[ProfilerActivity.CPU], schedule=schedule(wait=1, warmup=1, active=4),
+             on_trace_ready=lambda one: one.export_chrome_trace("traces/rank0.json")) as profiler:
+    for _ in range(8):
+        optimizer.zero_grad()
+        model(torch.randn(64, 512)).sum().backward()
+        optimizer.step()
+        profiler.step()
+"""

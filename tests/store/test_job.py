@@ -73,12 +73,14 @@ def test_a_store_that_cannot_be_written(tmp_path: Path) -> None:
 
 
 def test_a_job_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(JobNotFound, match="it has none"):
+    with pytest.raises(JobNotFound, match="there is no such folder"):
         job.find(str(tmp_path / "nowhere"), "a")
+    with pytest.raises(JobNotFound, match="it has none"):
+        job.find(str(tmp_path), "a")
     create(tmp_path, "resnet50")
     with pytest.raises(JobNotFound, match="near names: resnet50"):
         job.find(str(tmp_path), "resnet-50")
-    with pytest.raises(JobNotFound, match=r"it has 1 job$"):
+    with pytest.raises(JobNotFound, match=r"it has 1 job: \S+$"):
         job.find(str(tmp_path), "zzz")
 
 

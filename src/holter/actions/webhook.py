@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
 import json
 import re
+import secrets as randomness
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from holter.actions import Action, BadAction, Limits, Occasion, Secrets, parameter
 from holter.actions._http import check_url, send
+from holter.actions._ledger import ChatLedger, ledger
 from holter.actions._words import document, moment, text
 
 if TYPE_CHECKING:
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 
 EVENT = "training.rule.state_change"
 _DISCORD_LENGTH = 2000
+_PICTURE = "ledger.png"
 _CARD = "application/vnd.microsoft.card.adaptive"
 _SECRET_HOSTS = re.compile(r"(^|\.)(slack\.com|discord\.com|discordapp\.com|office\.com|logic\.azure\.com)$")
 
@@ -64,8 +68,7 @@ class Webhook(Action):
 
     def act(self, occasion: Occasion, secrets: Secrets) -> str:
         """Send the finding."""
-        body = json.dumps(self._body(occasion)).encode()
-        kind = "application/cloudevents+json" if self.format == "generic" else "application/json"
+        body, kind = self._message(occasion)
         headers = {"Content-Type": kind, "User-Agent": "holter", **self._headers(secrets)}
         if self.secret_env:
             sent = str(occasion.time // 1_000_000_000)
@@ -93,16 +96,18 @@ class Webhook(Action):
             secrets.keep(value)
         return found
 
-    def _body(self, occasion: Occasion) -> Document:
-        if self.format == "slack":
-            return {"text": _slack(text(occasion))}
+    def _message(self, occasion: Occasion) -> tuple[bytes, str]:
+        """Return the body of the request and its type."""
+        if self.format == "generic":
+            return json.dumps(self._event(occasion)).encode(), "application/cloudevents+json"
+        parts = ledger(occasion.folder)
+        said = text(occasion)
         if self.format == "discord":
-            return {"content": text(occasion)[:_DISCORD_LENGTH], "allowed_mentions": {"parse": []}}
-        if self.format == "teams":
-            return {
-                "type": "message",
-                "attachments": [{"contentType": _CARD, "content": _card(text(occasion))}],
-            }
+            return _discord(said, parts)
+        told = _slack(said, parts) if self.format == "slack" else _teams(said, parts)
+        return json.dumps(told).encode(), "application/json"
+
+    def _event(self, occasion: Occasion) -> Document:
         return {
             "specversion": "1.0",
             "id": occasion.id,
@@ -115,17 +120,47 @@ class Webhook(Action):
         }
 
 
-def _slack(message: str) -> str:
+def _slack(message: str, parts: ChatLedger | None) -> Document:
     """Escape Slack's markup: a name in a training must not notify a whole channel."""
-    return message.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    escaped = message.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return {"text": escaped + (f"\n```\n{parts.lines()}\n```" if parts else "")}
 
 
-def _card(message: str) -> Document:
-    """Return an adaptive card of Teams; its text runs know no markup, so a name cannot become a link."""
-    runs = [{"type": "TextRun", "text": line, "weight": "default"} for line in message.splitlines()]
+def _discord(message: str, parts: ChatLedger | None) -> tuple[bytes, str]:
+    """Return the message, with the picture as a file of it."""
+    line = f"\n{parts.sentence()}" if parts else ""
+    told: Document = {
+        "content": message[: _DISCORD_LENGTH - len(line)] + line,
+        "allowed_mentions": {"parse": []},
+    }
+    if parts is None:
+        return json.dumps(told).encode(), "application/json"
+    told["attachments"] = [{"id": 0, "filename": _PICTURE, "description": parts.sentence()}]
+    fields = (
+        ('name="payload_json"', "application/json", json.dumps(told).encode()),
+        (f'name="files[0]"; filename="{_PICTURE}"', "image/png", parts.picture()),
+    )
+    boundary = randomness.token_hex(16)
+    body = b"".join(
+        f"--{boundary}\r\nContent-Disposition: form-data; {name}\r\nContent-Type: {kind}\r\n\r\n".encode()
+        + value
+        + b"\r\n"
+        for name, kind, value in fields
+    )
+    return body + f"--{boundary}--\r\n".encode(), f"multipart/form-data; boundary={boundary}"
+
+
+def _teams(message: str, parts: ChatLedger | None) -> Document:
+    """Return an adaptive card; its text runs know no markup, so a name cannot become a link."""
+    lines = message.splitlines() + ([parts.sentence()] if parts else [])
+    runs = [{"type": "TextRun", "text": line, "weight": "default"} for line in lines]
     runs[0]["weight"] = "bolder"
-    lines = [{"type": "RichTextBlock", "inlines": [run]} for run in runs]
-    return {"type": "AdaptiveCard", "version": "1.4", "body": lines}
+    body: list[Document] = [{"type": "RichTextBlock", "inlines": [run]} for run in runs]
+    if parts is not None:
+        url = "data:image/png;base64," + base64.b64encode(parts.picture()).decode()
+        body.append({"type": "Image", "url": url, "altText": parts.sentence()})
+    card = {"type": "AdaptiveCard", "version": "1.4", "body": body}
+    return {"type": "message", "attachments": [{"contentType": _CARD, "content": card}]}
 
 
 def _check_public(url: str) -> None:

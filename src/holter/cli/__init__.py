@@ -91,7 +91,9 @@ def _dispatch(words: list[str]) -> int:
     name = words[0]
     if name not in COMMANDS:
         kind = "option" if name.startswith("-") else "command"
-        warn(f"unknown {kind} {name!r}{nearest(name, COMMANDS)}; commands: {', '.join(COMMANDS)}")
+        known = [*COMMANDS] if kind == "command" else ["--help", "--version"]
+        options = "" if kind == "command" else f"valid: {', '.join(known)}; "
+        warn(f"unknown {kind} {name!r}{nearest(name, known)}; {options}commands: {', '.join(COMMANDS)}")
         return Refusal.WRONG_USAGE
     command = import_module(f"holter.cli.commands.{name}")
     try:

@@ -295,7 +295,10 @@ def _cost(description: AnyDescription) -> Iterator[Block]:
     if "cost" in description:
         yield from _recording_cost(description["cost"])
     if skipped := description["skipped"]:
-        yield ("skipped", f"{skipped[0]['file']}: {skipped[0]['why']}" + _more(len(skipped) - 1), "yellow", 1)
+        # Names of files are longer than the line; `holter describe` writes them in full.
+        table, slash, _ = skipped[0]["file"].partition("/")
+        what = f"a file of {table}" if slash else table
+        yield ("skipped", f"{what}{_more(len(skipped) - 1)} {skipped[0]['why']}", "yellow", 1)
 
 
 def _recording_cost(cost: RecordingCost) -> Iterator[Block]:

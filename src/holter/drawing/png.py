@@ -1,11 +1,11 @@
-"""Encodes a table of numbers as a PNG with 256 colors and one pixel per cell, inside the page."""
+"""Draws a table of numbers as a PNG with 256 colors and one pixel per cell, inside the page."""
 
 from __future__ import annotations
 
 import base64
-import struct
-import zlib
 from typing import TYPE_CHECKING
+
+from holter.png import encoded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,28 +18,15 @@ _GAP = 0
 
 def image(rows: Sequence[Sequence[float | None]], low: float, high: float) -> str:
     """Return a `data:` URL of the rows, drawn from `low` (dark) to `high` (light); None is transparent."""
-    width = len(rows[0]) if rows else 0
     span = (high - low) or 1.0
-    lines = bytearray()
+    lines = []
     for row in rows:
-        lines.append(0)  # no filter
+        line = bytearray()
         for value in row:
             share = 0.0 if value is None else min(max((value - low) / span, 0.0), 1.0)
-            lines.append(_GAP if value is None else 1 + round(254 * share))
-    header = struct.pack(">IIBBBBB", max(width, 1), max(len(rows), 1), 8, 3, 0, 0, 0)
-    chunks = [
-        _chunk(b"IHDR", header),
-        _chunk(b"PLTE", _PALETTE),
-        _chunk(b"tRNS", b"\0"),
-        _chunk(b"IDAT", zlib.compress(bytes(lines or b"\0\0"), 9)),
-        _chunk(b"IEND", b""),
-    ]
-    png = b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
-    return "data:image/png;base64," + base64.b64encode(png).decode()
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+            line.append(_GAP if value is None else 1 + round(254 * share))
+        lines.append(bytes(line))
+    return "data:image/png;base64," + base64.b64encode(encoded(lines, _PALETTE, opacity=b"\0")).decode()
 
 
 def _between(share: float) -> bytes:

@@ -8,7 +8,7 @@ from holter.drawing.figure import style
 from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
 from holter.views.issues import ordered
-from holter.views.wording import advice_text, duration, issue_text, milliseconds, percent, words
+from holter.views.wording import advice_text, duration, issue_text, milliseconds, percent, rate, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -86,7 +86,7 @@ def _numbers(told: Description) -> Iterator[tuple[str, str]]:
         if steps["mean_ms"] is not None:
             yield "a step", milliseconds(steps["mean_ms"])
         if steps["per_second"]:
-            yield "steps a second", f"{steps['per_second']:.3g}"
+            yield "steps a second", rate(steps["per_second"]).removesuffix("/s")
     for one in told["numbers"][:2]:
         if one["last"] is not None:
             yield one["name"], f"{one['last']:.4g}"

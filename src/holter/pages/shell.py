@@ -18,7 +18,7 @@ from holter.pages.job import pages
 from holter.pages.overview.findings import count
 from holter.views.document.progress import progress
 from holter.views.jobs import RUNNING
-from holter.views.wording import duration
+from holter.views.wording import duration, rate
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -125,7 +125,7 @@ def state_text(told: Description, reading: Reading | None = None) -> str:
             of = f"/{found['total']:,}" if found["total"] else ""
             said.append(f"step {found['step']:,}{of}")
         if found["per_second"]:
-            said.append(f"{found['per_second']:.3g}/s")
+            said.append(rate(found["per_second"]))
         if found["left_s"] is not None:
             said.append(f"{duration(found['left_s'])} left")
     return " · ".join(said)

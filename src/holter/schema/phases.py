@@ -106,3 +106,7 @@ class Mode(IntEnum):
     TRAIN = 1
     EVAL = 2
     PREDICT = 3
+
+
+SPOKEN = {"h2d": "host to device", "eval": "evaluation"}
+"""Names for people, where the name itself is an abbreviation."""

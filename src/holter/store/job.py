@@ -16,6 +16,7 @@ from holter.schema.windows import with_order
 from holter.store.documents import Document, parsed, usable
 from holter.store.index import FOLDER
 from holter.store.layout import CONTROL, EVALUATIONS, JOB_NAME, MANIFEST, node_key, parse_node
+from holter.store.place import LocalPlace
 from holter.store.urls import place
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 DEFAULT_STORE = "./holter-jobs"
 STORE_VARIABLE = "HOLTER_STORE"
+_MOST_NAMED = 5
 
 
 class BadJobName(ValueError):
@@ -251,8 +253,14 @@ def find(store_url: str, name: str) -> JobFolder:
     near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
     if near:
         hint = "near names: " + ", ".join(near)
+    elif names:
+        more = ", ..." if len(names) > _MOST_NAMED else ""
+        some = ", ".join(sorted(names)[:_MOST_NAMED]) + more
+        hint = f"it has {len(names)} job{'s' if len(names) > 1 else ''}: {some}"
     else:
-        hint = f"it has {len(names)} job{'s' if len(names) > 1 else ''}" if names else "it has none"
+        # A folder with another spelling looks like an empty store.
+        there = not isinstance(store, LocalPlace) or store.path.is_dir()
+        hint = "it has none" if there else "there is no such folder"
     raise JobNotFound(f"no job {name!r} in store {store_url!r}; {hint}")
 
 

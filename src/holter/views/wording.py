@@ -9,6 +9,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Literal
 
 from holter.analysis.verdict.evidence import counted
+from holter.schema.phases import SPOKEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -40,11 +41,10 @@ _LONGEST = 2000
 LEAST_PCT = 0.05
 """Smaller shares are omitted."""
 _NAMES = {
-    "h2d": "host to device",
+    **SPOKEN,
     "d2h": "device to host",
     "d2d": "device to device",
     "p2p": "peer to peer",
-    "eval": "evaluation",
 }
 
 
@@ -105,6 +105,11 @@ def milliseconds(value: float | None) -> str:
     if value >= 1000:
         return f"{value / 1000:.3g} s"
     return f"{value:.0f} ms" if value >= 100 else f"{value:.3g} ms"
+
+
+def rate(per_second: float, what: str = "") -> str:
+    """Write how often something happens in a second: `2.86 steps/s`, `1,410/s`."""
+    return (f"{per_second:,.0f}" if per_second >= 1000 else f"{per_second:.3g}") + f" {what}".rstrip() + "/s"
 
 
 def size(count: float | None) -> str:

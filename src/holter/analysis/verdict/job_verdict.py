@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 SUSPECTS = tuple(dict.fromkeys((*TESTS, *ledger.SUSPECTS.values(), "mixed", "healthy", "inconclusive")))
 """All verdicts."""
 
+NO_STEP = "No training step was recorded, so holter cannot divide the time into steps."
 MIN_STEPS = 5
 """A verdict needs at least this many steady steps, or long ones."""
 LONG_STEPS_MS = 10_000.0
@@ -219,7 +220,7 @@ def _too_short(facts: VerdictFacts, lacking: list[str]) -> Verdict:
     enough = f"{MIN_STEPS} steady steps, or {LONG_STEPS_MS / 1000:.0f} s of them"
     how = f"Train for longer: a verdict needs {enough}."
     if not facts.steady_steps:
-        said = "No training step was recorded, so holter cannot divide the time into steps."
+        said = NO_STEP
         how = f"Record steps: {job_advice.RECORD_STEPS}."
     missing = ["steps", *lacking]
     return Verdict(suspect="inconclusive", sentence=said, advice=[Advice(how, None, "")], missing=missing)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from holter.analysis.verdict.evidence import counted
 from holter.cli import output
 from holter.store.place import LocalPlace
-from holter.views.wording import duration, issue_text, milliseconds, words
+from holter.views.wording import duration, issue_text, milliseconds, rate, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -157,7 +157,7 @@ def line(now: JobNow, seconds: float, total: int | None, issues: int, width: int
     steps, each_s = recent_steps(now)
     split: dict[str, float] = {}
     if each_s is not None:
-        said += [f"{1 / each_s:.3g}/s", milliseconds(1e3 * each_s)]
+        said += [rate(1 / each_s), milliseconds(1e3 * each_s)]
         if total and now.step < total:
             said.append(f"{duration((total - now.step - 1) * each_s)} left")
         split = breakdown(steps, steps["duration"] >= 0)

@@ -10,7 +10,7 @@ from rich.text import Text
 from holter.cli.bar import bar, legend
 from holter.cli.output import clean
 from holter.views.issues import ordered
-from holter.views.wording import advice_text, duration, issue_text, milliseconds, natural, percent, size
+from holter.views.wording import advice_text, duration, issue_text, milliseconds, natural, percent, rate, size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -65,7 +65,7 @@ def steps(now: Snapshot, width: int) -> Text:
         (milliseconds(found["mean_ms"]), "bold"), f" a step, p95 {milliseconds(found['p95_ms'])}"
     )
     if found["per_second"]:
-        text.append(f", {found['per_second']:.3g} a second")
+        text.append(f", {rate(found['per_second']).removesuffix('/s')} a second")
     text.append(f"\n{curve(now.newest_ms, width)}")
     if parts := now.description["breakdown"]:
         for line in (bar(parts, width), *legend(parts, width, now.description["not_seen"])):

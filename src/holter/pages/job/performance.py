@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 TITLE = "Performance"
 SHOWN = 20
 _MISSING = (
-    "No steps were recorded. `holter run -- python train.py` records those of PyTorch, JAX and TensorFlow; "
-    "a loop that no adapter knows marks them with `with holter.step():`."
+    "No steps were recorded. holter knows the loops of PyTorch, JAX, TensorFlow, Keras and libraries of "
+    "trees; in any other loop, mark each step with `with holter.step()`."
 )
 _WAITING = "No step has been recorded so far. This page fills when the first step ends."
 

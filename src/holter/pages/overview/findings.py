@@ -40,12 +40,12 @@ def clear(rules: Sequence[RuleResult]) -> str:
     unseen = len(not_judged(rules))
     fired = sum(bool(rule["issues"]) for rule in rules)
     passed = sum(rule["status"] == "NoIssuesFound" for rule in rules if not rule["issues"]) - unseen
-    said = [f"{counted(passed, 'check')} passed"]
+    said = [f"{counted(passed, 'check')} passed"] if passed else []
     if unseen:
-        said.append(f"{unseen} had too little data")
+        said.append(f"{unseen if said else counted(unseen, 'check')} had too little data")
     if left := len(rules) - fired - unseen - passed:
-        said.append(f"{left} found nothing so far")
-    return ", ".join(said) + "."
+        said.append(f"{left if said else counted(left, 'check')} found nothing so far")
+    return ", ".join(said) + "." if said else ""
 
 
 def count(rules: Iterable[RuleResult]) -> int:

@@ -14,7 +14,7 @@ from holter.pages.islands import island
 from holter.pages.layout import WHOLE
 from holter.views.figure import Figure
 from holter.views.figures import draw
-from holter.views.wording import duration, milliseconds, percent, words
+from holter.views.wording import duration, milliseconds, percent, rate, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -62,7 +62,7 @@ def _tiles(told: Description) -> Iterator[Tile]:
         yield Tile("Step time", steps["mean_ms"], milliseconds, detail, True, ("step_times", ""))
     if steps and steps["per_second"]:
         count = f"{steps['count']:,} {'step' if steps['count'] == 1 else 'steps'}"
-        yield Tile("Rate", steps["per_second"], lambda value: f"{value:.3g} steps/s", count, False)
+        yield Tile("Rate", steps["per_second"], lambda value: rate(value, "steps"), count, False)
     elif told["job"]["duration_s"]:
         yield Tile("Duration", told["job"]["duration_s"], duration)
     if told["breakdown"]:

@@ -13,7 +13,7 @@ from holter.drawing.pieces import prose
 from holter.drawing.ring import Sector, ring
 from holter.pages.text.sections import PERCENTILES, clock, table
 from holter.views.jobs import RUNNING
-from holter.views.wording import duration, milliseconds, percent, plain_event, reading_text, size, words
+from holter.views.wording import duration, milliseconds, percent, plain_event, rate, reading_text, size, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,7 +45,7 @@ def progress(found: JobProgress) -> Markup:
     if found["share_pct"] is not None:
         said.append(f"{percent(found['share_pct'])} of {found['total']:,}")
     if found["per_second"]:
-        said.append(f"{found['per_second']:.3g} steps/s")
+        said.append(rate(found["per_second"], "steps"))
     if found["epoch"] is not None:
         left = f", about {duration(found['epoch_left_s'])} left in it" if found["epoch_left_s"] else ""
         said.append(f"epoch {found['epoch']}{left}")

@@ -50,7 +50,7 @@ def comparison_rows(jobs: list[ComparedJob]) -> Iterator[tuple[str, Callable[[Co
         part for part in (jobs[0]["breakdown"] or {}) if any((j["breakdown"] or {}).get(part) for j in jobs)
     ]
     for part in parts:
-        yield f"  {words(part)}", lambda job, part=part: percent((job["breakdown"] or {}).get(part))  # type: ignore[misc]
+        yield f"  {words(part)}", lambda job, part=part: _part(job, part)  # type: ignore[misc]
     if any(job["epoch_h"] is not None for job in jobs):
         yield "epoch", lambda job: duration(_seconds(job["epoch_h"]))
     yield "initialization", lambda job: duration(job["phases"]["initialization"])
@@ -67,6 +67,15 @@ def comparison_rows(jobs: list[ComparedJob]) -> Iterator[tuple[str, Callable[[Co
         )
         yield "  of it data loading", lambda job: money((job["cost_of_parts"] or {}).get("data_loading"))
     yield "issues", lambda job: str(len(job["issues"]))
+
+
+def _part(job: ComparedJob, part: str) -> str:
+    """Return time and share of a part: in a shorter step, less time may be a larger share."""
+    shares = job["breakdown"] or {}
+    share, mean = shares.get(part), job["steps"]["mean_ms"]
+    if share is None or mean is None or "idle" in shares:  # those are shares of the time of GPUs
+        return percent(share)
+    return f"{milliseconds(mean * share / 100)}, {percent(share)}"
 
 
 def _problem(headline: str | None) -> str:

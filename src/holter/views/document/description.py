@@ -157,7 +157,8 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         judged = program.told(judged, alone)
     recording = cost(trial, events, steps, samples)
     if not steps.rows:
-        judged = unattached.told(judged, recording["faults"])
+        framework = (job["framework"] or {}).get("name")
+        judged = unattached.told(judged, recording["faults"], framework, ran=not trial.imported)
     judged = placed(judged, job, running=facts.running, steps=steps.rows, steady=facts.steady_steps)
     document: Description = {
         "schema": VERSION,

@@ -1,9 +1,10 @@
-"""Says of a job without steps which adapter could not attach, and why."""
+"""Says of a job without steps why it has none: which adapter could not attach, or that none was asked."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from holter.analysis.verdict.job_verdict import NO_STEP
 from holter.schema.record import ADAPTER
 
 if TYPE_CHECKING:
@@ -14,8 +15,10 @@ if TYPE_CHECKING:
 
 _WAY_OUT = (
     "Use a version of {} that holter is tested with, or record it without the adapter: `for batch in "
-    "holter.steps(batches):` or `with holter.step():`. Please report this fault."
+    "holter.steps(batches):` or `with holter.step()`. Please report this fault."
 )
+_UNKNOWN = "no framework that holter records was imported, or it is hidden (python -I, -E)"
+_MARK = "If the script trains in a loop of its own, mark the steps with `with holter.step():`"
 
 
 def reasons(faults: Iterable[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
@@ -34,9 +37,22 @@ def said(found: Iterable[tuple[str, str]]) -> str:
     return "; ".join(f"holter's adapter of {adapter} failed: {error}" for adapter, error in found)
 
 
-def told(verdict: JobVerdict, faults: list[RecorderFault]) -> JobVerdict:
-    """Return the verdict on a job without steps with the adapters that failed; they are why it has none."""
+def told(verdict: JobVerdict, faults: list[RecorderFault], framework: str | None, *, ran: bool) -> JobVerdict:
+    """Return the verdict on a job without steps, with why it has none.
+
+    Args:
+        verdict: The verdict without steps.
+        faults: Faults of the recorder.
+        framework: The framework that was recorded.
+        ran: Whether holter ran the command; otherwise files were imported.
+    """
     found = list(reasons(faults))
+    if not found and verdict["sentence"] == NO_STEP and ran:
+        # Who ran the command with holter must not read that this would help.
+        why = f"{framework} was found, but took none" if framework else _UNKNOWN
+        advice = [{"text": _MARK, "expected_step_ms": None, "why": ""}]
+        sentence = f"{NO_STEP.partition(',')[0]}: {why}."
+        return cast("JobVerdict", {**verdict, "sentence": sentence, "advice": advice})
     if not found:
         return verdict
     sentence = f"{verdict['sentence']} The reason: {said(found)}."

@@ -12,7 +12,7 @@ from holter.views.figures._buckets import buckets, middles, quantiles
 if TYPE_CHECKING:
     from holter.views.reading import Reading
 
-MISSING = "No steps were seen. Loops that no adapter knows are marked with `with holter.step():`."
+MISSING = "No steps were seen. Loops that no adapter knows are marked with `with holter.step()`."
 _MOST_RANKS = 8
 
 
