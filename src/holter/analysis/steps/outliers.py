@@ -13,6 +13,8 @@ from holter.analysis.steps.warmup import by_rank
 from holter.schema.phases import BREAKDOWN
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
     from holter.schema.table import Table
@@ -60,7 +62,7 @@ def outliers(
         spans: Where given, what else ran in the worst of them is named.
         mask: Which rows are steady state; all when absent.
     """
-    found = []
+    found: list[Outlier] = []
     used = steps if mask is None else steps.where(mask)
     kept = None if mask is None else np.flatnonzero(mask)
     for rank in by_rank(used):
@@ -72,31 +74,32 @@ def outliers(
         if not (duration > limit).any():
             continue
         usual = {part: float(np.median(steps[part][rows])) for part in (*BREAKDOWN, "compile")}
-        found += [_outlier(steps, int(row), median, limit, usual) for row in rows[duration > limit]]
+        found += _of_rank(steps.where(rows[duration > limit]), median, limit, usual)
     found.sort(key=lambda o: (-o.extra_ms, o.rank, o.step))
     if spans is not None:
         _name(found[:_MAX_DETAILED], spans)
     return found
 
 
-def _outlier(steps: Table, row: int, median: float, limit: float, usual: dict[str, float]) -> Outlier:
-    duration = float(steps["duration"][row])
-    grown = {part: (float(steps[part][row]) - usual[part]) / 1e6 for part in BREAKDOWN}
-    extra = {part: ms for part, ms in sorted(grown.items(), key=lambda item: -item[1]) if ms > 0}
-    extra_ms = (duration - median) / 1e6
-    compiled = (float(steps["compile"][row]) - usual["compile"]) / 1e6
-    cause = "compile" if compiled > extra_ms / 2 else next(iter(extra), "other")
-    return Outlier(
-        rank=int(steps["rank"][row]),
-        step=int(steps["step"][row]),
-        node=str(steps["node"][row]),
-        time=int(steps["time"][row]),
-        duration_ms=duration / 1e6,
-        limit_ms=limit / 1e6,
-        extra_ms=extra_ms,
-        cause=cause,
-        extra=extra,
-    )
+def _of_rank(slow: Table, median: float, limit: float, usual: dict[str, float]) -> Iterator[Outlier]:
+    """Yield the outliers of a rank; there may be hundreds of thousands, so columns are read at once."""
+    taken = {part: ((slow[part] - length) / 1e6).tolist() for part, length in usual.items()}
+    compiled = taken.pop("compile")
+    rows = zip(*(slow[name].tolist() for name in ("rank", "step", "node", "time", "duration")), strict=True)
+    for at, (rank, step, node, time, duration) in enumerate(rows):
+        grown = sorted(((part, ms[at]) for part, ms in taken.items() if ms[at] > 0), key=lambda one: -one[1])
+        extra_ms = (duration - median) / 1e6
+        yield Outlier(
+            rank=rank,
+            step=step,
+            node=node,
+            time=time,
+            duration_ms=duration / 1e6,
+            limit_ms=limit / 1e6,
+            extra_ms=extra_ms,
+            cause="compile" if compiled[at] > extra_ms / 2 else grown[0][0] if grown else "other",
+            extra=dict(grown),
+        )
 
 
 def _name(found: list[Outlier], spans: Table) -> None:
