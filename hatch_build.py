@@ -40,6 +40,8 @@ export const html: (strings: TemplateStringsArray, ...values: any[]) => ReturnTy
 }
 """What tsc must know of a file that comes without types."""
 WITHOUT = "HOLTER_BUILD_WITHOUT_CHARTS"
+PLATFORM = "HOLTER_BUILD_PLATFORM"
+"""The platform that CC compiles for, as a wheel's name has it, where that is not this machine's."""
 _PATIENCE_S = 300
 
 
@@ -223,7 +225,8 @@ else:
             for said in failed:
                 self.app.display_warning(f"not compiled: {said}")
             if made and version != "editable":
-                platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+                platform = os.environ.get(PLATFORM) or sysconfig.get_platform()
+                platform = platform.replace("-", "_").replace(".", "_")
                 pythons = "cp311-abi3" if COMPILED in made else "py3-none"
                 build_data.update(pure_python=False, tag=f"{pythons}-{platform}")
                 build_data["artifacts"] += made

@@ -3,9 +3,10 @@
     python benchmarks/soak.py [--hours 72] [--rate 2000] [--minutes M] [--tabs 20]
 
 A job of `--hours` at 100 steps a second is taken at `--rate` steps a second, or as fast as the machine can:
-a plain loop with two parts and two numbers a step, under `holter run` with the default rules, beside a
-dashboard that `--tabs` readers ask again and again. What depends on the number of steps, rows and files is as
-in the long job; what depends on the clock (samples of the machine, windows) is as in a job of these minutes.
+a plain loop with two parts and two numbers a step, and a saved tensor each 10,000 steps, under `holter run`
+with the default rules. A profiling window is asked for each two minutes, and `--tabs` readers ask a dashboard
+for the job's description each five seconds. What depends on the number of steps, rows and files is as in the
+long job; what depends on the clock, such as samples of the machine, is as in a job of these minutes.
 """
 
 from __future__ import annotations
@@ -22,17 +23,23 @@ import time
 import urllib.request
 from collections import defaultdict
 from pathlib import Path
+from statistics import median
 
 import psutil
 from markdown_tables import row, table
+
+from holter import open as open_job
 
 ROOT = Path(__file__).parents[1]
 JOB, TOKEN = "soak", "soak-token"
 RATE_HZ = 100
 """Steps a second of the job that is simulated."""
 LOOK_S = 2.0
+WINDOW_S = 120.0
+"""So often a profiling window is asked for."""
 TRAINING = """
 import sys, time, holter
+weights = [0.5] * 256
 steps, rate, seconds = int(sys.argv[1]), float(sys.argv[2]), float(sys.argv[3])
 began = time.perf_counter()
 for step in range(steps):
@@ -42,6 +49,8 @@ for step in range(steps):
         with holter.annotate("compute"):
             pass
         holter.log(loss=1.0 / (step + 1), lr=0.1)
+        if step % 10_000 == 0:
+            holter.save_tensor("weights", weights)
     if step % 50 == 0:
         now = time.perf_counter() - began
         if now > seconds:
@@ -106,7 +115,7 @@ def main() -> None:
     parser.add_argument("--tabs", type=int, default=20)
     given = parser.parse_args()
     steps = int(given.hours * 3600 * RATE_HZ)
-    with tempfile.TemporaryDirectory(prefix="soak-") as place:
+    with tempfile.TemporaryDirectory(prefix="soak-", ignore_cleanup_errors=True) as place:
         soak(Path(place), steps, given.rate, 60 * given.minutes, given.tabs)
 
 
@@ -135,10 +144,14 @@ def soak(place: Path, steps: int, rate: float, seconds: float, tabs: int) -> Non
     address = json.loads(text)["address"].partition("?")[0].rstrip("/")
     memory, stop = Memory(psutil.Process(run.pid), psutil.Process(ui.pid)), threading.Event()
     _, waits = readers(f"{address}/api/v1/jobs/{JOB}", tabs, stop)
-    files = 0
+    files = windows = 0
     began = time.monotonic()
     while run.poll() is None:
         memory.look()
+        if time.monotonic() - began > WINDOW_S * (windows + 1):
+            windows += 1
+            asks = [*holter, "profile", JOB, "--store", str(store), "--python", "cprofile", "--count", "20"]
+            subprocess.run(asks, env=environment, capture_output=True, check=False)
         files = max(files, sum(path.is_file() for path in store.rglob("*")))
         time.sleep(LOOK_S)
     took = time.monotonic() - began
@@ -153,16 +166,19 @@ def soak(place: Path, steps: int, rate: float, seconds: float, tabs: int) -> Non
     ui.kill()
     ui.communicate()
     described = json.loads(told.stdout)
+    events = open_job(str(store / JOB)).table("events").to_rows()
     print(
         f"{taken:,} steps, {taken / RATE_HZ / 3600:.1f} h at {RATE_HZ} a second, in {took / 60:.1f} minutes\n"
     )
-    table("process", "memory after a third, MiB", "at the end, MiB", "most, MiB")
+    table("process", *(f"memory in part {part} of 5, MiB" for part in range(1, 6)), "most, MiB")
     for kind, sizes in sorted(memory.found.items()):
-        third, end = sizes[len(sizes) // 3], sizes[max(0, len(sizes) - 2)]
-        row(kind, third >> 20, end >> 20, max(sizes) >> 20)
+        parts = [sizes[len(sizes) * n // 5 : len(sizes) * (n + 1) // 5] for n in range(5)]
+        row(kind, *(int(median(part)) >> 20 if part else None for part in parts), max(sizes) >> 20)
     print()
     table("what", "value")
     row("steps in the store", f"{described['steps']['count']:,}")
+    row("profiling windows asked for", windows)
+    row("profiling windows in the store", sum(one["kind"] == "window" for one in events))
     row("records dropped", described["cost"]["dropped"])
     row("faults", len(described["cost"]["faults"]))
     row("most files in the store", files)

@@ -115,6 +115,14 @@ def test_outliers_are_found_however_many_there_are():
     assert {o.step for o in found} == set(range(900, 1000))
 
 
+def test_a_profile_that_holter_finishes_explains_slow_steps_of_that_time_only():
+    recorded = table(rows([100 * MS] * 50 + [300 * MS, 900 * MS] + [100 * MS] * 50))
+    slow = int(recorded["time"][50])
+    finished = [(0, slow, slow + 400 * MS)]
+    assert [one.cause for one in outliers(recorded, windows=finished)] == ["forward", "holter"]
+    assert {one.cause for one in outliers(recorded, windows=[(1, slow, slow + 400 * MS)])} == {"forward"}
+
+
 def test_no_outliers_in_noise():
     durations = (100 * MS * np.exp(np.random.default_rng(0).normal(0, 0.05, 2000))).astype(int)
     assert outliers(table(rows(durations.tolist()))) == []

@@ -11,7 +11,7 @@ from benchmarks.generated_trace import AUTOGRAD, MAIN, START_NS, STEP_NS, write
 
 from holter.importers import import_job
 from holter.store import cache
-from holter.store.job import JobFolder
+from holter.store.job import JobFolder, create
 from holter.store.trial import Trial
 from holter.store.writer import Writer
 from holter.views.timeline.details import TimelineEvent, connections, depth, detail, following, search
@@ -303,3 +303,24 @@ def test_several_who_open_a_job_at_once_compute_its_tiles_once(tmp_path):
     kept = Trial(JobFolder(cache.entry(folder), "trace"))
     counted = kept.sql("SELECT count(*) AS n FROM tiles WHERE level < 0")["n"][0]
     assert counted == len(opened[0].lanes)
+
+
+def test_a_file_that_is_damaged_inside_costs_its_own_series_only(tmp_path):
+    folder = create(str(tmp_path), "job", command=[], interval_ms=500, rules=[], now_ns=START_NS)
+    times = START_NS + np.arange(2000) * 10**6
+    chance = np.random.default_rng(1)
+    zeros = np.zeros(2000, np.int8)
+    for node in ("n0", "n1"):
+        writer = Writer(folder, node)
+        texts = {"device": (zeros, [""]), "metric": (zeros, ["cpu.util"])}
+        writer.append("samples", {"time": times, **texts, "value": chance.random(2000)})
+        assert writer.close()
+    sound = Timeline(Trial(folder)).reading
+    assert {one.node for one in series(sound)} == {"n0", "n1"}
+    (path,) = tmp_path.rglob("samples/node=n1/*.parquet")
+    content = bytearray(path.read_bytes())
+    content[4:-2000] = b"\xff" * (len(content) - 2004)  # its footer, with the list of columns, stays
+    path.write_bytes(content)
+    opened = Timeline(Trial(folder)).reading
+    assert {one.node for one in series(opened)} == {"n0"}
+    assert [one["file"] for one in opened.trial.skipped]

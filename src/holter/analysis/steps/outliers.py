@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +13,7 @@ from holter.analysis.steps.warmup import by_rank
 from holter.schema.phases import BREAKDOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -26,7 +26,7 @@ MIN_RELATIVE = 0.3
 """An outlier also takes more than 1.3 times the median."""
 _NAMED = ("annotation", "gc", "checkpoint", "compile")
 HOLTER = "holter"
-"""The cause of steps beside which holter opened or finished a profiling window."""
+"""The cause of steps beside which holter finished a profiling window."""
 _MAX_DETAILED = 100
 
 
@@ -67,9 +67,9 @@ def outliers(
         steps: Table `steps`, steady state only, or all of it with `mask`.
         spans: Where given, what else ran in the worst of them is named.
         mask: Which rows are steady state; all when absent.
-        windows: Rank, begin and end (ns) of each profiling window, with the time in which holter finished it.
+        windows: Rank, begin and end (ns) of the time in which holter finished each profiling window.
     """
-    found = []
+    found: list[Outlier] = []
     used = steps if mask is None else steps.where(mask)
     kept = None if mask is None else np.flatnonzero(mask)
     for rank in by_rank(used):
@@ -81,37 +81,45 @@ def outliers(
         if not (duration > limit).any():
             continue
         usual = {part: float(np.median(steps[part][rows])) for part in (*BREAKDOWN, "compile")}
-        found += [_outlier(steps, int(row), median, limit, usual) for row in rows[duration > limit]]
-    found = [replace(one, cause=HOLTER) if _beside(one, windows) else one for one in found]
+        slow = steps.where(rows[duration > limit])
+        found += _of_rank(slow, _beside(slow, median, windows), median, limit, usual)
     found.sort(key=lambda o: (-o.extra_ms, o.rank, o.step))
     if spans is not None:
         _name(found[:_MAX_DETAILED], spans)
     return found
 
 
-def _beside(one: Outlier, windows: Sequence[tuple[int, int, int]]) -> bool:
-    end = one.time + round(one.duration_ms * 1e6)
-    return any(rank == one.rank and begin < end and one.time < done for rank, begin, done in windows)
+def _beside(slow: Table, median: float, windows: Sequence[tuple[int, int, int]]) -> list[bool]:
+    """Return of which steps of a rank windows that were finished beside it explain half of the extra time."""
+    end, found = slow["time"] + slow["duration"], np.zeros(slow.rows, dtype=bool)
+    for rank, begin, done in windows:
+        together = np.minimum(end, done) - np.maximum(slow["time"], begin)
+        found |= (slow["rank"] == rank) & (2 * together >= slow["duration"] - median)
+    return list(found.tolist())
 
 
-def _outlier(steps: Table, row: int, median: float, limit: float, usual: dict[str, float]) -> Outlier:
-    duration = float(steps["duration"][row])
-    grown = {part: (float(steps[part][row]) - usual[part]) / 1e6 for part in BREAKDOWN}
-    extra = {part: ms for part, ms in sorted(grown.items(), key=lambda item: -item[1]) if ms > 0}
-    extra_ms = (duration - median) / 1e6
-    compiled = (float(steps["compile"][row]) - usual["compile"]) / 1e6
-    cause = "compile" if compiled > extra_ms / 2 else next(iter(extra), "other")
-    return Outlier(
-        rank=int(steps["rank"][row]),
-        step=int(steps["step"][row]),
-        node=str(steps["node"][row]),
-        time=int(steps["time"][row]),
-        duration_ms=duration / 1e6,
-        limit_ms=limit / 1e6,
-        extra_ms=extra_ms,
-        cause=cause,
-        extra=extra,
-    )
+def _of_rank(
+    slow: Table, beside: list[bool], median: float, limit: float, usual: dict[str, float]
+) -> Iterator[Outlier]:
+    """Yield the outliers of a rank; there may be hundreds of thousands, so columns are read at once."""
+    taken = {part: ((slow[part] - length) / 1e6).tolist() for part, length in usual.items()}
+    compiled = taken.pop("compile")
+    rows = zip(*(slow[name].tolist() for name in ("rank", "step", "node", "time", "duration")), strict=True)
+    for at, (rank, step, node, time, duration) in enumerate(rows):
+        grown = sorted(((part, ms[at]) for part, ms in taken.items() if ms[at] > 0), key=lambda one: -one[1])
+        extra_ms = (duration - median) / 1e6
+        most = "compile" if compiled[at] > extra_ms / 2 else grown[0][0] if grown else "other"
+        yield Outlier(
+            rank=rank,
+            step=step,
+            node=node,
+            time=time,
+            duration_ms=duration / 1e6,
+            limit_ms=limit / 1e6,
+            extra_ms=extra_ms,
+            cause=HOLTER if beside[at] else most,
+            extra=dict(grown),
+        )
 
 
 def _name(found: list[Outlier], spans: Table) -> None:

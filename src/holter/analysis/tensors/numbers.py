@@ -43,14 +43,23 @@ def _place(name: str) -> int:
 
 
 def _summary(step: NDArray[Any], value: NDArray[Any]) -> dict[str, float | int | None]:
+    if (step[1:] < step[:-1]).any():  # those of one rank are in order, and sorting millions takes seconds
+        order = np.argsort(step, kind="stable")
+        step, value = step[order], value[order]
     finite = np.isfinite(value)
-    found: dict[str, float | int | None] = {"steps": len(np.unique(step)), "nonfinite": int((~finite).sum())}
+    found: dict[str, float | int | None] = {"steps": len(_begins(step)), "nonfinite": int((~finite).sum())}
     names = ("first", "last", "least", "most")
     if not finite.any():
         return found | dict.fromkeys(key for name in names for key in (name, f"{name}_step"))
-    steps, at = np.unique(step[finite], return_inverse=True)
-    means = np.bincount(at, value[finite]) / np.bincount(at)
+    step, value = step[finite], value[finite]
+    begins = _begins(step)
+    means = np.add.reduceat(value, begins) / np.diff(begins, append=len(value))
     places = (0, len(means) - 1, int(means.argmin()), int(means.argmax()))
     for name, place in zip(names, places, strict=True):
-        found |= {name: float(means[place]), f"{name}_step": int(steps[place])}
+        found |= {name: float(means[place]), f"{name}_step": int(step[begins[place]])}
     return found
+
+
+def _begins(step: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the first row of each step in rows that are in order."""
+    return np.flatnonzero(np.diff(step, prepend=step[0] - 1)) if len(step) else np.zeros(0, np.int64)

@@ -293,12 +293,11 @@ def _phases(trial: Trial, job: JobSummary, start: int, steps: Table, now: int) -
 
 
 def _windows(events: Table) -> list[tuple[int, int, int]]:
-    """Return rank, begin and end of each profiling window, with the time in which holter finished it, ns."""
-    told = details(events, "window")
+    """Return rank, begin and end (ns) of the time in which holter finished each profiling window."""
     return [
-        (int(one["rank"]), one["begin"], max(one["end"], one.get("done") or 0))
-        for one in told
-        if isinstance(one.get("begin"), int) and isinstance(one.get("end"), int)
+        (int(one["rank"]), one["end"], one["done"])
+        for one in details(events, "window")
+        if isinstance(one.get("end"), int) and isinstance(one.get("done"), int)
     ]
 
 

@@ -93,14 +93,20 @@ class EventTables:
         self._connection = parquet.connect()
         self._connection.execute("SET parquet_metadata_cache = true")
         parquet.confine(self._connection, trial.folder.place.reads_from, *_cache_folders())
+        self._sources: dict[str, str] = {}
+        """What is seen of the job's tables."""
         for table in TABLES:
-            self._see(table, empty_source(table) if table == TILES.name else trial.source(table))
+            if table == TILES.name:
+                self._see(table, empty_source(table))
+            else:
+                self.refresh(table)
         self.names = self._all_names()
         """Every name that events have; a code is a place in it."""
 
     def refresh(self, table: str) -> None:
         """See the files of a table as they are now."""
-        self._see(table, self.trial.source(table))
+        self._sources[table] = self.trial.source(table)
+        self._see(table, self._sources[table])
 
     def use_tiles(self, kept: Trial) -> None:
         """Read the tiles from another place, which is the user's cache."""
@@ -111,19 +117,39 @@ class EventTables:
 
     def replace(self, table: str, columns: Arrays) -> None:
         """Put rows in memory in place of a table's."""
+        self._sources.pop(table, None)
         self._connection.execute(f"DROP VIEW {table}")
         self.ask(f"CREATE TABLE {table} AS SELECT * FROM given", given=columns)  # noqa: S608
 
     def ask(self, query: str, **tables: Arrays) -> Arrays:
-        """Run one query with arrays as tables; files that are gone or damaged raise `OSError`."""
-        cursor = self._connection.cursor()
+        """Run one query with arrays as tables; raises `OSError` where files cannot be read.
+
+        A file that is damaged inside costs its own rows only, and readers of the job say so.
+        """
         try:
-            for name, columns in tables.items():
-                cursor.register(name, columns)
-            found: Arrays = cursor.execute(query).fetchnumpy()
+            try:
+                return self._asked(query, tables)
+            except parquet.errors():
+                if not self._left_out(query):
+                    raise
+                return self._asked(query, tables)
         except parquet.errors() as error:
             raise OSError(f"{self.trial.folder.name}: {error}") from error
+
+    def _asked(self, query: str, tables: dict[str, Arrays]) -> Arrays:
+        cursor = self._connection.cursor()
+        for name, columns in tables.items():
+            cursor.register(name, columns)
+        found: Arrays = cursor.execute(query).fetchnumpy()
         return {name: np.ma.getdata(column) for name, column in found.items()}
+
+    def _left_out(self, query: str) -> bool:
+        """Leave out damaged files of the tables that a query names; return whether there are any."""
+        named = {table: seen for table, seen in self._sources.items() if table in query}
+        for table in named:
+            self.trial.table(table)  # reading all finds them
+            self.refresh(table)
+        return any(self._sources[table] != seen for table, seen in named.items())
 
     def _all_names(self) -> NDArray[Any]:
         terms = [f"SELECT DISTINCT {s.name} AS name FROM {s.table} WHERE {s.where}" for s in SOURCES]  # noqa: S608
