@@ -208,6 +208,25 @@ def test_profiling_python_as_written(folder: Path) -> None:
 
 
 @pytest.mark.slow
+def test_profiling_a_window_as_written(folder: Path) -> None:
+    page = (ROOT / "docs/how-to/profile-a-window.md").read_text()
+    (folder / "train.py").write_text(LOADS.format(steps=120))
+    (folder / "other.py").write_text(LOADS.format(steps=10**6))
+    closer, asked, *more = BASH.findall(page)
+    start = (
+        "holter run --job longer -- python other.py & "
+        "until holter describe longer --json 2> /dev/null | grep -q '\"p50_ms\": [0-9]'; do sleep 1; done\n"
+    )
+    asked = asked.replace(" long ", " longer ")
+    done = typed(folder, f"{closer}{start}{asked}holter stop longer\nwait || true\n{''.join(more)}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    (code,) = PYTHON.findall(page)
+    told = typed(folder, f"python - <<'END'\n{code}END\n")
+    assert told.stdout.startswith("[60, 61, 62, 63, 64]"), told.stdout + told.stderr
+    assert "aten::" in told.stdout
+
+
+@pytest.mark.slow
 def test_importing_traces_as_written(folder: Path) -> None:
     page = (ROOT / "docs/how-to/import-traces.md").read_text()
     (folder / "traces").mkdir()

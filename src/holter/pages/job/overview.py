@@ -96,7 +96,8 @@ def _unread(files: Sequence[SkippedFile]) -> Markup:
 def _progress(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) -> Markup:
     total = asked.get("total_steps", "")
     known = int(total) if total.isdigit() and 0 < int(total) < 2**53 else None
-    more = {"min": 1, "placeholder": "?", "aria_label": "steps the job will take"}
+    found = progress(reading, known)
+    more = {"min": 1, "placeholder": str(found["total"] or "?"), "aria_label": "steps the job will take"}
     field = entry({}, "total_steps", "of", kind="number", default=str(known or ""), **more)
     typed = form(rendering, asked, "steps of the job", field, " steps ", button="Estimate the end")
-    return tag("section", overview.progress(progress(reading, known)), typed, class_="progress")
+    return tag("section", overview.progress(found), typed, class_="progress")
