@@ -119,7 +119,8 @@ class CompiledCalls:
         if pending.events:
             self.compilations.outside()
         code = program.code or self._code(program)
-        idle = program.evaluates and self._is_idle()
+        # The first call may show that the program evaluates, and what it compiles then belongs to that.
+        idle = (program.evaluates or not program.known) and self._is_idle()
         began = local.begin(code)
         stack.append(program)
         done = False
