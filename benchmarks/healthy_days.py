@@ -8,7 +8,7 @@ spans and samples of a block stay together, with times and steps that continue. 
 this job at the same moments as a live one. What a rule knows of the machine and the noise within a block is
 measured; that blocks follow each other in any order is simulated. Losses are left out, because blocks of a
 training that learns do not fit together, so rules about learning judge nothing.
-Findings of CPUContention are counted apart: the other programs do take cores.
+Findings of CPUContention are counted apart, with their symptoms: the other programs do take cores.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from markdown_tables import row, table
@@ -31,10 +31,12 @@ from holter.evaluation import evaluate
 from holter.store import job
 from holter.store.trial import Trial
 from holter.store.writer import Writer
+from holter.views.issues import ordered
 
 if TYPE_CHECKING:
     from holter.schema.table import Table
     from holter.store.job import JobFolder
+    from holter.views.document.types.rules import RuleResult
 
 ROOT = Path(__file__).parents[1]
 BLOCK_NS = 10 * 10**9
@@ -189,10 +191,12 @@ def main() -> None:
             began = time.monotonic()
             rules = evaluate(long).rules
             took = time.monotonic() - began
-            issues = [(rule["name"], one) for rule in rules for one in rule["issues"]]
-            others = [(name, one) for name, one in issues if name != CONTENTION]
-            warned = [(name, one) for name, one in others if one["severity"] != "info"]
-            said += [f"* {kind}: {name}, {one['severity']}: {one['summary']}" for name, one in others]
+            issues = ordered(cast("list[RuleResult]", rules))
+            others = [one for one in issues if one.rule != CONTENTION]
+            warned = sum(one.issue["severity"] != "info" for one in others)
+            said += [
+                f"* {kind}: {one.rule}, {one.issue['severity']}: {one.issue['summary']}" for one in others
+            ]
             judged = sum(bool(rule["coverage"]["evaluated"]) for rule in rules)
             days += given.hours / 24
             apart = len(issues) - len(others)
@@ -201,8 +205,8 @@ def main() -> None:
                 drawn,
                 f"{steps:,}",
                 judged,
-                len(warned),
-                len(others) - len(warned),
+                warned,
+                len(others) - warned,
                 apart,
                 f"{took:.0f}",
             )

@@ -77,20 +77,25 @@ def _runs(files: list[DataFile], min_files: int, ended: bool) -> Iterator[list[D
 
 
 def _neighbors(files: list[DataFile], below: int, min_files: int) -> Iterator[list[DataFile]]:
-    runs: list[list[DataFile]] = [[]]
+    """Yield runs of files that may become one: enough files, or so many rows that no further file fits."""
+    run: list[DataFile] = []
     for file in files:
-        run = runs[-1]
-        joins = bool(run) and (
-            file.part.first == run[-1].part.last + 1
-            and _own_columns(file) == _own_columns(run[-1])
-            and sum(f.rows for f in run) + file.rows <= MAX_ROWS
-        )
         fits = file.rows < below and file.from_ == file.part.first
-        if run and not (joins and fits):
-            runs.append([])
+        if run:
+            follows = (
+                fits
+                and file.part.first == run[-1].part.last + 1
+                and _own_columns(file) == _own_columns(run[-1])
+            )
+            full = sum(f.rows for f in run) + file.rows > MAX_ROWS
+            if full or not follows:
+                if len(run) >= (2 if follows else min_files):
+                    yield run
+                run = []
         if fits:
-            runs[-1].append(file)
-    return (run for run in runs if len(run) >= min_files)
+            run.append(file)
+    if len(run) >= min_files:
+        yield run
 
 
 def _merge(folder: JobFolder, reader: Reader, files: list[DataFile]) -> bool:
