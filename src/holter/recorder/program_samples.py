@@ -173,7 +173,7 @@ class ProgramSampler:
     def _key_of(self, frame: FrameType | None) -> tuple[int, ...]:
         """Return the line of a script's own code, the place of the innermost own function, and all.
 
-        Empty while the own code, or a process without such, imports a library: a program does not work meanwhile.
+        Empty while the own code, or a process without such, imports a library: the program does not work yet.
         """
         key: list[int] = []
         line, own = 0, -1
