@@ -145,7 +145,7 @@ def wait(
     for module, owner, name in _FIRST_USES[trigger]:
         found = sys.modules.get(module)
         found = getattr(found, owner, None) if owner else found
-        if getattr(found, name, None) is not None:
+        if found is not None and hasattr(found, name):  # another version may lack it
             waiting.uses.append(_Use(found, name, begin, patches))
     for module in _USED_BY_IMPORT.get(trigger, ()):
         when_imported(module, begin_with)

@@ -1,13 +1,13 @@
 """Two threads train at once, and the sentinel watches every step."""
 
-import sys
 import threading
+from importlib import import_module
 
 import torch
 from torch import nn
 
 torch.set_num_threads(1)
-sys.modules["holter.recorder.frameworks.pytorch.sentinel"].Sentinel.next = lambda self, step: step
+import_module("holter.recorder.frameworks.pytorch.sentinel").Sentinel.next = lambda self, step: step
 together = threading.Barrier(2)
 
 

@@ -16,11 +16,12 @@ import re
 import sys
 import threading
 import time
+from contextlib import nullcontext
 from inspect import CO_GENERATOR
 from itertools import islice
 from opcode import opmap
 from time import perf_counter_ns, thread_time_ns
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holter.recorder.patches import PASSED_OVER
 from holter.recorder.sampling.frames import frame_text, is_library
@@ -36,14 +37,19 @@ if TYPE_CHECKING:
 
     from holter.recorder.sampling.producers import Producer
     from holter.recorder.session import Session
+    from holter.recorder.spool.thread_spool import ThreadSpool
+
+    Copied = tuple[CodeType, int, int | None, dict[str, Any]]
 
 INTERVAL_S = 0.02
 """Mean time between the first samples of the loop's own code."""
 MAX_INTERVAL_S = 0.2
 """Mean time between samples while spans explain the time, and after many samples."""
-SWITCH_S = 0.00005
-"""Switch interval of Python just before a sample. At a longer one the sampler gets the interpreter lock at
-the first operator after a stretch of Python code, and never sees shorter stretches."""
+SWITCH_S = 0.0005
+"""Switch interval of Python while the loop's own code runs."""
+LAST_SWITCH_S = 0.00001
+"""Switch interval just before a sample. The sampler gets the interpreter lock after it, or at an operator: it
+never sees stretches of Python between operators that are shorter."""
 LAST_S = 0.002
 """How long that lasts at most. It ends at random, because the wake before it comes at such an operator."""
 COST_SHARE = 200
@@ -126,6 +132,7 @@ class LoopSampler:
         moments = random.Random(os.getpid())  # noqa: S311
         switch = SwitchInterval(SWITCH_S)
         wake_on_time()
+        switch.shorten()
         least = interval = INTERVAL_S
         before, wakes, samples, holders = perf_counter_ns(), 0, 0, Holders()
         while breaker.on:
@@ -137,70 +144,77 @@ class LoopSampler:
             try:
                 began, woke, known = thread_time_ns(), perf_counter_ns(), len(self._known)
                 thread = self._thread() if self._session.sampler is self else 0
-                if self._part(thread) is None:
+                spool = self._spool(thread)
+                if spool is None:
                     interval, before = max(MAX_INTERVAL_S, least), woke
+                    switch.restore()
                     continue
                 held = holders.holder(woke - due, thread)
-                with switch:
-                    time.sleep(LAST_S * moments.random())
-                    now, part = perf_counter_ns(), self._part(thread)
-                    name = 0 if part else self._name(thread, moments.choice)
+                # Where the training holds the lock for longer, this wake shows what does; to ask for the lock
+                # again and again would cost more than the sample.
+                soon = woke - due < int(1e9 * LAST_S)
+                with switch.at_once(LAST_SWITCH_S) if soon else nullcontext():
+                    if soon:
+                        time.sleep(LAST_S * moments.random())
+                    # Both at one moment: the training soon gets the lock back.
+                    spans, stack = spool.open_spans(), _stack(thread)
+                now, part = perf_counter_ns(), _part(spans)
+                name = 0 if part else self._name(thread, stack, moments.choice)
                 if held:
                     self._write(self._session.name(held), now, min(now - before, int(2e9 * interval)), HOLDS)
                 self.due = self.due or now - self._shown > AGAIN_NS
-                self.on_wake(part or 0)
+                self.on_wake(part)
                 wakes += 1
                 if part and wakes > ENOUGH:
                     interval = min(interval * 1.25, max(MAX_INTERVAL_S, least))
+                    if interval > 3 * least:
+                        switch.restore()
                 elif not part:
                     # A sample after a long pause stands for two intervals at most.
                     self._write(name, now, min(now - before, int(2e9 * interval)))
                     samples += 1
                     interval = min(least * (1 + samples / ENOUGH), max(MAX_INTERVAL_S, least))
+                    switch.shorten()
                 before, cost = now, thread_time_ns() - began
                 self._session.thread_spool().spent(cost)
                 if len(self._known) == known:  # a new stack costs more, but does not recur
                     least = max(INTERVAL_S, cost / 1e9 * COST_SHARE)
             except Exception as error:
                 breaker.fault(error)
+        switch.restore()
 
     def sample_any(self, duration: int) -> None:
         """Write a sample that stands for `duration` ns, whatever part is open."""
         thread, now = self._thread(), perf_counter_ns()
-        part = self._part(thread)
-        if part is not None:
-            name = self._name(thread, lambda several: several[0])
+        spool = self._spool(thread)
+        if spool is not None:
+            part = _part(spool.open_spans())
+            name = self._name(thread, _stack(thread), lambda several: several[0])
             self._write(name, now, duration, float(part))
 
-    def _part(self, thread: int) -> int | None:
-        """Return the outermost known part that is open on a thread, or 0; None when it has no spool."""
-        for spool in self._session.threads.all:
-            if spool.thread == thread:
-                parts = (code & 255 for _, code in spool.open_spans())
-                return next((part for part in parts if part != _ANNOTATION), 0)
-        return None
+    def _spool(self, thread: int) -> ThreadSpool | None:
+        """Return the spool of a thread; None when it has none."""
+        return next((spool for spool in self._session.threads.all if spool.thread == thread), None)
 
     def _write(self, name: int, now: int, duration: int, part: float = NAN) -> None:
         if name:
             self._session.thread_spool().add(_LOOP_STACK, name, now - duration, duration, part)
 
-    def _frames(self, thread: int) -> list[Seen]:
-        """Return copies of a thread's frames, from the loop inwards; frames themselves hold tensors."""
+    def _frames(self, stack: list[Copied]) -> list[Seen]:
+        """Return the frames of a stack, from the loop inwards."""
         frames: list[Seen] = []
-        frame = sys._current_frames().get(thread)
-        while frame is not None and len(frames) < _MAX_DEPTH:
-            if id(frame.f_code) in self._loop:
-                frames.append(Seen.of(frame))
+        for one in stack:
+            if id(one[0]) in self._loop:
+                frames.append(Seen(*one))
                 break
-            if not frame.f_code.co_filename.startswith(_OURS):
-                frames.append(Seen.of(frame))
-            frame = frame.f_back
+            if not one[0].co_filename.startswith(_OURS):
+                frames.append(Seen(*one))
         frames.reverse()
         return frames
 
-    def _name(self, thread: int, chosen: Callable[[list[Producer]], Producer]) -> int:
+    def _name(self, thread: int, stack: list[Copied], chosen: Callable[[list[Producer]], Producer]) -> int:
         """Return the name id of a thread's stack, from the loop inwards; 0 for none."""
-        frames = self._frames(thread)
+        frames = self._frames(stack)
         if not frames:
             return 0
         other = None
@@ -235,6 +249,24 @@ class LoopCode(NamedTuple):
             if instruction.offset == offset and instruction.opname == "FOR_ITER":
                 return any(offset < call < instruction.argval for call in self.calls)
         return False
+
+
+def _part(spans: list[tuple[int, int]]) -> int:
+    """Return the outermost known part of some open spans, or 0."""
+    return next((code & 255 for _, code in spans if code & 255 != _ANNOTATION), 0)
+
+
+def _stack(thread: int) -> list[Copied]:
+    """Return copies of a thread's frames, the innermost first; frames themselves hold tensors.
+
+    It is quick, because the thread goes on as soon as it gets the lock.
+    """
+    found: list[Copied] = []
+    frame = sys._current_frames().get(thread)
+    while frame is not None and len(found) < _MAX_DEPTH:
+        found.append((frame.f_code, frame.f_lasti, frame.f_lineno, frame.f_globals))
+        frame = frame.f_back
+    return found
 
 
 def _text(frames: list[Seen], loop: dict[int, LoopCode]) -> str:
