@@ -100,10 +100,10 @@ def held(session: sessions.Session, step: Callable[[], None]) -> dict[str, Any]:
 def main(count: int) -> None:
     """Train; open so many windows, one after the other, and look before and after."""
     torch.set_num_threads(1)
-    session = sessions.current
-    assert session is not None
     model = nn.Sequential(nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    session = sessions.current  # the recording begins with the first use of torch
+    assert session is not None
 
     def steps(number: int) -> None:
         for _ in range(number):
