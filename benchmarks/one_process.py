@@ -47,8 +47,8 @@ def train(size: str, seconds: float, out: Path) -> None:
 
     from holter.recorder import session
 
-    assert session.current is not None, "nothing records this process"
     model, optimizer, batches = material(size)
+    assert session.current is not None, "nothing records this process"
     me, agent = os.getpid(), psutil.Process(os.getppid())
     ends: list[int] = []
     turns: list[tuple[str, float, float]] = []
