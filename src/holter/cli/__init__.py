@@ -90,10 +90,10 @@ def _dispatch(words: list[str]) -> int:
 
     name = words[0]
     if name not in COMMANDS:
-        kind = "option" if name.startswith("-") else "command"
-        known = [*COMMANDS] if kind == "command" else ["--help", "--version"]
-        options = "" if kind == "command" else f"valid: {', '.join(known)}; "
-        warn(f"unknown {kind} {name!r}{nearest(name, known)}; {options}commands: {', '.join(COMMANDS)}")
+        kind, known, valid = "command", [*COMMANDS], ""
+        if name.startswith("-"):
+            kind, known, valid = "option", ["--help", "--version"], "valid: --help, --version; "
+        warn(f"unknown {kind} {name!r}{nearest(name, known)}; {valid}commands: {', '.join(COMMANDS)}")
         return Refusal.WRONG_USAGE
     command = import_module(f"holter.cli.commands.{name}")
     try:

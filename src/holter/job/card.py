@@ -86,7 +86,7 @@ def _numbers(told: Description) -> Iterator[tuple[str, str]]:
         if steps["mean_ms"] is not None:
             yield "a step", milliseconds(steps["mean_ms"])
         if steps["per_second"]:
-            yield "steps a second", rate(steps["per_second"]).removesuffix("/s")
+            yield "steps a second", rate(steps["per_second"])
     for one in told["numbers"][:2]:
         if one["last"] is not None:
             yield one["name"], f"{one['last']:.4g}"

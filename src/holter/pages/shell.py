@@ -125,7 +125,7 @@ def state_text(told: Description, reading: Reading | None = None) -> str:
             of = f"/{found['total']:,}" if found["total"] else ""
             said.append(f"step {found['step']:,}{of}")
         if found["per_second"]:
-            said.append(rate(found["per_second"]))
+            said.append(f"{rate(found['per_second'])}/s")
         if found["left_s"] is not None:
             said.append(f"{duration(found['left_s'])} left")
     return " · ".join(said)

@@ -108,7 +108,7 @@ _waiting: dict[str, _Wait] = {}
 def wait(
     trigger: str,
     attach: Callable[[], None],
-    when_imported: Callable[[str, Callable[[str], None]], None],
+    when_imported: Callable[[str, Callable[[str], object]], None],
 ) -> None:
     """Call `attach` before the first use of a framework; `attach` must not raise.
 
@@ -121,9 +121,6 @@ def wait(
 
     def begin() -> bool:
         return wait_no_longer(trigger)
-
-    def begin_with(module: str) -> None:
-        begin()
 
     if trigger == "sklearn.base":
         from holter.recorder.frameworks.scikit_learn import fit_calls
@@ -148,7 +145,7 @@ def wait(
         if found is not None and hasattr(found, name):  # another version may lack it
             waiting.uses.append(_Use(found, name, begin, patches))
     for module in _USED_BY_IMPORT.get(trigger, ()):
-        when_imported(module, begin_with)
+        when_imported(module, lambda _: wait_no_longer(trigger))
 
 
 def wait_no_longer(trigger: str) -> bool:

@@ -75,7 +75,7 @@ _ON_TORCH = frozenset(
 class ImportWatch:
     """A finder that finds nothing itself: it lets the others find, and calls back after execution."""
 
-    def __init__(self, wanted: dict[str, Callable[[str], None]]) -> None:
+    def __init__(self, wanted: dict[str, Callable[[str], object]]) -> None:
         self.wanted = wanted
         self.executing: set[str] = set()
         """The wanted modules whose code runs."""
@@ -165,7 +165,7 @@ def uninstall() -> None:
             sys.meta_path.remove(_watch)
 
 
-def when_imported(module: str, call: Callable[[str], None]) -> None:
+def when_imported(module: str, call: Callable[[str], object]) -> None:
     """Call `call(module)` once `module` was executed, or now when it already was; `call` must not raise."""
     if module in sys.modules and not (_watch is not None and module in _watch.executing):
         call(module)

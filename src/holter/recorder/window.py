@@ -297,7 +297,7 @@ class Windows:
             found = work()
         except Exception as error:
             found = self._failed(window, error)
-        # Until now this thread has taken the interpreter from the training now and then.
+        # Up to here this thread has competed with the training for the interpreter lock.
         self._tell({**fact, "done": time.perf_counter_ns(), **(found or {})})
         if (forget := getattr(profiler, "forget", None)) is not None:
             try:

@@ -107,9 +107,9 @@ def milliseconds(value: float | None) -> str:
     return f"{value:.0f} ms" if value >= 100 else f"{value:.3g} ms"
 
 
-def rate(per_second: float, what: str = "") -> str:
-    """Write how often something happens in a second: `2.86 steps/s`, `1,410/s`."""
-    return (f"{per_second:,.0f}" if per_second >= 1000 else f"{per_second:.3g}") + f" {what}".rstrip() + "/s"
+def rate(per_second: float) -> str:
+    """Write how often something happens in a second, without the unit: `2.86`, `1,410`."""
+    return f"{per_second:,.0f}" if per_second >= 1000 else f"{per_second:.3g}"
 
 
 def size(count: float | None) -> str:

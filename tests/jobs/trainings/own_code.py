@@ -123,7 +123,7 @@ def rollout(_: int, __: nn.Module) -> None:
     """Alternate short stretches of Python with operators, as an environment and its agent do."""
     global spent
     state = torch.zeros(64, 64)
-    for _ in range(40):
+    for _ in range(160):  # some seconds of steps, for a hundred samples
         begin = time.perf_counter()
         play()
         spent += time.perf_counter() - begin

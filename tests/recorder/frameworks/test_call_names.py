@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from holter.recorder.sampling.loop_samples import _called
+from holter.recorder.sampling.stack_text import called_in
 
 pytestmark = pytest.mark.skipif(
     sys.version_info < (3, 11), reason="Python 3.10 does not know the columns of an instruction"
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(
 
 class Peer:
     def recv(self, *_: object) -> str:
-        return _called(sys._getframe(1))
+        return called_in(sys._getframe(1))
 
     def same(self) -> Peer:
         return self
@@ -25,7 +25,7 @@ def made(_: int) -> Peer:
     return Peer()
 
 
-def test_a_call_is_named_by_what_is_called():
+def test_a_call_is_named_by_what_iscalled_in():
     peer, peers = Peer(), {"first": [Peer()]}
     assert peer.recv(8) == "peer.recv"
     assert peers["first"][0].recv(8) == "peers[][].recv"

@@ -15,9 +15,9 @@ import pytest
 
 from holter.recorder.sampling import loop_samples
 from holter.recorder.sampling.holders import Holders
-from holter.recorder.sampling.loop_samples import LoopCode
 from holter.recorder.sampling.producers import Seen as Frame
 from holter.recorder.sampling.producers import producer, waits
+from holter.recorder.sampling.stack_text import LoopCode, called_in, stack_text
 from holter.schema.phases import HOLDS, Phase
 
 HERE = os.path.basename(__file__)
@@ -39,7 +39,7 @@ class Seen:
         while id(frames[-1].f_code) not in self.loop and frames[-1].f_back is not None:
             frames.append(frames[-1].f_back)
         if id(frames[-1].f_code) in self.loop:
-            self.texts.append(loop_samples._text([Frame.of(one) for one in frames[::-1]], self.loop))
+            self.texts.append(stack_text([Frame.of(one) for one in frames[::-1]], self.loop))
         return 1
 
 
@@ -157,12 +157,12 @@ def test_the_producer_is_the_thread_that_works():
         time.sleep(0.05)
         stacks = sys._current_frames()
         others = [ident for ident in stacks if ident not in {thread.ident for thread in threads}]
-        found = producer(others, loop_samples._called, lambda several: several[0])
+        found = producer(others, called_in, lambda several: several[0])
         assert (found.name, found.only) == ("thread reader", True)
         assert [frame.f_code.co_name for frame in found.frames][-1] == "crunch"
         assert waits(Frame.of(stacks[threads[1].ident]), "")
         others.append(threads[0].ident)
-        assert producer(others, loop_samples._called, lambda several: several[0]) is None
+        assert producer(others, called_in, lambda several: several[0]) is None
     finally:
         ready.clear()
         idle.put(0)

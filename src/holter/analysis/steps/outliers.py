@@ -90,7 +90,7 @@ def outliers(
 
 
 def _beside(slow: Table, median: float, windows: Sequence[tuple[int, int, int]]) -> list[bool]:
-    """Return of which steps of a rank windows that were finished beside it explain half of the extra time."""
+    """Return whether each step overlaps the finishing of a window for at least half of its extra time."""
     end, found = slow["time"] + slow["duration"], np.zeros(slow.rows, dtype=bool)
     for rank, begin, done in windows:
         together = np.minimum(end, done) - np.maximum(slow["time"], begin)

@@ -130,7 +130,8 @@ def ledger(
     for name, length in lengths.items():
         lengths[name] = min(length, rest)
         rest -= lengths[name]
-    own = ", all while holter finished a profile" if all(one.cause == HOLTER for one in slow_steps) else ""
+    by_holter = bool(slow_steps) and all(one.cause == HOLTER for one in slow_steps)
+    own = ", all while holter finished a profile" if by_holter else ""
     texts = {
         "stalls": f"{counted(len({one.step for one in slow_steps}), 'slow step')}{own}"
         + (f"; step {longest.step} took {ms(longest.duration_ms)}" if longest else ""),

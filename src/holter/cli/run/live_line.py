@@ -157,7 +157,7 @@ def line(now: JobNow, seconds: float, total: int | None, issues: int, width: int
     steps, each_s = recent_steps(now)
     split: dict[str, float] = {}
     if each_s is not None:
-        said += [rate(1 / each_s), milliseconds(1e3 * each_s)]
+        said += [f"{rate(1 / each_s)}/s", milliseconds(1e3 * each_s)]
         if total and now.step < total:
             said.append(f"{duration((total - now.step - 1) * each_s)} left")
         split = breakdown(steps, steps["duration"] >= 0)

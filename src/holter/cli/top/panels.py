@@ -65,7 +65,7 @@ def steps(now: Snapshot, width: int) -> Text:
         (milliseconds(found["mean_ms"]), "bold"), f" a step, p95 {milliseconds(found['p95_ms'])}"
     )
     if found["per_second"]:
-        text.append(f", {rate(found['per_second']).removesuffix('/s')} a second")
+        text.append(f", {rate(found['per_second'])} a second")
     text.append(f"\n{curve(now.newest_ms, width)}")
     if parts := now.description["breakdown"]:
         for line in (bar(parts, width), *legend(parts, width, now.description["not_seen"])):

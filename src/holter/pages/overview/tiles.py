@@ -62,7 +62,7 @@ def _tiles(told: Description) -> Iterator[Tile]:
         yield Tile("Step time", steps["mean_ms"], milliseconds, detail, True, ("step_times", ""))
     if steps and steps["per_second"]:
         count = f"{steps['count']:,} {'step' if steps['count'] == 1 else 'steps'}"
-        yield Tile("Rate", steps["per_second"], lambda value: rate(value, "steps"), count, False)
+        yield Tile("Rate", steps["per_second"], lambda value: f"{rate(value)} steps/s", count, False)
     elif told["job"]["duration_s"]:
         yield Tile("Duration", told["job"]["duration_s"], duration)
     if told["breakdown"]:

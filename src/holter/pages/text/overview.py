@@ -45,7 +45,7 @@ def progress(found: JobProgress) -> Markup:
     if found["share_pct"] is not None:
         said.append(f"{percent(found['share_pct'])} of {found['total']:,}")
     if found["per_second"]:
-        said.append(rate(found["per_second"], "steps"))
+        said.append(f"{rate(found['per_second'])} steps/s")
     if found["epoch"] is not None:
         left = f", about {duration(found['epoch_left_s'])} left in it" if found["epoch_left_s"] else ""
         said.append(f"epoch {found['epoch']}{left}")

@@ -1,4 +1,4 @@
-"""Says of a job without steps why it has none: which adapter could not attach, or that none was asked."""
+"""Says why a job has no steps: an adapter could not attach, or holter knows no framework of the job."""
 
 from __future__ import annotations
 
