@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 import torch
 
@@ -70,6 +72,47 @@ def test_a_first_window_that_costs_too_much_is_the_only_one(train, hours, monkey
     assert len(looks(training)) == 1
     assert look._over.is_set(), "its stack samples end too"
     assert training.session.fault_counts == {}
+
+
+@pytest.mark.parametrize("how", ["slowly", "in evaluation mode"])
+def test_a_step_that_evaluates_ends_the_window_within_it(train, how):
+    training = train()
+    session = training.session
+    session.attach("pytorch")
+    roots = session.torch_parts[2]
+    look = looking(training)
+    roots.on_evaluation[-1] = look.evaluation
+    model = torch.nn.Linear(3, 3)
+    optimizer = torch.optim.SGD(model.parameters())
+    evaluated = 0
+
+    def step(*, evaluate=False):
+        nonlocal evaluated
+        model.train(not evaluate or how == "slowly")
+        for _ in range(5 if evaluate else 0):
+            if how == "slowly":
+                time.sleep(0.03)
+            evaluated += session.windows._running is not None
+            with torch.no_grad():
+                model(torch.ones(1, 3))
+        model.train()
+        model(torch.ones(1, 3)).sum().backward()
+        optimizer.step()
+        session.windows.wait()
+
+    for _ in range(100):
+        if session.windows._running is not None:
+            break
+        step()
+    step(evaluate=True)
+    assert 1 <= evaluated <= (3 if how == "slowly" else 1), "the profiler ends with the first pass that comes too late"
+    assert look._left > BUDGET_NS / 2, "the evaluation is no cost of the look"
+    for _ in range(60):
+        step()
+    refused, first, second = looks(training)
+    assert refused["refused"] == "its first step took much longer than the steps before"
+    assert (first["parameters"], second["parameters"]) == ({}, {"shapes": True})
+    assert session.fault_counts == {}
 
 
 @pytest.mark.parametrize(

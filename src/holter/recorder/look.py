@@ -41,6 +41,9 @@ WINDOW_NS = 30_000_000
 FEWEST_STEPS, MOST_STEPS = 3, 20
 SHAPES_COST = 4
 """What the end of a step costs with shapes, relative to one without; measured: 2.7 to 3.5."""
+DISTURBED, DISTURBED_NS = 2, 50_000_000
+"""A step that takes this many times as long as others, and this much more, ends the window within it."""
+MOST_TRIES = 3
 SAMPLES = 100
 """Stack samples of a look, at least."""
 MOST_SAMPLING_NS = 2_000_000_000
@@ -98,6 +101,10 @@ class Look:
         self._bounds: list[int] = []
         """When the steps began that are timed without the profiler."""
         self._asked = False
+        self._tries = 0
+        """Windows that a long step has ended."""
+        self._evaluates = False
+        """Whether a step without the profiler evaluated a model: then others may, too."""
         self._start_ns = self._left = self._probe = 0
         self.step_ns = 0
         """Duration of a step without the profiler."""
@@ -152,9 +159,10 @@ class Look:
             if len(self._bounds) <= PLAIN_STEPS:
                 return None
             self.step_ns = int(median(b - a for a, b in zip(self._bounds, self._bounds[1:], strict=False)))
-            self._left = max(BUDGET_NS, (now - self._began) // BUDGET_SHARE)
             self._asked = True
-            self._session.background.start("holter-look", self._run, self._stop)
+            if not self._tries:
+                self._left = max(BUDGET_NS, (now - self._began) // BUDGET_SHARE)
+                self._session.background.start("holter-look", self._run, self._stop)
             return page.Request("operators", start_step=step, steps=1)
         if not self._probe:  # the first window could not begin
             self.give_up()
@@ -176,16 +184,38 @@ class Look:
         steps = len(bounds) - 1
         return self._slower(bounds) + steps * SHAPES_COST * self._probe > self._left
 
-    def ended(self, bounds: list[int], now: int) -> int:
-        """Count what a window cost that ended at `now`; return the cost, ns."""
-        cost = self._start_ns + self._slower(bounds) + now - bounds[-1]
+    def evaluation(self, begins: bool) -> None:
+        """Note that a model evaluates on the training thread, or trains again after it."""
+        if begins and not self._asked:
+            self._evaluates = self._evaluates or bool(self._bounds)
+        elif begins and not self._evaluates and not self._over.is_set():
+            self._session.windows.end_look()
+
+    def is_disturbed(self, bounds: list[int], now: int) -> bool:
+        """Whether the step that runs takes so long that it is no step like the others."""
+        return now - bounds[-1] > DISTURBED * self.step_ns + DISTURBED_NS
+
+    def ended(self, bounds: list[int], stopping: int) -> int:
+        """Count what a window cost that took `stopping` ns to end; return the cost, ns."""
+        cost = self._start_ns + self._slower(bounds) + stopping
         self._left -= cost
-        # The end takes a time for each event; the rest of the first window is partly that of imports.
-        self._probe = self._probe or max(now - bounds[-1], 1)
+        if len(bounds) == 1:
+            self._try_again()
+        else:
+            # The end takes a time for each event; the rest of the first window is partly that of imports.
+            self._probe = self._probe or max(stopping, 1)
         if not self._on:
             self._over.set()
         self._session.thread_spool().spent(cost)
         return cost
+
+    def _try_again(self) -> None:
+        """Begin again with the steps after the one that ended the window within it."""
+        self._tries += 1
+        self._on = self._tries < MOST_TRIES and self._left > 0
+        if not self._probe:
+            self._asked = self._evaluates = False
+            self._bounds.clear()
 
     def _slower(self, bounds: list[int]) -> int:
         """Return the time that profiled steps took beyond that of as many others."""

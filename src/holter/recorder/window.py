@@ -54,6 +54,8 @@ class Windows:
         self._beside: list[_Run] = []
         """Running windows that install nothing, and so disturb no other window."""
         self._thread = 0
+        self._unwatch: Callable[[], None] | None = None
+        """Ends the call at each part of a step of the running window."""
         self._finishing: list[threading.Thread] = []
         self._count = 0
         self.ended: tuple[str, int] | None = None
@@ -224,8 +226,22 @@ class Windows:
 
     def _stop_all(self, now: int) -> None:
         for run in list(self._runs()):
-            run.bounds.append(now)
+            if run.order != page.LOOK:  # a look compares whole steps
+                run.bounds.append(now)
             self._stop(run)
+
+    def end_look(self) -> None:
+        """End the window of a look within its step, on the training thread."""
+        run = self._running
+        if run is not None and run.order == page.LOOK and threading.get_ident() == self._thread:
+            self._stop(run, within=True)
+
+    def _at_part(self, part: str, begins: bool, mode: int | None) -> None:
+        """End a look within a step that takes much longer than others."""
+        run, look = self._running, self.automatic
+        if begins and run is not None and look is not None:
+            if look.is_disturbed(run.bounds, time.perf_counter_ns()):
+                self.end_look()
 
     def _start(self, window: ProfilingWindow, order: str) -> bool:
         """Begin a window; return False to try again at the next step."""
@@ -251,10 +267,16 @@ class Windows:
                 return True
             self._running = run
             self._thread = threading.get_ident()
+            if order == page.LOOK and self.session.watch_phases is not None:
+                self._unwatch = self.session.watch_phases(self._at_part)
         return True
 
-    def _stop(self, run: _Run) -> None:
+    def _stop(self, run: _Run, *, within: bool = False) -> None:
+        """End a window at the begin of a step, or within one."""
         window, profiler, order, bounds = run
+        if self._unwatch is not None and run is self._running:
+            self._unwatch()
+            self._unwatch = None
         if run in self._beside:
             self._beside.remove(run)
         else:
@@ -270,16 +292,22 @@ class Windows:
             "parameters": window.parameters,
             "wall_minus_monotonic": time.time_ns() - time.perf_counter_ns(),
         }
+        stopping = time.perf_counter_ns() if within else bounds[-1]
         try:
             if window.profiler not in FREE and threading.get_ident() != self._thread:
                 raise RuntimeError("the thread that trained has ended")
             found = profiler.stop()
         except Exception as error:
             found = self._failed(window, error)
-        self.session.since = ended = time.perf_counter_ns()
-        fact["stop_ns"] = ended - bounds[-1]
+        ended = time.perf_counter_ns()
+        if not within:  # the end of the profiler is not part of the next step
+            self.session.since = ended
+        fact["stop_ns"] = ended - stopping
         if order == page.LOOK and self.automatic is not None:
-            fact["cost_ns"] = self.automatic.ended(bounds, ended)
+            fact["cost_ns"] = self.automatic.ended(bounds, ended - stopping)
+            if len(bounds) == 1:
+                self._give_up(profiler)
+                found = {"refused": "its first step took much longer than the steps before"}
         if callable(found):
             later = threading.Thread(
                 target=self._finish, args=(window, profiler, found, fact), name="holter-window", daemon=True
@@ -288,6 +316,11 @@ class Windows:
             later.start()
         else:
             self._tell({**fact, **(found or {})})
+
+    def _give_up(self, profiler: Profiler) -> None:
+        """Free the events of a window without a whole step."""
+        if (forget := getattr(profiler, "forget", None)) is not None:
+            forget()
 
     def _finish(
         self, window: ProfilingWindow, profiler: Profiler, work: Callable[[], Found], fact: dict[str, object]

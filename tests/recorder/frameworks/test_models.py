@@ -31,6 +31,55 @@ def test_inference_steps_are_forward_passes(record, guarded):
     assert not trainer.of(Phase.BACKWARD)
 
 
+def test_passes_that_build_and_describe_a_model_are_no_steps(record):
+    """As in YOLOv5: each layer is called once to learn its stride, and a copy counts operations."""
+    trainer = record("""
+        import copy
+        model = nn.Sequential(*(nn.Sequential(nn.Linear(8, 8), nn.ReLU()) for _ in range(12)), nn.Linear(8, 4))
+        x = torch.zeros(1, 8)
+        for layer in model:
+            x = layer(x)
+        copy.deepcopy(model).eval()(torch.zeros(1, 8))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in DataLoader(data(), batch_size=8):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+    """).trainer
+    steps = trainer.of(Phase.STEP)
+    assert [s.step for s in steps] == [0, 1, 2, 3]
+    assert {s.mode for s in steps} == {Mode.TRAIN}
+
+
+def test_parts_of_a_model_that_sample_are_an_evaluation(record):
+    """As in diffusion models: a copy of the trained model samples with a part of it."""
+    trainer = record("""
+        import copy
+        class Diffusion(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.model = Net()
+            def forward(self, x):
+                return self.model(x)
+            def sample(self):
+                return [self.model(torch.randn(2, 8)) for _ in range(5)]
+        model = Diffusion()
+        copied = copy.deepcopy(model)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for step, (x, y) in enumerate(DataLoader(data(160), batch_size=8)):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+            if step % 10 == 9:
+                copied.eval()
+                with torch.inference_mode():
+                    copied.sample()
+    """).trainer
+    assert len(trainer.of(Phase.STEP)) == 20
+    evals = [s for s in trainer.of(Phase.FORWARD) if s.mode is Mode.EVAL]
+    assert [(s.name, s.step) for s in evals] == [("Net", 10)] * 5 + [("Net", 20)] * 5
+
+
 def test_evaluation_inside_the_loop_is_no_step(record):
     trainer = record("""
         model, other = Net(), Net()

@@ -49,7 +49,10 @@ def framework_overhead(facts: VerdictFacts, load: OperatorLoad) -> SuspectResult
     if count < MANY_OPERATORS:
         return SuspectResult(because=f"a step has only {count:,.0f} small operators")
     each = us(1000.0 * on_core / count)
-    if filled < DISPATCH_SHARE or 1000.0 * on_core / count > DISPATCH_US:
+    if filled < DISPATCH_SHARE:
+        because = f"large operators and waits take {pct(100 - filled)} of each step"
+        return SuspectResult(because=because)
+    if 1000.0 * on_core / count > DISPATCH_US:
         because = f"a step has {count:,.0f} small operators, and runs {each} for each of them"
         return SuspectResult(because=because)
     said = f"Dispatch overhead takes {pct(share)} of each step: {count:,.0f} operators of {each} per step"

@@ -101,6 +101,7 @@ def attach(session: Session) -> Callable[[], None]:
 
     sampler.on_wake = woke
     session.windows.automatic = look
+    roots.on_evaluation.append(look.evaluation)
     try:
         yields = session.breaker("pytorch.look")
         training.before(torch.profiler._KinetoProfile, "__init__", lambda *_, **__: look.give_up(), yields)

@@ -207,7 +207,7 @@ class Roots:
         value = self._alternating.value(module) if mode == EVAL else NAN
         state.forward_end = state.end_of(code, value, mode)
         if predicting is not False:
-            self.clock.on_forward_end(module.training, state.forward_end)
+            self.clock.on_forward_end(module, state.forward_end)
 
     # -- discovery
 
@@ -241,6 +241,8 @@ class Roots:
         # A single frozen layer, such as a batch norm, is part of a model.
         if module._modules and self.is_root(module):
             self.add(cls)
+            # A script that samples from a model often calls a part of it, which no step calls by itself.
+            self.discover()
 
     def end_unseen_step(self) -> None:
         """End a step of which no hook saw anything, because it was compiled as a whole."""

@@ -42,7 +42,10 @@ SILENT_NS = 10_000_000_000
 """Time without a step, after which another training thread ends the steps."""
 _SKIPPED = int(Phase.SKIPPED)
 UNDECIDED = 4
-"""Forward passes in training mode without optimizer or backward pass that count as inference."""
+"""Passes of one model in training mode, without optimizer or backward pass, that count as inference.
+
+A script that builds a model may call each of its parts once, to learn their shapes.
+"""
 
 
 class StepClock:
@@ -73,7 +76,8 @@ class StepClock:
         """Codes of OPTIMIZER spans, by class."""
         self._fetched: tuple[int, Any] | None = None
         """A step that began with a batch, and the loader of that batch."""
-        self._pending = 0  # forward passes that are steps without optimizer, or inference
+        self._passes: dict[int, int] = {}
+        """Forward passes that are steps without optimizer, or inference, by the model's `id`."""
         self._trains_without_optimizer = False
         self._thread = 0  # the first thread that called a model: its calls are steps
 
@@ -366,12 +370,12 @@ class StepClock:
 
     def on_forward_begin(self) -> None:
         """End the step of the last forward pass, once such passes count as inference."""
-        if self._pending >= UNDECIDED:
-            self._pending = 0
+        if self._passes and max(self._passes.values()) >= UNDECIDED:
+            self._passes.clear()
             self.adapter.predicting = True
             self.adapter.boundary(PREDICT)
 
-    def on_forward_end(self, training: bool, now: int) -> None:
+    def on_forward_end(self, model: Any, now: int) -> None:
         """End a step after a forward pass without optimizer, unless a backward pass may follow."""
         thread = threading.get_ident()
         self._thread = self._thread or thread
@@ -380,8 +384,10 @@ class StepClock:
         if self.adapter.session.step_owner in TRAINERS:  # which knows what the model is used for
             return
         torch = self.adapter.torch
-        if self.adapter.predicting is None and training and torch.is_grad_enabled():
-            self._pending += 1
+        if self.adapter.predicting is None:
+            # A script that trains may have called the model once before, to count its operations.
+            surely = not (model.training and torch.is_grad_enabled())
+            self._passes[id(model)] = self._passes.get(id(model), 0) + (UNDECIDED if surely else 1)
             return
         self.adapter.predicting = True
         self.adapter.boundary(PREDICT, now)
@@ -389,5 +395,6 @@ class StepClock:
     def on_backward_end(self) -> None:
         """End a step after a backward pass without optimizer: the script updates its parameters itself."""
         if self.adapter.predicting is not False and not self._known:
-            self.adapter.predicting, self._trains_without_optimizer, self._pending = None, True, 0
+            self.adapter.predicting, self._trains_without_optimizer = None, True
+            self._passes.clear()
             self.adapter.boundary()
