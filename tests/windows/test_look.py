@@ -17,7 +17,7 @@ ASKED = '{"requests": [{"profiler": "operators", "start_step": 500, "steps": 1}]
 def looking(training, mode="always", *, compiles=False, part=BACKWARD, device="cpu"):
     """Return the look of a training that has run long enough, after the sampler woke in a part."""
     session = training.session
-    look = session.windows.automatic = Look(session, mode, lambda: compiles, lambda _: None)
+    look = session.windows.automatic = Look(session, mode, lambda: compiles, lambda *_: None)
     session.sticky["framework"] = {"device": device}
     session.go_to(LEAST_STEPS)
     for _ in range(30):
@@ -105,7 +105,9 @@ def test_a_step_that_evaluates_ends_the_window_within_it(train, how):
             break
         step()
     step(evaluate=True)
-    assert 1 <= evaluated <= (3 if how == "slowly" else 1), "the profiler ends with the first pass that comes too late"
+    assert 1 <= evaluated <= (3 if how == "slowly" else 1), (
+        "the profiler ends with the first pass that comes too late"
+    )
     assert look._left > BUDGET_NS / 2, "the evaluation is no cost of the look"
     for _ in range(60):
         step()

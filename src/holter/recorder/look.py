@@ -86,7 +86,11 @@ class Look:
     """Decides when the look begins and how long it lasts. `Windows` runs its windows."""
 
     def __init__(
-        self, session: LookSession, mode: str, compiles: Callable[[], bool], sample: Callable[[int], None]
+        self,
+        session: LookSession,
+        mode: str,
+        compiles: Callable[[], bool],
+        sample: Callable[[int, SwitchInterval], None],
     ) -> None:
         self._session = session
         self._compiles = compiles
@@ -237,7 +241,7 @@ class Look:
                 and not self._stopped
             ):
                 time.sleep(interval)
-                self._sample(int(1e9 * interval))
+                self._sample(int(1e9 * interval), switch)
                 samples += 1
             self._session.thread_spool().spent(time.thread_time_ns())
         except Exception as error:

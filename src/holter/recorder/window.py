@@ -60,6 +60,8 @@ class Windows:
         self._count = 0
         self.ended: tuple[str, int] | None = None
         """The profiler of the last window that is over, and the step that began then."""
+        self.switching = False
+        """Whether a profiler begins or ends now: what the training thread does is no work of the script."""
         self.automatic: Look | None = None
         """Asks for windows that nobody requested."""
         self._asked = False
@@ -247,6 +249,7 @@ class Windows:
         """Begin a window; return False to try again at the next step."""
         fact = {"profiler": window.profiler, "number": window.number, "order": order}
         entered = time.perf_counter_ns()
+        self.switching = True
         try:
             profiler = make(self.session, window)
             profiler.start()
@@ -269,6 +272,8 @@ class Windows:
             self._thread = threading.get_ident()
             if order == page.LOOK and self.session.watch_phases is not None:
                 self._unwatch = self.session.watch_phases(self._at_part)
+        finally:
+            self.switching = False
         return True
 
     def _stop(self, run: _Run, *, within: bool = False) -> None:
@@ -293,6 +298,7 @@ class Windows:
             "wall_minus_monotonic": time.time_ns() - time.perf_counter_ns(),
         }
         stopping = time.perf_counter_ns() if within else bounds[-1]
+        self.switching = True
         try:
             if window.profiler not in FREE and threading.get_ident() != self._thread:
                 raise RuntimeError("the thread that trained has ended")
@@ -316,6 +322,7 @@ class Windows:
             later.start()
         else:
             self._tell({**fact, **(found or {})})
+        self.switching = False
 
     def _give_up(self, profiler: Profiler) -> None:
         """Free the events of a window without a whole step."""

@@ -78,6 +78,25 @@ def test_lines_come_from_samples():
     assert found.print_line is None
 
 
+def test_lines_of_the_script_itself_are_told_apart():
+    samples = [("<module> (a.py:3) > f", MS + at * US, 0.0) for at in range(6)]
+    samples += [("<module> (a.py:4) > g", 2 * MS + at * US, 0.0) for at in range(4)]
+    trace = traced(1)
+    trace.operator("aten::add", 1 * MS, 1 * MS)
+    found = loaded(trace, samples)
+    assert (found.line.place, round(found.line.pct)) == ("<module> (a.py:3)", 60)
+
+
+def test_samples_in_small_operators_come_before_those_of_other_work():
+    trace = traced(1)
+    for at in range(12):
+        trace.operator("aten::add", 1 * MS + at * 100 * US, 20 * US)
+    samples = [("step (gym.py:3)", 5 * MS + at * US, 0.0) for at in range(50)]
+    samples += [("loss (a.py:4) > add", 1 * MS + at * 100 * US + 15 * US, 0.0) for at in range(12)]
+    assert loaded(trace, samples).line.place == "loss (a.py:4)"
+    assert loaded(trace, samples[:-3]).line.place == "step (gym.py:3)", "nine samples are too few"
+
+
 def test_lines_that_print_tensors_are_found():
     trace = traced(1)
     trace.operator("aten::abs", 1 * MS, 1 * MS)

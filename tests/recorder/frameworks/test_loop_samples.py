@@ -18,6 +18,7 @@ from holter.recorder.sampling.holders import Holders
 from holter.recorder.sampling.producers import Seen as Frame
 from holter.recorder.sampling.producers import producer, waits
 from holter.recorder.sampling.stack_text import LoopCode, called_in, stack_text
+from holter.recorder.switch_interval import SwitchInterval
 from holter.schema.phases import HOLDS, Phase
 
 HERE = os.path.basename(__file__)
@@ -258,3 +259,15 @@ def test_the_end_of_a_session_waits_for_the_sampler_of_its_loop(session):
     assert "holter-loop" in {each.name for each in threading.enumerate()}
     session.end()
     assert "holter-loop" not in {each.name for each in threading.enumerate()}
+
+
+def test_no_sample_is_taken_while_a_profiler_ends(session):
+    """The training thread stands in `optimizer.step()` then, whose line would get all of these samples."""
+    session.thread_spool()  # which makes this thread one that trains
+    sampler = loop_samples.LoopSampler(session, threading.get_ident, "torch")
+    session.windows.switching = True
+    sampler.sample_any(1000, SwitchInterval(0.001))
+    assert not sampler._known
+    session.windows.switching = False
+    sampler.sample_any(1000, SwitchInterval(0.001))
+    assert sampler._known

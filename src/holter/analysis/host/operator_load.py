@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 SMALL_NS = 50_000
 """Shorter operators, as the profiler sees them, are small: their own cost outweighs their work."""
 MIN_SAMPLES = 3
+ENOUGH = 10
+"""With so many samples in small operators, the others do not count: the loop may do other work, too."""
 """Fewer samples name no line."""
 _ITEM = ("aten::item",)
 _BACKWARD = float(Phase.BACKWARD)
@@ -39,7 +41,10 @@ _PRINTS = "torch/_tensor_str.py:"
 
 @dataclass(frozen=True, slots=True)
 class OperatorLine:
-    """The busiest line of a function of the training, and the function's share of some samples."""
+    """The busiest line of a function of the training, and the function's share of some samples.
+
+    For the script itself, which holds all of the loop, it is the line's share.
+    """
 
     place: str
     """`function (file:line)`."""
@@ -102,6 +107,7 @@ def operator_load(tables: Mapping[str, Table]) -> OperatorLoad | None:
     usual = _usual_ns(tree, own, detail)
     small = outer & (usual < SMALL_NS)
     samples = _Samples.of(tables.get("stacks"))
+    issued = samples.issues & samples.within(tree.begin[small], tree.end[small])
     by_name = np.bincount(tree.name, own, len(tree.names))
     top = tree.name == int(by_name.argmax())
     double = _double(detail)
@@ -110,7 +116,7 @@ def operator_load(tables: Mapping[str, Table]) -> OperatorLoad | None:
         per_step=float(outer.sum()) / steps.rows,
         small_per_step=float(small.sum()) / steps.rows,
         large_ms=float(usual[outer & ~small].sum()) / 1e6 / steps.rows,
-        line=samples.line(samples.issues),
+        line=samples.line(issued if issued.sum() >= ENOUGH else samples.issues),
         top=_share(tree, top, own, whole, detail, samples),
         double=_share(tree, double, own, whole, detail, samples) if double.any() else None,
         items_per_step=float(items.sum()) / steps.rows,
@@ -158,7 +164,12 @@ class _Samples:
             by_function[_LINE.sub(")", place)][place] += weight
         lines = max(by_function.values(), key=Counter.total)
         whole = float((self.weight if of_all else self.weight[which]).sum())
-        return OperatorLine(lines.most_common(1)[0][0], 100.0 * lines.total() / whole) if whole > 0 else None
+        if whole <= 0:
+            return None
+        place, weight = lines.most_common(1)[0]
+        return OperatorLine(
+            place, 100.0 * (weight if place.startswith("<module>") else lines.total()) / whole
+        )
 
     def within(self, begin: Ints, end: Ints) -> NDArray[np.bool_]:
         """Return the samples that were taken while one of some events ran."""

@@ -70,6 +70,8 @@ class LoopSampler:
         self._thread = thread
         self._framework = os.path.join(framework, "")
         self._stop = threading.Event()
+        # Not the global generator: its state belongs to the script.
+        self._moments = random.Random(os.getpid())  # noqa: S311
         self._pid = 0
         """The process whose sampler thread runs."""
         self._loop: dict[int, LoopCode] = {}
@@ -114,15 +116,13 @@ class LoopSampler:
 
     def _run(self) -> None:
         breaker = self._session.breaker("loop_samples")
-        # Not the global generator: its state belongs to the script.
-        moments = random.Random(os.getpid())  # noqa: S311
         switch = SwitchInterval(SWITCH_S)
         wake_on_time()
         switch.shorten()
         least = interval = INTERVAL_S
         before, wakes, samples, holders = perf_counter_ns(), 0, 0, Holders()
         while breaker.on:
-            pause = interval * (0.5 + moments.random())
+            pause = interval * (0.5 + self._moments.random())
             holders.sleeps()
             due = perf_counter_ns() + int(1e9 * pause)
             if self._stop.wait(pause):
@@ -141,11 +141,11 @@ class LoopSampler:
                 soon = woke - due < int(1e9 * LAST_S)
                 with switch.at_once(LAST_SWITCH_S) if soon else nullcontext():
                     if soon:
-                        time.sleep(LAST_S * moments.random())
+                        time.sleep(LAST_S * self._moments.random())
                     # Both at one moment: the training soon gets the lock back.
                     part = _part(spool)
                     frames = [] if part else self._frames(thread)
-                now, name = perf_counter_ns(), self._name(thread, frames, moments.choice)
+                now, name = perf_counter_ns(), self._name(thread, frames, self._moments.choice)
                 if held:
                     self._write(self._session.name(held), now, min(now - before, int(2e9 * interval)), HOLDS)
                 self.due = self.due or now - self._shown > AGAIN_NS
@@ -169,14 +169,17 @@ class LoopSampler:
                 breaker.fault(error)
         switch.restore()
 
-    def sample_any(self, duration: int) -> None:
-        """Write a sample that stands for `duration` ns, whatever part is open."""
-        thread, now = self._thread(), perf_counter_ns()
+    def sample_any(self, duration: int, switch: SwitchInterval) -> None:
+        """Write a sample that stands for `duration` ns, whatever part is open, unless a profiler switches."""
+        thread = self._thread()
         spool = self._spool(thread)
-        if spool is not None:
-            part = _part(spool)
-            name = self._name(thread, self._frames(thread), lambda several: several[0])
-            self._write(name, now, duration, float(part))
+        if spool is None:
+            return
+        with switch.at_once(LAST_SWITCH_S):
+            time.sleep(min(LAST_S, duration / 1e9) * self._moments.random())
+            now, part = perf_counter_ns(), _part(spool)
+            frames = [] if self._session.windows.switching else self._frames(thread)
+        self._write(self._name(thread, frames, self._moments.choice), now, duration, float(part))
 
     def _spool(self, thread: int) -> ThreadSpool | None:
         """Return the spool of a thread; None when it has none."""
