@@ -105,9 +105,7 @@ def test_a_step_that_evaluates_ends_the_window_within_it(train, how):
             break
         step()
     step(evaluate=True)
-    assert 1 <= evaluated <= (3 if how == "slowly" else 1), (
-        "the profiler ends with the first pass that comes too late"
-    )
+    assert 1 <= evaluated <= (3 if how == "slowly" else 1), "the profiler ends with the first late pass"
     assert look._left > BUDGET_NS / 2, "the evaluation is no cost of the look"
     for _ in range(60):
         step()

@@ -241,9 +241,10 @@ class Windows:
     def _at_part(self, part: str, begins: bool, mode: int | None) -> None:
         """End a look within a step that takes much longer than others."""
         run, look = self._running, self.automatic
-        if begins and run is not None and look is not None:
-            if look.is_disturbed(run.bounds, time.perf_counter_ns()):
-                self.end_look()
+        if not begins or run is None or look is None:
+            return
+        if look.is_disturbed(run.bounds, time.perf_counter_ns()):
+            self.end_look()
 
     def _start(self, window: ProfilingWindow, order: str) -> bool:
         """Begin a window; return False to try again at the next step."""

@@ -35,7 +35,8 @@ def test_passes_that_build_and_describe_a_model_are_no_steps(record):
     """As in YOLOv5: each layer is called once to learn its stride, and a copy counts operations."""
     trainer = record("""
         import copy
-        model = nn.Sequential(*(nn.Sequential(nn.Linear(8, 8), nn.ReLU()) for _ in range(12)), nn.Linear(8, 4))
+        layers = [nn.Sequential(nn.Linear(8, 8), nn.ReLU()) for _ in range(12)]
+        model = nn.Sequential(*layers, nn.Linear(8, 4))
         x = torch.zeros(1, 8)
         for layer in model:
             x = layer(x)
