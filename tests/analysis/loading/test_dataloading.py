@@ -55,6 +55,12 @@ OWN = "Photos.__getitem__ (train.py:86)"
             "tokens",
             "transform",
         ),
+        (
+            f"{OWN};_disable_dynamo.inner (torch/_compile.py:42);"
+            "DisableContext.__call__._fn (torch/_dynamo/eval_frame.py:1423);manual_seed (torch/random.py:49)",
+            "manual_seed",
+            "transform",
+        ),
         (OWN, "Photos.__getitem__", "transform"),
         ("(other)", "(other)", "transform"),
     ],

@@ -26,6 +26,11 @@ _STREAM_FILE = re.compile(
     r"(^|/)(datasets/(iterable|arrow)_dataset|webdataset/(filters|pipeline|compat)|torchdata/nodes/\w+)\.py$"
 )
 
+# Decorators, which only call the function that they decorate.
+_DECORATOR_FILE = re.compile(
+    r"(^|/)(torch/(_compile|_dynamo/\w+|utils/_contextlib)|functools|contextlib)\.py$"
+)
+
 _DECODE_FILE = re.compile(
     r"(^|/)(PIL/(ImageFile|\w+ImagePlugin)\.py|turbojpeg|simplejpeg|torchvision/io/|torchaudio/|soundfile|librosa/"
     r"|pyarrow/(parquet|csv|json|feather|ipc)|json/(decoder|__init__|scanner)|gzip\.py|zlib|zstandard|lzma\.py"
@@ -94,11 +99,15 @@ def _works(frame: SampledFrame) -> bool:
 def entry(stack: list[SampledFrame]) -> SampledFrame | None:
     """Return the callable that the dataset calls; wrappers and streams that only call others are skipped."""
     below = below_dataset(stack)
-    below = [frame for frame in below if _STREAM_FILE.search(frame.file) is None] or below
+    below = [frame for frame in below if not _only_calls(frame.file)] or below
     for i, frame in enumerate(below):
         if i + 1 == len(below) or not _is_wrapper(frame, below[i + 1]):
             return frame
     return stack[-1] if stack else None
+
+
+def _only_calls(file: str) -> bool:
+    return _STREAM_FILE.search(file) is not None or _DECORATOR_FILE.search(file) is not None
 
 
 def _is_wrapper(frame: SampledFrame, called: SampledFrame) -> bool:
