@@ -28,6 +28,8 @@ _NAMED = ("annotation", "gc", "checkpoint", "compile")
 HOLTER = "holter"
 """The cause of steps beside which holter finished a profiling window."""
 _MAX_DETAILED = 100
+MOST_MEASURED = 200_000
+"""The usual time of a part is the median of at most so many steps, spread evenly over the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,8 @@ def outliers(
         limit = max(median + MULTIPLIER * deviation, (1 + MIN_RELATIVE) * median)
         if not (duration > limit).any():
             continue
-        usual = {part: float(np.median(steps[part][rows])) for part in (*BREAKDOWN, "compile")}
+        some = rows[:: len(rows) // MOST_MEASURED + 1]
+        usual = {part: float(np.median(steps[part][some])) for part in (*BREAKDOWN, "compile")}
         slow = steps.where(rows[duration > limit])
         found += _of_rank(slow, _beside(slow, median, windows), median, limit, usual)
     found.sort(key=lambda o: (-o.extra_ms, o.rank, o.step))

@@ -35,9 +35,11 @@ def step_unit(trial: Trial, steps: Table, events: Table) -> str | None:
     if owner == SCRIPT:
         return "what holter.step() marks"
     rank = int(steps["rank"].min())
-    numbers = np.unique(steps["step"][(steps["rank"] == rank) & (steps["mode"] == "train")])
+    numbers = np.sort(steps["step"][(steps["rank"] == rank) & (steps["mode"] == "train")])
     if not len(numbers):
         return None
+    # Numbers of steps are nearly in order already: this is faster than `np.unique` by far.
+    numbers = numbers[np.diff(numbers, prepend=numbers[0] - 1) > 0]
     first = max(len(numbers) - _LOOKED_AT, 0) // 2
     low, high = int(numbers[first]), int(numbers[min(first + _LOOKED_AT, len(numbers)) - 1])
     spans = trial.table(
