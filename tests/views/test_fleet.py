@@ -64,7 +64,11 @@ def test_what_is_unknown_is_not_zero(tmp_path: Path) -> None:
     found = fleet([store], price=1.0, now_ns=NOW)
     total = found["total"]
     assert (total["gpus_unknown"], total["idle_unknown"], total["cost"]) == (1, 1, None)
+    assert total["nodes_unknown"] == 1
     assert list(summary_lines(found))[1] == "machine hours unknown, GPU hours unknown"
+    indexed(store, "b")
+    some = list(summary_lines(fleet([store], now_ns=NOW)))[1]
+    assert some == "4.0 machine hours (1 job left out), 32.0 GPU hours (1 job left out)"
 
 
 def test_jobs_that_are_not_in_the_index_are_read(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def _groups(title: str, name: str, groups: Mapping[str, FleetSum]) -> Markup:
             group,
             f"{one['jobs']:,}",
             f"{one['failed']:,}",
-            f"{one['node_hours']:,.1f}" if one["node_hours"] else "",
+            "" if one["nodes_unknown"] == one["jobs"] else f"{one['node_hours']:,.1f}",
             "" if one["gpus_unknown"] == one["jobs"] else f"{one['gpu_hours']:,.1f}",
             "" if one["idle_unknown"] == one["jobs"] else f"{one['idle_node_hours']:,.1f}",
             "" if one["cost"] is None else money(one["cost"]),

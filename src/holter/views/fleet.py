@@ -57,6 +57,8 @@ class FleetSum(TypedDict):
     running: int
     failed: int
     node_hours: float
+    nodes_unknown: int
+    """Jobs whose nodes or duration are unknown; they are missing in `node_hours`."""
     gpu_hours: float
     gpus_unknown: int
     """Jobs whose GPUs or duration are unknown; they are missing in `gpu_hours`."""
@@ -230,6 +232,7 @@ def _sum(jobs: Sequence[FleetJob]) -> FleetSum:
         "running": sum(job["status"] in RUNNING and not job["silent"] for job in jobs),
         "failed": sum(job["status"] == "Failed" for job in jobs),
         "node_hours": sum(job["node_hours"] or 0.0 for job in jobs),
+        "nodes_unknown": sum(job["node_hours"] is None for job in jobs),
         "gpu_hours": sum(job["gpu_hours"] or 0.0 for job in jobs),
         "gpus_unknown": sum(job["gpu_hours"] is None for job in jobs),
         "idle_node_hours": sum((job["node_hours"] or 0.0) * (job["idle_pct"] or 0.0) / 100 for job in jobs),
@@ -270,14 +273,19 @@ def _problems(found: Sequence[tuple[FleetJob, IndexEntry]], price: float | None)
     return sorted(problems, key=lambda one: (-(one["cost"] or 0.0), -one["node_hours"]))
 
 
+def _hours(hours: float, of: str, unknown: int, jobs: int) -> str:
+    """Word a sum of hours, and how many jobs it leaves out."""
+    if unknown == jobs:
+        return f"{of} hours unknown"
+    return f"{hours:,.1f} {of} hours" + (f" ({counted(unknown, 'job')} left out)" if unknown else "")
+
+
 def summary_lines(found: Fleet) -> Iterator[str]:
     """Write the sums of a fleet in sentences."""
     total = found["total"]
     yield f"{counted(total['jobs'], 'job')}: {total['running']:,} running, {total['failed']:,} failed"
-    unknown = f" ({counted(total['gpus_unknown'], 'job')} left out)" if total["gpus_unknown"] else ""
-    machines = f"{total['node_hours']:,.1f} machine hours" if total["node_hours"] else "machine hours unknown"
-    gpus = f"{total['gpu_hours']:,.1f} GPU hours{unknown}"
-    yield f"{machines}, {'GPU hours unknown' if total['gpus_unknown'] == total['jobs'] else gpus}"
+    machines = _hours(total["node_hours"], "machine", total["nodes_unknown"], total["jobs"])
+    yield f"{machines}, {_hours(total['gpu_hours'], 'GPU', total['gpus_unknown'], total['jobs'])}"
     if total["idle_unknown"] < total["jobs"]:
         share = 100 * total["idle_node_hours"] / total["node_hours"] if total["node_hours"] else 0.0
         left = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from holter.schema.phases import Mode, Phase
@@ -129,6 +131,26 @@ def test_models_that_train_one_after_the_other_with_a_validation_each(record):
                     model(x)
     """)
     assert recording.trainer.per_step(Phase.OPTIMIZER) == [1] * 36
+
+
+def test_layers_that_train_one_after_the_other_without_a_loader(record):
+    """As in the Forward-Forward algorithm: all optimizers exist, and no batch ends a step."""
+    trainer = record("""
+        layers = [nn.Linear(8, 8) for _ in range(3)]
+        optimizers = [torch.optim.Adam(layer.parameters(), lr=1e-3) for layer in layers]
+        x = torch.randn(16, 8)
+        for layer, optimizer in zip(layers, optimizers):
+            for _ in range(20):
+                optimizer.zero_grad()
+                layer.forward(x).pow(2).mean().backward()
+                optimizer.step()
+            x = layer.forward(x).detach()
+    """).trainer
+    steps = trainer.of(Phase.STEP)
+    counted = [1 if math.isnan(step.value) else int(step.value) for step in steps]
+    assert sum(counted) == 60
+    assert counted[0] == 7, "until it is known that the other optimizers do not step"
+    assert steps[-1].step == 59
 
 
 def test_optimizers_of_single_parameters_stepping_in_gradient_hooks(record):

@@ -191,10 +191,10 @@ class AdapterState(FastStepHooks):
             or session.step >= self.wake_at
         )
 
-    def boundary(self, mode: int = TRAIN, now: int | None = None) -> None:
-        """End the step; inside a backward pass, do so at the end of that pass."""
+    def boundary(self, mode: int = TRAIN, now: int | None = None, steps: int = 1) -> None:
+        """End the step, or so many at once; inside a backward pass, do so at the end of that pass."""
         if self.backward_open:
-            self.deferred = lambda: self.boundary(mode)
+            self.deferred = lambda: self.boundary(mode, steps=steps)
             return
         if self.session.release is not None:
             self.session.end_open_round()
@@ -204,7 +204,7 @@ class AdapterState(FastStepHooks):
         if now is None:
             now = perf_counter_ns()
         self.before_end_of_step()
-        self.session.boundary(now, mode)
+        self.session.boundary(now, mode, steps=steps)
 
     def before_end_of_step(self) -> None:
         """Do what is due before a step ends in which torch has worked, whoever ends it."""

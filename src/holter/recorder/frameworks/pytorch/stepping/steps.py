@@ -71,6 +71,9 @@ class StepClock:
         self._led = 0
         self._cycle = 1
         self._since = 0
+        """Steps of optimizers since the last end of an iteration."""
+        self._alone, self._latest = False, 0
+        """Whether one optimizer, with this `id`, has made all of them."""
         self._unended = 0  # the thread of the last optimizer step that did not end a step
         self.codes: dict[type, int] = {}
         """Codes of OPTIMIZER spans, by class."""
@@ -288,6 +291,8 @@ class StepClock:
         if elsewhere and self._beside(optimizer, now):
             return
         self._since += 1
+        self._alone = self._since == 1 or (self._alone and self._latest == id(optimizer))
+        self._latest = id(optimizer)
         self._unended = threading.get_ident()
         self.adapter.sole = 0
         if self._awaited:
@@ -343,13 +348,15 @@ class StepClock:
         self._led = 0
 
     def _end_step(self, optimizer: Any, now: int) -> None:
+        # While the clock waited for the others, each step of one that steps alone was an iteration.
+        iterations = self._since if self._alone else 1
         self._cycle, self._since, self._last_other, self._held = self._since, 0, None, 0
         self._unended = 0
         self._led += 1
         if self._led == SETTLED:
             self._settled = True
         self.adapter.note_rate(optimizer)
-        self.adapter.boundary(TRAIN, now)
+        self.adapter.boundary(TRAIN, now, iterations)
 
     def next_batch(self, iterator: Any) -> None:
         """End an iteration that no optimizer has ended, when its loader is asked for the next batch."""
