@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 
+from holter.analysis.events import device_ns
 from holter.analysis.jobs.synchronous_steps import SENT
 from holter.analysis.steps.breakdown import breakdown
 from holter.analysis.steps.durations import step_statistics
@@ -129,7 +130,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         facts = replace(facts, measured=measured_runs(trial.folder))
     alone = program.read(events, samples, steps, trial.table("python_stacks"))
     mask = steady(steps)
-    worst = outliers(steps, mask=mask, windows=_windows(events))
+    worst = outliers(steps, mask=mask, windows=_windows(events), device_ns=device_ns(events))
     if not stretches.whole:
         statistics = step_statistics(steps, mask, found=worst)
         facts = replace(
