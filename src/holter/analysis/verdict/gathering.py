@@ -17,7 +17,15 @@ from holter.analysis.steps.breakdown import breakdown, not_seen
 from holter.analysis.steps.durations import step_statistics
 from holter.analysis.steps.holders import holders
 from holter.analysis.steps.named_work import moved, named_work
-from holter.analysis.steps.own_code import MIN_SAMPLES, divided, iterating, own_code
+from holter.analysis.steps.own_code import (
+    DEVICE,
+    MIN_SAMPLES,
+    awaiting,
+    divided,
+    iterating,
+    own_code,
+    reading,
+)
 from holter.analysis.steps.warmup import steady
 from holter.analysis.verdict.job_facts import Stall, VerdictFacts
 from holter.analysis.verdict.profiled_python import profiled_python
@@ -89,20 +97,29 @@ def gather(
         own, held, collecting, loading = [], [], 0.0, None
         if spans is not None:
             own = own_code(spans, used, recorded["other"])
+            if found["device_ms"] and mean:
+                own = reading(own, 100 * (found["device_ms"] - parts["compute"]) / mean)
             collecting = _collecting(spans.where((spans["phase"] == "gc") & (spans["worker"] == -1)), used)
             of_loaders = spans.where(~np.isin(spans["phase"], ("loop_stack", "loss", "h2d", "gc")))
             loading = stages(of_loaders, steps, loaders(events), mask)
             held = holders(spans, used, threads, own, split, loading=loading, device=found["device"])
         # What the loop iterates over loads data, whether a data loader or a generator gives the batches.
         iterated = min(parts["other"], sum(one.pct for one in own if one.iterates) / 100 * mean)
-        parts |= {"data_loading": parts["data_loading"] + iterated, "other": parts["other"] - iterated}
+        awaited = sum(one.pct for one in own if one.waits_in == DEVICE) / 100 * mean
+        awaited = min(parts["other"] - iterated, awaited)
+        parts |= {
+            "data_loading": parts["data_loading"] + iterated,
+            "compute": parts["compute"] + awaited,
+            "other": parts["other"] - iterated - awaited,
+        }
         rest = rest - iterated * 1e6
         first = machines[0] if machines else None
         slow = stragglers(used)
         found |= {
-            "breakdown": divided(split, iterating(own)),
+            "breakdown": divided(split, iterating(own), awaiting(own)),
             "own_code": [one for one in own if one.samples >= MIN_SAMPLES],
             "iterating": iterating(own),
+            "awaiting": awaiting(own),
             "named_work": work,
             "collecting_pct": collecting,
             "not_seen": tuple(not_seen(used, found.get("observed", ()))),

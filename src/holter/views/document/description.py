@@ -135,7 +135,9 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         statistics = step_statistics(steps, mask, found=worst)
         facts = replace(
             facts,
-            breakdown=divided(moved(breakdown(steps, mask), facts.named_work), facts.iterating),
+            breakdown=divided(
+                moved(breakdown(steps, mask), facts.named_work), facts.iterating, facts.awaiting
+            ),
             statistics=statistics,
         )
     job = job_summary(manifest, nodes, steps, events, now)
