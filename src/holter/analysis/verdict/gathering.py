@@ -13,7 +13,7 @@ from holter.analysis.loading.dataloading import causes, loaders, stages
 from holter.analysis.loading.pipelines import pipeline
 from holter.analysis.machine.load import loads
 from holter.analysis.machine.threads import thread_shares
-from holter.analysis.steps.breakdown import breakdown, not_seen
+from holter.analysis.steps.breakdown import breakdown, not_seen, only_seen
 from holter.analysis.steps.durations import step_statistics
 from holter.analysis.steps.holders import holders
 from holter.analysis.steps.named_work import moved, named_work
@@ -91,9 +91,11 @@ def gather(
         threads = thread_shares(samples, begin, end) if samples is not None else []
         work = named_work(named, used) if named is not None else []
         mean = float((used["duration"] - used["eval"]).mean()) / 1e6
-        recorded = breakdown(steps, mask)
+        unseen = tuple(not_seen(used, found.get("observed", ())))
+        recorded = only_seen(breakdown(steps, mask), unseen)
         split = moved(recorded, work)
-        parts = moved({part: float(np.median(plain[part])) / 1e6 for part in BREAKDOWN}, work, mean)
+        parts = only_seen({part: float(np.median(plain[part])) / 1e6 for part in BREAKDOWN}, unseen)
+        parts = moved(parts, work, mean)
         own, held, collecting, loading = [], [], 0.0, None
         if spans is not None:
             own = own_code(spans, used, recorded["other"])
@@ -122,7 +124,7 @@ def gather(
             "awaiting": awaiting(own),
             "named_work": work,
             "collecting_pct": collecting,
-            "not_seen": tuple(not_seen(used, found.get("observed", ()))),
+            "not_seen": unseen,
             "stalls": _stalls(used),
             "step_ms": float(np.median(plain["duration"])) / 1e6,
             "mean_step_ms": mean,

@@ -50,9 +50,7 @@ def own_code(facts: VerdictFacts) -> SuspectResult:
         text = f"garbage collection takes {pct(facts.collecting_pct)} of the loop's time{where}"
         return _guilty(facts, text, "gc", facts.collecting_pct, UNEXPLAINED)
     mine = [
-        one
-        for one in facts.own_code
-        if not one.iterates and not one.checkpoints and one.waits_in != DEVICE
+        one for one in facts.own_code if not one.iterates and not one.checkpoints and one.waits_in != DEVICE
     ]
     named = [one for one in mine if one.pct >= NAMED]
     left = facts.share("other") - sum(one.pct for one in facts.around_checkpoints)

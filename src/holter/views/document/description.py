@@ -10,7 +10,7 @@ import numpy as np
 
 from holter.analysis.events import device_ns
 from holter.analysis.jobs.synchronous_steps import SENT
-from holter.analysis.steps.breakdown import breakdown
+from holter.analysis.steps.breakdown import breakdown, only_seen
 from holter.analysis.steps.durations import step_statistics
 from holter.analysis.steps.gpu_times import gpu_times
 from holter.analysis.steps.loop_thread import COUNTED, not_counted
@@ -136,7 +136,9 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         facts = replace(
             facts,
             breakdown=divided(
-                moved(breakdown(steps, mask), facts.named_work), facts.iterating, facts.awaiting
+                moved(only_seen(breakdown(steps, mask), facts.not_seen), facts.named_work),
+                facts.iterating,
+                facts.awaiting,
             ),
             statistics=statistics,
         )
