@@ -4,7 +4,8 @@ Each turn runs `python -c "import FRAMEWORK"` without holter and with its bootst
 compares the CPU time of the whole processes; the bracket holds the middle half of the differences. An import
 of seconds varies by more than what holter adds. So the recorded process also sums the CPU time of what holter
 does when a module was imported, which is all that depends on the framework. The row `pass` has what the
-bootstrap takes in each Python process.
+bootstrap takes in each Python process. The recorder's files are compiled first, as those of an installed
+holter are: with PYTHONDONTWRITEBYTECODE each process would compile them, which takes several milliseconds.
 
     python benchmarks/imported_unused.py [MODULE…] [--rounds 9]
 
@@ -14,6 +15,7 @@ Without MODULE: all whose environments exist; see `scripts/frameworks`.
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import os
 import resource
@@ -27,7 +29,8 @@ from machine import described, environment, pace, python_of
 
 from holter.schema.record import ENV_SPOOL
 
-BOOTSTRAP = Path(__file__).parents[1] / "src/holter/recorder/bootstrap"
+SOURCES = Path(__file__).parents[1] / "src/holter"
+BOOTSTRAP = SOURCES / "recorder/bootstrap"
 ENVIRONMENTS = {
     "torch": "",
     "xgboost": "",
@@ -74,6 +77,7 @@ def main() -> None:
     parser.add_argument("modules", nargs="*", choices=[[], *ENVIRONMENTS])
     parser.add_argument("--rounds", type=int, default=9)
     given = parser.parse_args()
+    compileall.compile_dir(SOURCES, quiet=1)
     pythons = {module: python_of(name) if name else sys.executable for module, name in ENVIRONMENTS.items()}
     found = [module for module in ENVIRONMENTS if Path(pythons[module]).exists()]
     print(

@@ -41,12 +41,14 @@ class Training:
 
 
 TRAININGS = {
+    "any-program": Training("jobs/trainings/no_framework.py", "30"),
     "boosted-trees": Training("jobs/trainings/boosting.py", "slow_callback"),
     "deepspeed": Training("frameworks/trainings/deepspeed_loop.py", "data", "deepspeed"),
     "jax": Training("frameworks/trainings/jax_loop.py", "data_bound", "jax"),
     "keras": Training("frameworks/trainings/keras_on_torch.py", "data_bound", "keras"),
     "large-models": Training("frameworks/trainings/torchtitan_loop.py", "data", "torchtitan"),
     "lightning": Training("frameworks/trainings/lightning_loop.py", "callback", "lightning"),
+    "ray": Training("frameworks/trainings/ray_train.py", "data", "ray"),
     "scikit-learn": Training("jobs/trainings/estimators.py", "slow_stream"),
     "tensorflow": Training("frameworks/trainings/tensorflow_loop.py", "data_bound", "tensorflow"),
     "transformers": Training("frameworks/trainings/transformers_loop.py", "callback", "transformers"),

@@ -176,18 +176,14 @@ def test_a_model_that_is_left_in_evaluation_mode_is_found(framework_python: Path
 def test_the_breakdown_agrees_with_a_clock_in_the_script(framework_python: Path, tmp_path: Path) -> None:
     it = trained(framework_python, SCRIPT, "zero1_clock", tmp_path, alone=False)
 
-    def share(*phases: str) -> float:
-        """Return the percentage of the loop in the spans of these phases, with what lies inside of them."""
-        found = [spans(it, one) for one in phases]
-        timed = [one["duration"][one["step"] >= it.truth["first"]] for one in found]
-        return sum(float(one.sum()) for one in timed) / 1e7 / it.truth["loop"]
-
-    assert it.share("data_loading") == pytest.approx(it.of_clock("load"), abs=3)
-    assert share("backward") == pytest.approx(it.of_clock("backward"), abs=3)
-    assert share("optimizer") == pytest.approx(it.of_clock("step"), abs=3)
-    assert share("checkpoint") == pytest.approx(it.of_clock("save"), abs=3)
+    assert it.off_clock("load", "data_loading") < 3
+    assert it.off_clock("forward", "forward", "loss") < 3
+    # Communication in these parts has a phase of its own.
+    assert it.off_clock("backward", "backward", spans=True) < 3
+    assert it.off_clock("step", "optimizer", spans=True) < 3
+    assert min(it.of_clock("load"), it.of_clock("backward"), it.of_clock("step")) > 5
     assert it.share("eval") == pytest.approx(it.of_clock("evaluate"), abs=3)
-    assert it.share("forward") + it.share("loss") == pytest.approx(it.of_clock("forward"), abs=3)
+    assert it.share("checkpoint") == pytest.approx(it.of_clock("save"), abs=3)
 
 
 @pytest.mark.capability("DeepSpeed", "verdict")
@@ -199,7 +195,7 @@ def test_twins_get_their_verdicts(framework_python: Path, tmp_path: Path, case: 
     shares = it.told["breakdown"]
     if case == "data":
         assert shares["data_loading"] == max(shares.values())
-        assert it.share("data_loading") == pytest.approx(it.of_clock("load"), abs=3)
+        assert it.off_clock("load", "data_loading") < 3
     else:
         assert shares["forward"] + shares["backward"] + shares["optimizer"] > 50
 

@@ -43,17 +43,29 @@ class Trained:
         """Return the percentage of a part in the loop by the clock of the script."""
         return 100.0 * self.truth["took"][part] / self.truth["loop"]
 
-    def off_clock(self, part: str, *recorded: str) -> float:
+    def off_clock(self, part: str, *recorded: str, spans: bool = False) -> float:
         """Return by how many percent of a step the recorded parts differ from a part of the script's clock.
 
         That is the median of the differences of all steps. A busy machine takes the processor away for as
         long as a step, also in the moment between the end of a part in the recorder and in the script. Such
         a moment belongs to a different part in each, which a sum over all steps shows and this does not.
+
+        Args:
+            part: A part of the clock.
+            recorded: Parts of the breakdown, without what lies inside of them and is a part itself.
+            spans: Compare whole spans, with what lies inside of them.
         """
         steps = self.job.steps.table
-        steps = steps.where(steps["step"] >= self.truth["first"]).sorted("step").to_rows()
+        steps = list(steps.where(steps["step"] >= self.truth["first"]).sorted("step").to_rows())
+        if spans:
+            of_step = dict.fromkeys((one["step"] for one in steps), 0)
+            for one in self.job.trial.table("spans", where="worker = -1 AND rank = 0").to_rows():
+                if one["phase"] in recorded and one["step"] in of_step:
+                    of_step[one["step"]] += one["duration"]
+        else:
+            of_step = {one["step"]: sum(one[name] for name in recorded) for one in steps}
         return statistics.median(
-            100.0 * abs(sum(one[name] for name in recorded) / one["duration"] - clock[part] / clock["loop"])
+            100.0 * abs(of_step[one["step"]] / one["duration"] - clock[part] / clock["loop"])
             for one, clock in zip(steps, self.truth["each"], strict=True)
         )
 

@@ -80,3 +80,11 @@ def test_loss_that_turns_nan(jobs: Jobs) -> None:
     assert issue["step_start"] == 40
     assert "NaN" in done.stderr
     assert "step 40" in done.stderr
+
+
+def test_a_framework_that_was_imported_only_is_named(jobs: Jobs) -> None:
+    done = jobs.run(sys.executable, "-c", "import torch\nraise FileNotFoundError('data.pt')")
+    told = done.describe()["job"]
+    assert told["framework"]["name"] == "pytorch"
+    assert "used" not in told["framework"]
+    assert "data.pt" in told["failure"]["exception"]

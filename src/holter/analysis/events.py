@@ -39,17 +39,24 @@ def details(events: Table | None, *kinds: str) -> Iterator[tuple[EventRow, Mappi
             yield cast("EventRow", row), detail
 
 
+def device_ns(events: Table | None, *, least: int = 1) -> dict[int, int]:
+    """Return how long the device of each rank computes a step, by its completion times.
+
+    Ranks with fewer than `least` of them are left out.
+    """
+    return {
+        row["rank"]: detail["median_ns"]
+        for row, detail in details(events, "device_time")
+        if detail.get("steps", 0) >= least and isinstance(detail.get("median_ns"), int)
+    }
+
+
 def device_ms(events: Table | None) -> float | None:
-    """Return how long a device computes a step, by its completion times; None without enough of them.
+    """Return how long a device computes a step; None without enough completion times.
 
     Of several ranks the slowest counts, because the others wait for it.
     """
-    newest = {
-        row["rank"]: float(detail["median_ns"]) / 1e6
-        for row, detail in details(events, "device_time")
-        if detail.get("steps", 0) >= _LEAST_TIMES and isinstance(detail.get("median_ns"), int)
-    }
-    return max(newest.values(), default=None)
+    return max((taken / 1e6 for taken in device_ns(events, least=_LEAST_TIMES).values()), default=None)
 
 
 def framework(events: Table | None) -> Mapping[str, Any] | None:

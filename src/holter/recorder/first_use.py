@@ -148,6 +148,11 @@ def wait(
         when_imported(module, lambda _: wait_no_longer(trigger))
 
 
+def waits(trigger: str) -> bool:
+    """Return whether a framework is imported and was not used so far."""
+    return trigger in _waiting
+
+
 def wait_no_longer(trigger: str) -> bool:
     """Attach now; return False if nothing waits, as another thread attaches already."""
     waiting = _waiting.pop(trigger, None)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
+    from holter.recorder.session import Session
+
 TRIGGERS = {
     "torch": "pytorch",
     "tensorflow": "tensorflow",
@@ -58,6 +60,8 @@ _WAIT = frozenset(
     )
 )
 """Modules whose adapters wait for the first use; see `first_use`."""
+_COMPUTES = ("torch", "tensorflow", "jax", "xgboost", "lightgbm", "catboost")
+"""Modules of frameworks that are named in a job which failed before it used one; the first of them."""
 _ON_TORCH = frozenset(
     (
         "transformers.trainer",
@@ -254,10 +258,24 @@ def _at_exit() -> None:
             current = session.activate()
             if current is not None:
                 failure.note_last(current)
+                _name_unused(current)
         elif "holter.recorder.session" not in sys.modules and (found := not_recorded()):
             _journal_alone({"imported": found})
     except Exception as error:
         sys.stderr.write(f"holter: the end was not noted: {type(error).__name__}: {error}\n")
+
+
+def _name_unused(current: Session) -> None:
+    """Name a framework that a failed process has imported and not used, if nothing else was recorded."""
+    first_use = sys.modules.get("holter.recorder.first_use")
+    if first_use is None or current.sticky.get("framework"):
+        return
+    for module in _COMPUTES:
+        if first_use.waits(module):
+            version = vars(sys.modules[module]).get("__version__")
+            fact = {"name": TRIGGERS[module], "version": version and str(version), "used": False}
+            current.journal("framework", fact)
+            return
 
 
 def _journal_alone(fact: dict[str, object]) -> None:

@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holter.analysis.steps.own_code import MIN_SAMPLES, OwnCode, divided, iterating, own_code
+from holter.analysis.steps.own_code import (
+    MIN_SAMPLES,
+    OwnCode,
+    awaiting,
+    divided,
+    iterating,
+    own_code,
+    reading,
+)
 from holter.schema.phases import BREAKDOWN
 from holter.schema.table import Table
 
@@ -237,3 +245,28 @@ def test_a_wait_without_a_named_call_names_its_place():
         checkpoints=False, producer="thread fill", produces=("decode (train.py:9)",),
     )  # fmt: skip
     assert waiting.text == "<module> (train.py:18) waits, while thread fill works in decode (train.py:9)"
+
+
+def test_reading_an_array_waits_for_a_device_that_computes_meanwhile():
+    names = [
+        *6 * ["main (a.py:9) > np.asarray"],
+        *6 * ["main (a.py:9);note (a.py:4) > np.array"],
+        *6 * ["main (a.py:9);log (a.py:5) > len"],
+        *6 * ["main (a.py:9);rows (a.py:7) [generator] > np.asarray"],
+    ]
+    own = own_code(stacks(names), steps(24), 80.0)
+    assert awaiting(own) == 0
+    marked = reading(own, 45.0)
+    assert {one.function: one.waits_in for one in marked} == {
+        "main": "device",
+        "note": "device",
+        "log": None,
+        "rows": None,
+    }
+    assert awaiting(marked) == pytest.approx(0.5)
+    split = {"compute": 20.0, "data_loading": 0.0, "other": 80.0}
+    assert divided(split, iterating(marked), awaiting(marked)) == pytest.approx(
+        {"compute": 60.0, "data_loading": 20.0, "other": 20.0}
+    )
+    # A device that is idle meanwhile is not waited for: the call converts.
+    assert reading(own, 5.0) == own

@@ -67,10 +67,35 @@ class Batches(keras.utils.PyDataset):
         return len(self.x) // BATCH
 
     def __getitem__(self, index):
-        with Clock("data_loading"):
-            time.sleep(self.seconds)
-            at = slice(index * BATCH, (index + 1) * BATCH)
-            return self.x[at], self.y[at]
+        time.sleep(self.seconds)
+        at = slice(index * BATCH, (index + 1) * BATCH)
+        return self.x[at], self.y[at]
+
+
+class Loads(keras.callbacks.Callback):
+    """Clocks what passes from one batch to the next: Keras takes a batch and makes tensors of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.epochs, self.each = [], []
+        self.before = dict(took)
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self.since = time.perf_counter()
+
+    def on_train_batch_begin(self, batch, logs=None):
+        now = time.perf_counter()
+        took["data_loading"] += now - self.since
+        self.since = now
+
+    def on_train_batch_end(self, batch, logs=None):
+        now = time.perf_counter()
+        spent = {part: seconds - self.before[part] for part, seconds in took.items()}
+        self.each.append({**spent, "loop": now - self.since + spent["data_loading"]})
+        self.since, self.before = now, dict(took)
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.epochs.append((self.since, took["data_loading"]))
 
 
 class Saving(keras.callbacks.ModelCheckpoint):
@@ -144,18 +169,22 @@ def clocked():
     x, y = data(40)
     net = model(256, Clocked, layers=2)
     net.build((BATCH, FEATURES))
-    callbacks = [Saving("best.weights.h5", save_weights_only=True)]
+    loads = Loads()
+    callbacks = [loads, Saving("best.weights.h5", save_weights_only=True)]
     net.fit(Batches(x, y, 0.003), epochs=4, validation_data=(x, y), callbacks=callbacks, verbose=0)
     (begin, before), (end, after) = marks[0], marks[-1]
     spent = {part: after[part] - before[part] for part in took}
-    return {"steps": 160, "epochs": 4, "took": spent, "whole": end - begin, "model": weights(net)}
+    return {"steps": 160, "epochs": 4, "first": 40, "took": spent, "each": loads.each[40:],
+            "loop": end - begin, "model": weights(net)}  # fmt: skip
 
 
 def data_bound():
     x, y = data(80)
-    net = model()
-    net.fit(Batches(x, y, 0.1), epochs=2, verbose=0)
-    return {"steps": 160, "epochs": 2, "model": weights(net)}
+    net, loads = model(), Loads()
+    net.fit(Batches(x, y, 0.1), epochs=2, callbacks=[loads], verbose=0)
+    (begin, before), (end, after) = loads.epochs
+    return {"steps": 160, "epochs": 2, "first": 80, "took": {"data_loading": after - before},
+            "loop": end - begin, "model": weights(net)}  # fmt: skip
 
 
 def compute_bound():

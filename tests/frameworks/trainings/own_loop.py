@@ -62,7 +62,7 @@ class Clock:
     def end(self) -> dict[str, Any]:
         """Return what it measured."""
         now = time.perf_counter()
-        return {"took": self.took, "loop": now - self._began, "first": self.first, "each": self._steps}
+        return {"took": dict(self.took), "loop": now - self._began, "first": self.first, "each": self._steps}
 
 
 def write(truth: dict[str, Any]) -> None:

@@ -183,6 +183,8 @@ class SpoolFacts:
         """Every name once: the workers of one loader name the same stacks."""
         self._codes = NameCodes({"": 0})
         self.framework: Document | None = None
+        self.imported: Document | None = None
+        """The framework that a process has imported and not used before it failed."""
         self.faults: list[FaultCount] = []
         """Faults of the recorder, in all processes."""
 
@@ -218,7 +220,10 @@ class SpoolFacts:
             _identify(process, detail)
             return process.key if kind == "process" else str(process.rank)
         if kind == "framework":
-            self.framework = self.framework or dict(detail)
+            if detail.pop("used", True):
+                self.framework = self.framework or dict(detail)
+            else:
+                self.imported = self.imported or dict(detail)
             return str(detail.get("name", ""))
         if kind == "exception":
             if process.exception is None or process.exception.get("time", 0) <= detail.get("time", 0):

@@ -31,7 +31,7 @@ class NodeReport:
         self._leads = leads
         self._missing: list[tuple[str, str]] = []
         self._facts: Document = {}
-        self._told_framework = False
+        self._told_framework: Document | None = None
         self._mapping: DcgmMapping | None = None
 
     def examine(self, machine: Machine, facts: Document) -> None:
@@ -72,6 +72,7 @@ class NodeReport:
         self._facts["missing"] = [{"what": what, "why": why} for what, why in dict(missing).items()]
         self._facts["heartbeat"] = self._clock.time_ns()
         self._folder.write_node(self._node, self._facts)
-        if self._leads and drain is not None and drain.facts.framework and not self._told_framework:
-            self._told_framework = True
-            self._folder.update(framework=drain.facts.framework)
+        known = None if drain is None else drain.facts.framework or drain.facts.imported
+        if self._leads and known is not None and known != self._told_framework:
+            self._told_framework = known
+            self._folder.update(framework=known)

@@ -11,7 +11,7 @@ from holter.schema.phases import BREAKDOWN
 from holter.schema.table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from numpy.typing import NDArray
 
@@ -65,6 +65,18 @@ def not_seen(steps: Table, observed: Collection[str] = ()) -> list[str]:
         expected = ("backward",) if "forward" in seen else ("forward", "loss", "backward")
         return [part for part in expected if part not in seen]
     return [] if seen or not steps["compile"][training].any() else list(PASSES)
+
+
+def only_seen(split: Mapping[str, float], unseen: Collection[str]) -> dict[str, float]:
+    """Return a breakdown in which the time of parts that are not seen is `other`.
+
+    A hook may see a little of such a part, as the making of an iterator whose batches nothing tells of.
+    """
+    found = dict(split)
+    for part in unseen:
+        found["other"] += found[part]
+        found[part] = 0.0
+    return found
 
 
 def _gaps(steps: Table, rows: NDArray[np.int64]) -> int:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from holter.analysis.steps.run_ahead import paced
 from holter.analysis.steps.spread import spread
 from holter.analysis.steps.warmup import by_rank
 from holter.schema.phases import BREAKDOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -58,6 +59,7 @@ def outliers(
     *,
     mask: NDArray[np.bool_] | None = None,
     windows: Sequence[tuple[int, int, int]] = (),
+    device_ns: Mapping[int, int] | None = None,
 ) -> list[Outlier]:
     """Find the outlier steps of each rank, the most extra time first.
 
@@ -70,8 +72,11 @@ def outliers(
         spans: Where given, what else ran in the worst of them is named.
         mask: Which rows are steady state; all when absent.
         windows: Rank, begin and end (ns) of the time in which holter finished each profiling window.
+        device_ns: Rank → time of its device for a step, where calls return earlier; see `paced`.
     """
     found: list[Outlier] = []
+    if device_ns:
+        steps, mask = paced(steps if mask is None else steps.where(mask), device_ns), None
     used = steps if mask is None else steps.where(mask)
     kept = None if mask is None else np.flatnonzero(mask)
     for rank in by_rank(used):

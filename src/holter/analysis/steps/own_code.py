@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,11 +27,15 @@ _LOOP = 0.9
 """A function below which this share of the time lies holds the loop."""
 _APART = 5.0
 """Calls in the function that holds the loop are told apart if one takes this percentage of the loop."""
+DEVICE = "device"
+"""What a call waits for that reads an array of a device."""
 MIN_SAMPLES = 5
 """Fewer samples name nothing."""
 _ITERATORS = (" [generator]", " [iterator]")
 _GET = re.compile(r"(^|\.)get($| \()")
 _WAITED_FOR = re.compile(r" ([<&]) ")
+_READS = re.compile(r"^(o?np|numpy)\.(asarray|array)$")
+"""Calls that wait within NumPy until a device has computed the array."""
 _LINE = re.compile(r":\d+\)$")
 _COLLECTION = "garbage collection"
 _COMPREHENSION = re.compile(r"(\.<(genexpr|listcomp|setcomp|dictcomp)>)+$")
@@ -64,7 +68,8 @@ class OwnCode:
     calls: str
     """What it mostly calls, as its source names it; empty for its own work, and for several calls."""
     waits_in: str | None
-    """sleep, file, fsync, network, subprocess, queue, lock, input or garbage collection; None: it works."""
+    """sleep, file, fsync, network, subprocess, queue, lock, input, garbage collection or device; None: it
+    works."""
     iterates: bool
     """The training's loop takes its items from it, or it waits for items of a queue: it loads data."""
     step: int
@@ -214,12 +219,40 @@ def iterating(own: list[OwnCode]) -> float:
     return sum(one.pct for one in own if one.iterates) / total if total else 0.0
 
 
-def divided(split: Mapping[str, float], iterating: float) -> dict[str, float]:
-    """Return a breakdown in which the time of the loop's iterators is data loading and no longer `other`."""
-    if not iterating:
-        return dict(split)
-    moved = split["other"] * iterating
-    return {**split, "data_loading": split["data_loading"] + moved, "other": split["other"] - moved}
+def reading(own: list[OwnCode], hidden_pct: float) -> list[OwnCode]:
+    """Mark the functions that wait for the device by reading an array.
+
+    Args:
+        own: Result of `own_code`.
+        hidden_pct: Percent of the loop in which the device computes and no recorded part waits for it.
+    """
+    reads = [not one.iterates and _READS.search(one.calls) is not None for one in own]
+    taken = sum(one.pct for one, waits in zip(own, reads, strict=True) if waits)
+    if _MOSTLY * taken > hidden_pct:  # it converts more than it waits
+        return own
+    return [replace(one, waits_in=DEVICE) if waits else one for one, waits in zip(own, reads, strict=True)]
+
+
+def awaiting(own: list[OwnCode]) -> float:
+    """Return the share of waits for the device in the time outside all known parts, 0 to 1."""
+    total = sum(one.pct for one in own)
+    return sum(one.pct for one in own if one.waits_in == DEVICE) / total if total else 0.0
+
+
+def divided(split: Mapping[str, float], iterating: float, awaiting: float = 0.0) -> dict[str, float]:
+    """Return a breakdown in which the loop's iterators load data and waits for the device compute.
+
+    Args:
+        split: Part → time or share.
+        iterating: Share of the loop's iterators in `other`, 0 to 1.
+        awaiting: Share of waits for the device in `other`, 0 to 1.
+    """
+    found = dict(split)
+    for part, share in (("data_loading", iterating), ("compute", awaiting)):
+        if share:
+            found[part] += split["other"] * share
+            found["other"] -= split["other"] * share
+    return found
 
 
 def sampled_line(name: str) -> tuple[str, str]:

@@ -13,11 +13,19 @@ from holter.analysis.loading.dataloading import causes, loaders, stages
 from holter.analysis.loading.pipelines import pipeline
 from holter.analysis.machine.load import loads
 from holter.analysis.machine.threads import thread_shares
-from holter.analysis.steps.breakdown import breakdown, not_seen
+from holter.analysis.steps.breakdown import breakdown, not_seen, only_seen
 from holter.analysis.steps.durations import step_statistics
 from holter.analysis.steps.holders import holders
 from holter.analysis.steps.named_work import moved, named_work
-from holter.analysis.steps.own_code import MIN_SAMPLES, divided, iterating, own_code
+from holter.analysis.steps.own_code import (
+    DEVICE,
+    MIN_SAMPLES,
+    awaiting,
+    divided,
+    iterating,
+    own_code,
+    reading,
+)
 from holter.analysis.steps.warmup import steady
 from holter.analysis.verdict.job_facts import Stall, VerdictFacts
 from holter.analysis.verdict.profiled_python import profiled_python
@@ -83,29 +91,40 @@ def gather(
         threads = thread_shares(samples, begin, end) if samples is not None else []
         work = named_work(named, used) if named is not None else []
         mean = float((used["duration"] - used["eval"]).mean()) / 1e6
-        recorded = breakdown(steps, mask)
+        unseen = tuple(not_seen(used, found.get("observed", ())))
+        recorded = only_seen(breakdown(steps, mask), unseen)
         split = moved(recorded, work)
-        parts = moved({part: float(np.median(plain[part])) / 1e6 for part in BREAKDOWN}, work, mean)
+        parts = only_seen({part: float(np.median(plain[part])) / 1e6 for part in BREAKDOWN}, unseen)
+        parts = moved(parts, work, mean)
         own, held, collecting, loading = [], [], 0.0, None
         if spans is not None:
             own = own_code(spans, used, recorded["other"])
+            if found["device_ms"] and mean:
+                own = reading(own, 100 * (found["device_ms"] - parts["compute"]) / mean)
             collecting = _collecting(spans.where((spans["phase"] == "gc") & (spans["worker"] == -1)), used)
             of_loaders = spans.where(~np.isin(spans["phase"], ("loop_stack", "loss", "h2d", "gc")))
             loading = stages(of_loaders, steps, loaders(events), mask)
             held = holders(spans, used, threads, own, split, loading=loading, device=found["device"])
         # What the loop iterates over loads data, whether a data loader or a generator gives the batches.
         iterated = min(parts["other"], sum(one.pct for one in own if one.iterates) / 100 * mean)
-        parts |= {"data_loading": parts["data_loading"] + iterated, "other": parts["other"] - iterated}
+        awaited = sum(one.pct for one in own if one.waits_in == DEVICE) / 100 * mean
+        awaited = min(parts["other"] - iterated, awaited)
+        parts |= {
+            "data_loading": parts["data_loading"] + iterated,
+            "compute": parts["compute"] + awaited,
+            "other": parts["other"] - iterated - awaited,
+        }
         rest = rest - iterated * 1e6
         first = machines[0] if machines else None
         slow = stragglers(used)
         found |= {
-            "breakdown": divided(split, iterating(own)),
+            "breakdown": divided(split, iterating(own), awaiting(own)),
             "own_code": [one for one in own if one.samples >= MIN_SAMPLES],
             "iterating": iterating(own),
+            "awaiting": awaiting(own),
             "named_work": work,
             "collecting_pct": collecting,
-            "not_seen": tuple(not_seen(used, found.get("observed", ()))),
+            "not_seen": unseen,
             "stalls": _stalls(used),
             "step_ms": float(np.median(plain["duration"])) / 1e6,
             "mean_step_ms": mean,

@@ -108,6 +108,8 @@ class VerdictFacts:
     """Functions that take the time outside all known parts, with enough samples, the largest first."""
     iterating: float = 0.0
     """The share of the loop's iterators in the time outside all known parts, 0 to 1."""
+    awaiting: float = 0.0
+    """The share of waits for the device in the time outside all known parts, 0 to 1."""
     holders: list[Holder] = field(default_factory=list)
     """Threads that hold the interpreter, the largest share first."""
     named_work: list[NamedWork] = field(default_factory=list)

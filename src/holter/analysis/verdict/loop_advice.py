@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holter.analysis.steps.own_code import DEVICE
 from holter.analysis.verdict.evidence import pct
 from holter.analysis.verdict.loop_suspects import calls
 from holter.analysis.verdict.result import SMALLER, UNEXPLAINED, Advice
@@ -26,7 +27,7 @@ def own_code(facts: VerdictFacts) -> list[Advice]:
     found = [_apart(facts, one) for one in facts.holders[:1] if one.pct >= SMALLER]
     if facts.held_pct >= UNEXPLAINED:
         return found
-    for one in [one for one in facts.own_code if not one.iterates][:2]:
+    for one in [one for one in facts.own_code if not one.iterates and one.waits_in != DEVICE][:2]:
         share = one.pct
         text = f"Shorten {one.place}, or call it less often."
         if one.holds_loop:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holter.analysis.steps.own_code import DEVICE
 from holter.analysis.verdict.evidence import Evidence, capitalized, ms, pct, sentence
 from holter.analysis.verdict.result import (
     BOTTLENECK,
@@ -48,7 +49,9 @@ def own_code(facts: VerdictFacts) -> SuspectResult:
         where = f": {callers[0].text}" if callers else ""
         text = f"garbage collection takes {pct(facts.collecting_pct)} of the loop's time{where}"
         return _guilty(facts, text, "gc", facts.collecting_pct, UNEXPLAINED)
-    mine = [one for one in facts.own_code if not one.iterates and not one.checkpoints]
+    mine = [
+        one for one in facts.own_code if not one.iterates and not one.checkpoints and one.waits_in != DEVICE
+    ]
     named = [one for one in mine if one.pct >= NAMED]
     left = facts.share("other") - sum(one.pct for one in facts.around_checkpoints)
     if facts.not_seen or left < (SMALLER if named else SECOND):

@@ -131,7 +131,8 @@ def _ledger(d: Description) -> Iterator[str]:
         if own["pct"] >= 1:
             calls = f", calling {own['calls']}" if own["calls"] else ""
             place = f"{own['function']} ({own['file']}:{own['line']})"
-            yield f"own code: {place}{calls}: {percent(own['pct'])} of the loop"
+            waits = ", which waits for the device" if own["waits_in"] == "device" else ""
+            yield f"own code: {place}{calls}{waits}: {percent(own['pct'])} of the loop"
 
 
 def _below(parts: Iterable[LedgerPart]) -> Iterator[str]:

@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from holter.analysis.events import device_ns
 from holter.analysis.grouping import groups
 from holter.analysis.steps.own_code import own_code
+from holter.analysis.steps.run_ahead import paced
 from holter.analysis.steps.spread import median, spread
 from holter.analysis.verdict.evidence import ms, part_name
 from holter.rules import Issues, Lookback, Rule, Table, Window, parameter, rule_class
@@ -35,7 +37,7 @@ class StepOutlier(Rule):
     Few such steps are a stall if they cost seconds.
     """
 
-    reads = ("steps", "spans/loop_stack")
+    reads = ("steps", "spans/loop_stack", "events/device_time")
     formula = (
         "more than n_outliers steps with, modern: duration > median + stddev x max(MAD, 0.02 x median) and "
         "> (1 + min_relative) x median; classic: duration > mean + stddev x standard deviation; "
@@ -77,6 +79,7 @@ class StepOutlier(Rule):
 
     def evaluate(self, window: Window) -> Issues:
         """Judge each rank and mode by itself."""
+        devices = self._devices(window)
         if window.unchanged("steps"):
             return
         steps = window.warm if self.robust else window.steps
@@ -87,6 +90,8 @@ class StepOutlier(Rule):
             if self.mode is not None and mode != self.mode:
                 continue
             mine = steps.where(where).sorted("time", "step", "duration")
+            if self.robust and rank in devices:
+                mine = paced(mine, devices)
             if self.robust and mine.rows >= _FEW_STEPS:
                 yield from self._stall(window, mine)
             if mine.rows <= self.min_steps:
@@ -99,6 +104,12 @@ class StepOutlier(Rule):
         window.hand_over(lambda: self._of_worst(judged))
         if not window.points and window.lack is None:
             window.insufficient("mode_missing", f"no step of mode {self.mode}")
+
+    def _devices(self, window: Window) -> dict[int, int]:
+        """Return the time of each rank's device for a step, as it was told last."""
+        told: dict[str, int] = window.state.setdefault("device_ns", {})
+        told.update((str(rank), taken) for rank, taken in device_ns(window.new("events")).items())
+        return {int(rank): taken for rank, taken in told.items()}
 
     def _of_worst(self, judged: dict[str, tuple[Table, NDArray[np.bool_]]]) -> dict[str, object]:
         worst = sorted(judged, key=lambda key: (-int(judged[key][1].sum()), key))

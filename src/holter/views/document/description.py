@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 
+from holter.analysis.events import device_ns
 from holter.analysis.jobs.synchronous_steps import SENT
-from holter.analysis.steps.breakdown import breakdown
+from holter.analysis.steps.breakdown import breakdown, only_seen
 from holter.analysis.steps.durations import step_statistics
 from holter.analysis.steps.gpu_times import gpu_times
 from holter.analysis.steps.loop_thread import COUNTED, not_counted
@@ -129,12 +130,16 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         facts = replace(facts, measured=measured_runs(trial.folder))
     alone = program.read(events, samples, steps, trial.table("python_stacks"))
     mask = steady(steps)
-    worst = outliers(steps, mask=mask, windows=_windows(events))
+    worst = outliers(steps, mask=mask, windows=_windows(events), device_ns=device_ns(events))
     if not stretches.whole:
         statistics = step_statistics(steps, mask, found=worst)
         facts = replace(
             facts,
-            breakdown=divided(moved(breakdown(steps, mask), facts.named_work), facts.iterating),
+            breakdown=divided(
+                moved(only_seen(breakdown(steps, mask), facts.not_seen), facts.named_work),
+                facts.iterating,
+                facts.awaiting,
+            ),
             statistics=statistics,
         )
     job = job_summary(manifest, nodes, steps, events, now)
@@ -310,7 +315,7 @@ def _steps(
         "outlier_count": len({outlier.step for outlier in worst}),
         "trainings": step_counts(steps),
         "restarted": again,
-        "at_once": max(int(steps["at_once"].max()), 1) if "at_once" in steps else 1,
+        "at_once": max(int(np.median(steps["at_once"])), 1) if "at_once" in steps else 1,
         "unit": unit,
     }
     return cast("StepSummary", dict.fromkeys(names) | statistics | found)

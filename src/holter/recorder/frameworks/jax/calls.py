@@ -16,6 +16,7 @@ from holter.recorder.frameworks.jax.device import DeviceWatch
 from holter.recorder.frameworks.jax.outputs import ScalarOutputs
 from holter.recorder.patches import Patches, hide, passed_over
 from holter.recorder.spool.thread_spool import NAN
+from holter.recorder.steps import TRAINERS
 from holter.schema.phases import Mode, Phase
 
 if TYPE_CHECKING:
@@ -139,7 +140,9 @@ class CompiledCalls:
         try:
             self._called(program, began, ended, args, kwargs, result)
             trains = program.updates or program.gradients
-            if program.evaluates and not trains and get_ident() == self.thread:
+            evaluates = program.evaluates and not trains
+            # A trainer tells of its evaluations itself.
+            if evaluates and session.step_owner not in TRAINERS and get_ident() == self.thread:
                 self._evaluates(program, began if idle else 0, ended)
         except Exception as error:
             self.breaker.fault(error)

@@ -70,8 +70,8 @@ class OwnCodeEntry(TypedDict):
     waits_in: Annotated[
         str | None,
         Meta(
-            description="What it waits for: sleep, file, fsync, network, subprocess, queue, lock, input or "
-            "garbage collection; null if it works."
+            description="What it waits for: sleep, file, fsync, network, subprocess, queue, lock, input, "
+            "garbage collection, or device, which counts as compute; null if it works."
         ),
     ]
     data_loading: Annotated[
