@@ -39,15 +39,18 @@ def story(store: str) -> None:
     from tests.dashboard.stories import judged
 
     from holter.store.trial import Trial
+    from holter.views.course import course
     from holter.views.document.description import describe
+    from holter.views.jobs import judged as verdict
 
     for name in ("before", "after"):
         folder = told(name, store, ranks=8, cores=96, steps=300, samples=900)[0]
         judged(folder)
-        found = describe(Trial(folder))["verdict"]
-        folder.update(verdict={key: found[key] for key in ("suspect", "sentence")})
+        trial = Trial(folder)
+        told_of = {"model": "resnet50", "workers": "2" if name == "before" else "16"}
+        folder.update(verdict=verdict(describe(trial)), step_course=course(trial), tags=told_of)
     job("empty", store)
-    job("failed", store, status="Failed", exit_code=1)
+    job("failed", store, status="Failed", exit_code=1, tags={"model": "resnet50"})
     job(RUNNING, store, status="InProgress", age_s=1)
 
 

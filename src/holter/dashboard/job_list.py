@@ -107,6 +107,9 @@ def _by_name(name: str, changed: int) -> ListedJob:
         "planned": None,
         "silent_s": None,
         "fault": None,
+        "tags": {},
+        "course": None,
+        "issue": None,
     }
 
 

@@ -97,10 +97,9 @@ class _Site:
         """The last comparison: its jobs and their states, until when it is valid, and its document."""
 
     async def jobs(self, request: Request) -> Response:
-        # Only a search for a status has to wait until the status of every job is known.
-        whole = bool(request.query_params.get("status"))
-        listed, wrong = await run_in_threadpool(lambda: self.stores.listed(whole=whole))
         asked = {key: request.query_params.get(key, "") for key in listing.ASKED}
+        whole = listing.needs_all(asked)
+        listed, wrong = await run_in_threadpool(lambda: self.stores.listed(whole=whole))
         return framed("Jobs", listing.page(listed, wrong, asked), data={"events": "/events"})
 
     async def fleet(self, request: Request) -> Response:

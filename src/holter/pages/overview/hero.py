@@ -13,7 +13,7 @@ from holter.pages.text.sections import advice, bullets
 from holter.rules import catalogue
 from holter.views.document.cost import unwritten
 from holter.views.issues import ordered
-from holter.views.jobs import RUNNING, said, summary
+from holter.views.jobs import ENOUGH, RUNNING, said, summary
 from holter.views.wording import duration, milliseconds, words
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 _LEARNING = ("data", "learning", "reliability", "tensors", "training")
 """The subjects of rules that are not about speed."""
-_ENOUGH = 20
-"""Steps after warm-up from which on a verdict of a running job is more than a guess."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 
 
@@ -61,9 +59,9 @@ def headline(reading: Reading) -> Headline:
         if not steps:
             return Headline(f"No training step so far; the job has run for {ran}.", "waiting")
         counted_steps = steps["count"] - (steps["warmup"] or 0)
-        if verdict["suspect"] == "inconclusive" and counted_steps < _ENOUGH:
+        if verdict["suspect"] == "inconclusive" and counted_steps < ENOUGH:
             return Headline(
-                f"{counted(max(counted_steps, 0), 'step')} of {_ENOUGH} recorded after warm-up: "
+                f"{counted(max(counted_steps, 0), 'step')} of {ENOUGH} recorded after warm-up: "
                 "too few to say what takes the time.",
                 "waiting",
             )
