@@ -149,6 +149,11 @@ class Reading:
         ends = self.steps["time"] + self.steps["duration"]
         return self.steps.where((ends > self.since) & (self.steps["time"] < self.until))
 
+    def drawn_steps_of(self, rank: int | None) -> Table:
+        """The steps of one rank of which a part lies in the window; of all ranks for None."""
+        steps = self.drawn_steps
+        return steps if rank is None or not steps.rows else steps.where(steps["rank"] == rank)
+
     @cached_property
     def profiled(self) -> ProfiledTables:
         """The tables of profiling windows and traces, of the whole job."""

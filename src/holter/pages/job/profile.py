@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from holter.analysis.verdict.evidence import counted
 from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
-from holter.pages.addresses import to_page
-from holter.pages.forms import link
-from holter.pages.layout import bare, grid
+from holter.pages.addresses import KEPT, to_page
+from holter.pages.forms import link, number
+from holter.pages.layout import WHOLE, bare, grid
 from holter.pages.profile import views
 from holter.pages.tables import Number, sortable, time_cell
 from holter.views.document.profiled import HOW
@@ -50,6 +50,12 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
             start = tag("a", "Open Controls", href=there, data_drawer="controls")
         lack = tag("p", prose(lacking), " ", start, class_="empty")
         return html(*head, lack, _windows_table(rendering, reading))
+    rank, ranks = number(asked, "rank"), reading.profiled.ranks
+    if rank is not None and rank not in ranks:
+        there = ", ".join(map(str, ranks)) or "none"
+        every = link(rendering, {**asked, "rank": ""}, "Show all ranks")
+        lack = tag("p", f"Rank {rank} was not profiled; profiled ranks: {there}. ", every, class_="empty")
+        return html(*head, lack, _windows_table(rendering, reading))
     if rendering.standalone:
         parts = (
             html(tag("h2", one.TITLE), *one.draw(reading, asked, rendering))
@@ -78,9 +84,7 @@ def _chosen(reading: Reading, asked: Mapping[str, str]) -> str:
 
 def _links(rendering: Rendering, reading: Reading, asked: Mapping[str, str], shown: str) -> Markup:
     """Return the links to the views; those without data are dimmed."""
-    kept = {
-        name: asked[name] for name in ("store", "from", "to", "axis", "baseline", "rank") if asked.get(name)
-    }
+    kept = {name: asked[name] for name in ("store", *KEPT) if asked.get(name)}
     links = (
         tag(
             "li",
@@ -112,7 +116,7 @@ def _said(reading: Reading) -> Markup:
         return html()
     source = "an imported trace" if "imported" in reading.trial.manifest else "profiling windows"
     gpus = f", on {counted(len(seen.places), 'GPU')}" if seen.places else ""
-    return tag("p", f"From {source}: {', '.join(counts)}{gpus}.", class_="dim")
+    return tag("p", f"From {source}: {', '.join(counts)}{gpus}.", WHOLE, class_="dim")
 
 
 def _windows(windows: list[Document]) -> Iterator[str]:

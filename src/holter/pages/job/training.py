@@ -125,7 +125,7 @@ def _map(
         choice(
             asked, "role", "of", [("", "as fits"), ("any", "all tensors"), *((r, words(r)) for r in roles)]
         ),
-        keep=("tensor", "statistic", "search", "collection", "rank", "mode"),
+        keep=("tensor", "statistic", "search", "collection", "mode"),
     )
     only = {name: asked[name] for name in ("rank", "mode", "role", "store") if asked.get(name)}
     yield picture(rendering, reading, "layer_map", {**only, "statistic": which}, kind="layer-map")
@@ -143,7 +143,6 @@ def _histories(
         "statistic of the chosen tensors",
         choice(asked, "statistic", "show", labels, default="abs_mean"),
         choice(asked, "mode", "mode", modes),
-        entry(asked, "rank", "rank", kind="number", min=0),
         keep=("tensor", "map", "role", "search", "collection"),
     )
     number(asked, "rank")
@@ -170,7 +169,7 @@ def _list(
         entry(asked, "search", "search", kind="search", placeholder="words of a name"),
         choice(asked, "collection", "collection or role", options),
         button="Search",
-        keep=("statistic", "map", "role", "rank", "mode"),
+        keep=("statistic", "map", "role", "mode"),
     )
     page = number(asked, "page") or 0
     part = found[page * A_PAGE : (page + 1) * A_PAGE]

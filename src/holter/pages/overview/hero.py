@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from holter.analysis.verdict.evidence import counted
 from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
+from holter.pages.layout import WHOLE
 from holter.pages.text.sections import advice, bullets
 from holter.rules import catalogue
 from holter.views.document.cost import unwritten
@@ -78,7 +79,7 @@ def hero(reading: Reading) -> Markup:
     said = (tag("i", class_="dot"), tag("span", _MOODS[mood], class_="visually-hidden"), " ", prose(lead))
     return tag(
         "section",
-        tag("p", *said, class_="said"),
+        tag("p", *said, WHOLE, class_="said"),
         tag("p", prose(rest[0]), class_="dim") if rest else None,
         tag("p", lost, class_="headline") if lost else None,
         tag("p", "Speed: ", prose(speed), class_="dim") if speed else None,

@@ -1,26 +1,31 @@
-"""The steps that took much longer than usual; each opens in the timeline."""
+"""The steps that took longest; each opens in the timeline."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holter.analysis.verdict.evidence import counted
+from holter.analysis.steps.outliers import slowest
 from holter.drawing.markup import html, tag
+from holter.drawing.parts import bar_of_parts
 from holter.pages.addresses import to_page
+from holter.pages.forms import number
 from holter.pages.tables import Number, sortable, time_cell
+from holter.views.document.description import finishing
 from holter.views.wording import milliseconds, words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from markupsafe import Markup
 
+    from holter.analysis.steps.outliers import Outlier
     from holter.pages.islands import Rendering
-    from holter.views.document.types.training import OutlierStep
     from holter.views.reading import Reading
 
+MOST = 30
 
-def slowest(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) -> Markup | None:
+
+def slowest_step(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) -> Markup | None:
     """Name the slowest step, with a link to it; None if no step was slow."""
     steps = reading.description["steps"]
     if not steps or not steps["outliers"]:
@@ -34,39 +39,82 @@ def slowest(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) ->
         "p",
         said,
         " ",
-        _open(rendering, reading, asked, one, "Open in the timeline"),
+        _open(rendering, reading, asked, one["step"], "Open in the timeline"),
         others,
         class_="slow-step",
     )
 
 
 def slow_steps(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) -> Markup:
-    """List the slowest steps; nothing if no step was slow."""
-    steps = reading.description["steps"]
-    if not steps or not steps["outliers"]:
+    """List the slowest steps of the window; each is a bar of its parts and leads to the timeline."""
+    steps = reading.drawn_steps_of(number(asked, "rank"))
+    if not steps.rows:
         return html()
-    rows = (
-        [
-            _open(rendering, reading, asked, one, f"{one['step']:,}"),
-            Number(one["rank"]),
-            time_cell(one["duration_ms"] * 1e6),
-            time_cell(one["extra_ms"] * 1e6),
-            words(one["cause"] or ""),
-        ]
-        for one in steps["outliers"]
+    several = len(reading.description["ranks"]) > 1
+    heads = [
+        "step",
+        *(["rank"] if several else []),
+        "at",
+        "duration",
+        "longer by",
+        "parts",
+        "mostly in",
+    ]
+
+    def rows() -> Iterator[list[str]]:
+        found = slowest(
+            steps, MOST, windows=finishing(reading.trial.table("events", where="kind = 'window'"))
+        )
+        for one, parts in found:
+            yield [
+                _open(rendering, reading, asked, one.step, f"{one.step:,}"),
+                *([Number(one.rank)] if several else []),
+                Number(since := (one.time - reading.start) / 1e9, f"{since:,.1f} s"),
+                time_cell(one.duration_ms * 1e6),
+                time_cell(max(one.extra_ms, 0.0) * 1e6),
+                _bar(rendering, reading, asked, one, parts, found[0][0].duration_ms),
+                words(one.cause) if one.duration_ms > one.limit_ms else "",
+            ]
+
+    many = steps.rows > MOST * len(reading.description["ranks"])
+    title = f"The {MOST} slowest steps" if many else "Steps, the slowest first"
+    of = "Each step on the rank that took longest. " if several and not asked.get("rank") else ""
+    note = f"{of}A cause is named where a step takes far longer than the median of its rank."
+    return tag(
+        "div",
+        sortable(rendering, "slow", title, heads, rows()),
+        tag("p", note, class_="note"),
+        class_="slowest",
     )
-    count, listed = steps["outlier_count"], len(steps["outliers"])
-    title = counted(count, "slow step") + (f", the slowest {listed}" if count > listed else "")
-    return sortable(rendering, "slow", title, ("step", "rank", "duration", "longer by", "mostly in"), rows)
 
 
-def _open(
-    rendering: Rendering, reading: Reading, asked: Mapping[str, str], one: OutlierStep, text: str
+def _bar(
+    rendering: Rendering,
+    reading: Reading,
+    asked: Mapping[str, str],
+    one: Outlier,
+    parts: Mapping[str, int],
+    longest_ms: float,
 ) -> Markup:
+    """Draw the parts of a step, as wide as the step is long; a click leads to the timeline."""
+    known = {part: ns for part, ns in parts.items() if ns > 0}
+    shares = {part: 100 * ns / 1e6 / max(one.duration_ms, 1e-9) for part, ns in known.items()}
+    texts = {part: f"{words(part)} {milliseconds(ns / 1e6)}" for part, ns in known.items()}
+    label = f"step {one.step:,}: {', '.join(texts.values())}"
+    bar = bar_of_parts(shares, texts, label, width_pct=100 * one.duration_ms / max(longest_ms, 1e-9))
+    if rendering.standalone:
+        return bar
+    return tag("a", bar, href=_address(rendering, reading, asked, one.step), tabindex="-1")
+
+
+def _open(rendering: Rendering, reading: Reading, asked: Mapping[str, str], step: int, text: str) -> Markup:
     """Return a link that shows a step in the timeline."""
     if rendering.standalone:  # the file's timeline is one view
         return html(text) if text[0].isdigit() else tag("a", text, href="#timeline")
-    rank = {} if one["rank"] is None else {"rank": str(one["rank"])}
+    there = _address(rendering, reading, asked, step)
+    return tag("a", text, href=there, title=f"step {step:,} in the timeline")
+
+
+def _address(rendering: Rendering, reading: Reading, asked: Mapping[str, str], step: int) -> str:
     given = {name: value for name, value in asked.items() if name not in ("from", "to")}
-    href = to_page(rendering, reading, given, "timeline", step=str(one["step"]), **rank)
-    return tag("a", text, href=href, title=f"step {one['step']:,} in the timeline")
+    return to_page(rendering, reading, given, "timeline", step=str(step))

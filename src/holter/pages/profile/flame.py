@@ -34,7 +34,7 @@ _EMPTY = (
     "steps of a running job, `--python cprofile` times every call; `holter run --profile-steps "
     "60:63:cprofile` does so from the start. A slow data loader is sampled automatically."
 )
-_SELECTION = ("mode", "phase", "rank", "first", "last")
+_SELECTION = ("mode", "phase", "first", "last")
 _TABLES = ("python_functions", "python_stacks", "operators")
 _SOURCES = {
     "pyinstrument": "samples of a profiling window",
@@ -100,11 +100,9 @@ def _filter(
 ) -> Markup:
     def options(name: str) -> list[tuple[str, str]]:
         found = {str(part[name]) for part in parts} | ({asked[name]} if asked.get(name) else set())
-        if name == "rank":
-            found |= {str(rank) for rank in reading.profiled.ranks}
         return [("", "all"), *((value, words(value)) for value in sorted(found, key=natural))]
 
-    labels = {"mode": "mode", "phase": "part of a step", "rank": "rank"}
+    labels = {"mode": "mode", "phase": "part of a step"}
     offered = {name: options(name) for name in labels}
     # A choice among one value is left out.
     choices = [choice(asked, name, labels[name], all_) for name, all_ in offered.items() if len(all_) > 2]

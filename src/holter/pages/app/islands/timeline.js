@@ -36,7 +36,7 @@ export class Timeline {
     this.page = page;
     this.first = [...element.childNodes];
     this.source = new Source(page);
-    this.rows = new Rows();
+    this.rows = new Rows(page.rank);
     this.extent = new Extent(0, 1e9, SHORTEST_NS);
     this.theme = new Theme(element);
     this.painter = new Painter(this.theme);

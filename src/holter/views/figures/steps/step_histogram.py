@@ -17,7 +17,7 @@ MISSING = "There are no steady steps yet: warm-up and compilation are left out."
 _BINS = 60
 
 
-def draw(reading: Reading) -> Figure | None:
+def draw(reading: Reading, *, rank: int | None = None) -> Figure | None:
     """Draw the histogram of steady steps.
 
     Cut off where one of a thousand is longer, if that is more than twice the median.
@@ -26,7 +26,8 @@ def draw(reading: Reading) -> Figure | None:
     times = np.empty(0)
     if steps.rows:
         inside = (steps["time"] + steps["duration"] > reading.since) & (steps["time"] < reading.until)
-        times = steps["duration"][steady(steps) & (inside | (reading.window is None))] / 1e6
+        mine = (steps["rank"] == rank) | (rank is None)
+        times = steps["duration"][steady(steps) & mine & (inside | (reading.window is None))] / 1e6
     if not len(times):
         return None
     most = max(float(np.percentile(times, 99.9)), 2 * float(np.median(times)))
