@@ -21,7 +21,8 @@ from holter.views.reading import Reading
 
 OF_A_RANK = {
     "phases_over_time", "breakdown_over_steps", "step_histogram", "last_steps", "step_times",
-    "loader_workers", "loader_waits", "batches_in_flight", "fetch_times", "batch_sizes", "losses", "learning_rate",
+    "loader_workers", "loader_waits", "batches_in_flight", "fetch_times", "batch_sizes",
+    "losses", "learning_rate",
 }  # fmt: skip
 """Charts of these pages that one rank has."""
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright comes with the extra dev")

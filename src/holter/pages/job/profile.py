@@ -50,12 +50,6 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
             start = tag("a", "Open Controls", href=there, data_drawer="controls")
         lack = tag("p", prose(lacking), " ", start, class_="empty")
         return html(*head, lack, _windows_table(rendering, reading))
-    rank, ranks = number(asked, "rank"), reading.profiled.ranks
-    if rank is not None and rank not in ranks:
-        there = ", ".join(map(str, ranks)) or "none"
-        every = link(rendering, {**asked, "rank": ""}, "Show all ranks")
-        lack = tag("p", f"Rank {rank} was not profiled; profiled ranks: {there}. ", every, class_="empty")
-        return html(*head, lack, _windows_table(rendering, reading))
     if rendering.standalone:
         parts = (
             html(tag("h2", one.TITLE), *one.draw(reading, asked, rendering))
@@ -64,7 +58,9 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
         )
         return html(*head, _said(reading), *parts, _windows_table(rendering, reading))
     name = _chosen(reading, asked)
-    drawn = views()[name].draw(reading, asked, rendering)
+    rank, ranks = number(asked, "rank"), reading.profiled.ranks
+    lacks = rank is not None and ranks and rank not in ranks and name != "flame"  # which finds its own ranks
+    drawn = [_other_ranks(rendering, asked)] if lacks else views()[name].draw(reading, asked, rendering)
     return html(
         *head,
         _said(reading),
@@ -72,6 +68,12 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
         *drawn,
         _windows_table(rendering, reading),
     )
+
+
+def _other_ranks(rendering: Rendering, asked: Mapping[str, str]) -> Markup:
+    """Say that the chosen rank was not profiled."""
+    every = link(rendering, {**asked, "rank": ""}, "Show all ranks")
+    return tag("p", f"Rank {asked['rank']} was not profiled; other ranks were. ", every, class_="empty")
 
 
 def _chosen(reading: Reading, asked: Mapping[str, str]) -> str:
