@@ -278,3 +278,28 @@ def test_the_curves_of_a_baseline_are_dashed_in_each_chart(look):
         expect(island.locator(".legend i.dashed")).not_to_have_count(0)
         expect(island.locator(".legend")).to_contain_text(f"{own}, trace")
     assert seen.wrong == []
+
+
+def test_on_a_phone_what_opens_beside_a_page_is_a_sheet_at_its_bottom(look):
+    seen = look("/jobs/stalled/timeline?step=17", width=400, height=900)
+    page = seen.page
+    canvas = ready(page)
+    stream = page.locator(".timeline-labels-inside > *", has_text="stream 7").bounding_box()
+    box = canvas.bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, stream["y"] + 10)
+    sheet = page.locator(".timeline-panel")
+    expect(sheet.locator("h3")).to_be_in_viewport()
+    below = sheet.bounding_box()
+    assert below["y"] + below["height"] == pytest.approx(900, abs=1)
+    assert (below["x"], below["width"]) == (0, 400)
+    assert violations(page) == []
+    sheet.get_by_role("button", name="Close").click()
+    expect(sheet.locator("h3")).to_have_count(0)
+    page.locator("nav.pages").get_by_role("link", name="Configuration").click()
+    drawer = page.locator("dialog.drawer")
+    expect(drawer.locator("h1")).to_be_visible()
+    below = drawer.bounding_box()
+    assert (below["x"], below["width"]) == (0, 400)
+    assert below["y"] > 50
+    assert below["y"] + below["height"] == pytest.approx(900, abs=1)
+    assert seen.wrong == []

@@ -99,9 +99,11 @@ def gpu_times_text(found: GpuTimesEntry | None) -> str:
 
 
 def milliseconds(value: float | None) -> str:
-    """Write milliseconds with three significant digits: `0.52 ms`, `12.4 ms`, `1.24 s`."""
+    """Write milliseconds with three significant digits: `30.9 µs`, `0.52 ms`, `12.4 ms`, `1.24 s`."""
     if value is None or math.isnan(value):
         return "unknown"
+    if 0 < value < 0.1:
+        return f"{value * 1e3:.3g} µs" if value >= 1e-3 else f"{value * 1e6:.3g} ns"
     if value >= 1000:
         return f"{value / 1000:.3g} s"
     return f"{value:.0f} ms" if value >= 100 else f"{value:.3g} ms"

@@ -201,10 +201,19 @@ function axes(of, shown, element) {
   const timely = shown === "time";
   const label = timely ? "time since the start" : shown === "step" ? "step" : named(of.x_axis);
   return [
-    { ...both, label, size: 28, grid: { show: false }, values: (/** @type {any} */ _, /** @type {number[]} */ at) => (timely ? at.map(clock) : numbers(at)), ...(timely && { incrs: TIMES, space: 72 }) },
+    { ...both, label, size: 28, grid: { show: false }, values: (/** @type {any} */ _, /** @type {number[]} */ at) => (timely ? at.map(clock) : numbers(at)), ...(timely ? { incrs: TIMES, space: 72 } : { space: roomy }) },
     { ...both, label: named(of.y_axis), size: 52, values: (/** @type {any} */ _, /** @type {number[]} */ at) => numbers(at), ...(of.kind === "bars" && { incrs: WHOLE }), ...(of.y_axis.log && LOGARITHMIC), ...(of.y_axis.linear && signed(of.y_axis.linear)) },
   ];
 }
+
+/** So many pixels that long labels do not touch. @param {any} _ @param {number} __ @param {number} low @param {number} high */
+const roomy = (_, __, low, high) => {
+  const few = [0, 0.2, 0.4, 0.6, 0.8, 1].map((share) => low + share * (high - low));
+  const step = 10 ** Math.floor(Math.log10(Math.max(high - low, 1e-300))) / 10;
+  const longest = Math.max(...numbers(few.map((at) => Math.round(at / step) * step)).map((text) => text.length));
+  return Math.max(50, LETTER_PX * longest + 16);
+};
+const LETTER_PX = 6.5;
 
 const LOGARITHMIC = {
   splits: (/** @type {any} */ _, /** @type {number} */ __, /** @type {number} */ low, /** @type {number} */ high) => powers(low, high),

@@ -10,6 +10,7 @@ from holter.drawing.parts import bar_of_parts
 from holter.pages.addresses import to_page
 from holter.pages.forms import number
 from holter.pages.tables import Number, sortable, time_cell
+from holter.schema.phases import BREAKDOWN
 from holter.views.document.description import finishing
 from holter.views.wording import milliseconds, words
 
@@ -50,6 +51,7 @@ def slow_steps(rendering: Rendering, reading: Reading, asked: Mapping[str, str])
     steps = reading.drawn_steps_of(number(asked, "rank"))
     if not steps.rows:
         return html()
+    divided = any(steps[part].any() for part in BREAKDOWN if part != "other")
     several = len(reading.description["ranks"]) > 1
     heads = [
         "step",
@@ -57,8 +59,7 @@ def slow_steps(rendering: Rendering, reading: Reading, asked: Mapping[str, str])
         "at",
         "duration",
         "longer by",
-        "parts",
-        "mostly in",
+        *(["parts", "mostly in"] if divided else []),
     ]
 
     def rows() -> Iterator[list[str]]:
@@ -72,19 +73,24 @@ def slow_steps(rendering: Rendering, reading: Reading, asked: Mapping[str, str])
                 Number(since := (one.time - reading.start) / 1e9, f"{since:,.1f} s"),
                 time_cell(one.duration_ms * 1e6),
                 time_cell(max(one.extra_ms, 0.0) * 1e6),
-                _bar(rendering, reading, asked, one, parts, found[0][0].duration_ms),
-                words(one.cause) if one.duration_ms > one.limit_ms else "",
-            ]
+            ] + (
+                [
+                    _bar(rendering, reading, asked, one, parts, found[0][0].duration_ms),
+                    words(one.cause) if one.duration_ms > one.limit_ms else "",
+                ]
+                if divided
+                else []
+            )
 
     many = steps.rows > MOST * len(reading.description["ranks"])
     title = f"The {MOST} slowest steps" if many else "Steps, the slowest first"
     of = "Each step on the rank that took longest. " if several and not asked.get("rank") else ""
-    note = f"{of}A cause is named where a step takes far longer than the median of its rank."
+    cause = "A cause is named where a step takes far longer than the median of its rank." if divided else ""
     return tag(
         "div",
         sortable(rendering, "slow", title, heads, rows()),
-        tag("p", note, class_="note"),
-        class_="slowest",
+        tag("p", of, cause, class_="note") if of or cause else None,
+        class_="slowest divided" if divided else "slowest",
     )
 
 

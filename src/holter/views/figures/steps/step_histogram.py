@@ -8,6 +8,7 @@ import numpy as np
 
 from holter.analysis.steps.warmup import steady
 from holter.views.figure import Axis, Figure, Series
+from holter.views.figures._histogram import fitting
 from holter.views.wording import milliseconds
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ def draw(reading: Reading, *, rank: int | None = None) -> Figure | None:
         times = steps["duration"][steady(steps) & mine & (inside | (reading.window is None))] / 1e6
     if not len(times):
         return None
+    longest = float(times.max())
+    times, unit = fitting(times)
     most = max(float(np.percentile(times, 99.9)), 2 * float(np.median(times)))
     beyond = int((times > most).sum())
     counts, edges = np.histogram(times[times <= most], bins=min(_BINS, max(5, len(times) // 5)))
@@ -37,8 +40,8 @@ def draw(reading: Reading, *, rank: int | None = None) -> Figure | None:
         title="Distribution of step times",
         kind="bars",
         x=edges.tolist(),
-        x_axis=Axis("duration", "ms"),
+        x_axis=Axis("duration", unit),
         y_axis=Axis("steps"),
         series=[Series("steps", [float(count) for count in counts])],
-        note=f"Not drawn: {beyond:,} longer, up to {milliseconds(float(times.max()))}." if beyond else "",
+        note=f"Not drawn: {beyond:,} longer, up to {milliseconds(longest)}." if beyond else "",
     )
