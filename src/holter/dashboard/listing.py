@@ -195,9 +195,8 @@ def _said(job: ListedJob) -> str:
     verdict = job["verdict"]
     if not (job["fault"] or job["silent_s"]) and isinstance(verdict, dict) and not verdict.get("headline"):
         return str(verdict.get("sentence") or said(job))
-    if job["status"] == "Failed" and not said(job) and job["exit_code"] is not None:
-        return f"exit code {job['exit_code']}"
-    return said(job)
+    text = said(job)
+    return "" if text == chip(job)[0] else text
 
 
 def mood(job: ListedJob) -> str:

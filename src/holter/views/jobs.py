@@ -164,16 +164,21 @@ def ended_sick(job: ListedJob) -> bool:
 
 
 def said(job: ListedJob) -> str:
-    """Return the headline or suspect of a job, given as its `summary`, or the reason for a missing card."""
+    """Return what lists say of a job, its `summary`: why its card is missing, its headline or suspect.
+
+    Of a running job it is the worst issue, of one that failed without a headline its exit code.
+    """
     if job["fault"]:
         less = said({**job, "fault": None})
         return f"{job['fault']}; {less}" if less else str(job["fault"])
     if job["silent_s"]:
         return f"its agent said nothing for {duration(job['silent_s'])}"
     verdict = job["verdict"]
-    if not isinstance(verdict, dict):
-        return job["issue"][1] if job["issue"] else ""
-    return str(verdict.get("headline") or str(verdict.get("suspect", "")).replace("_", " "))
+    if isinstance(verdict, dict) and verdict.get("headline"):
+        return str(verdict["headline"])
+    if job["status"] == "Failed" and job["exit_code"] is not None:
+        return f"exit code {job['exit_code']}"
+    return job["issue"][1] if job["issue"] else chip(job)[0]
 
 
 def silent_s(folder: JobFolder, now_ns: int) -> float | None:

@@ -13,7 +13,7 @@ from holter.cli import options, output
 from holter.cli.job_lookup import unreadable_store
 from holter.cli.options import Refusal
 from holter.cli.recovery import recover_if_killed
-from holter.views.jobs import chip, ended_sick, said, summary, tagged
+from holter.views.jobs import ended_sick, said, summary, tagged
 from holter.views.wording import duration, milliseconds, status_text
 
 if TYPE_CHECKING:
@@ -171,6 +171,6 @@ def _table(listed: list[ListedJob], columns: int) -> Table:
         table.add_column("step", justify="right", no_wrap=True)
     table.add_column("verdict")
     for job, row in zip(listed, rows, strict=True):
-        verdict = Text(output.clean(said(job) or chip(job)[0]), no_wrap=True, overflow="ellipsis")
+        verdict = Text(output.clean(said(job)), no_wrap=True, overflow="ellipsis")
         table.add_row(*(row if roomy else row[:-1]), verdict)
     return table
