@@ -92,6 +92,16 @@ def test_a_running_job_draws_the_steps_of_the_last_hour(store):
     assert summary(find(store, "begun"), time.time_ns())["step"] == 5
 
 
+def test_a_job_whose_agent_is_silent_is_said_to_be_and_ran_until_its_last_sign(tmp_path):
+    folder = job("gone", str(tmp_path), status="InProgress", age_s=600)
+    folder.write_node("n", {"heartbeat": time.time_ns() - 300 * 10**9})
+    listed = summary(folder, time.time_ns())
+    assert listed["duration_s"] == pytest.approx(300, abs=5)
+    drawn = page([{**listed, "store": 0}], [], dict.fromkeys(ASKED, ""))
+    assert '<span class="pill sick">Silent</span>' in drawn
+    assert "its agent said nothing for 5 min" in drawn
+
+
 def test_the_course_is_the_median_of_equal_stretches(tmp_path):
     trial = Trial(told("before", str(tmp_path), ranks=2, cores=2, steps=200, samples=20)[0])
     from holter.views.tables import steps_of

@@ -202,7 +202,7 @@ def _said(job: ListedJob) -> str:
 def mood(job: ListedJob) -> str:
     """Return the class that colors the status of a job."""
     status = job["status"]
-    if ended_sick(job):
+    if ended_sick(job) or job["silent_s"]:
         return "sick"
     return "running" if status in RUNNING else "failed" if status in ("Failed", "Unreadable") else ""
 
@@ -248,7 +248,9 @@ def _course(job: ListedJob) -> str:
 
 def _status(job: ListedJob) -> Markup:
     """Draw the status, and how far a running job is."""
-    pill = tag("span", status_text(job["status"]), class_=f"pill {mood(job)}")
+    pill = tag(
+        "span", "Silent" if job["silent_s"] else status_text(job["status"]), class_=f"pill {mood(job)}"
+    )
     step, total = job["step"], job["planned"]
     if step is None:
         return pill

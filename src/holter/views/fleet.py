@@ -13,7 +13,7 @@ from holter.store.layout import JOB_NAME
 from holter.store.urls import place
 from holter.views.document.bill import bill_of, money
 from holter.views.jobs import RUNNING, silent_s
-from holter.views.wording import percent
+from holter.views.wording import hours_text, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -275,15 +275,17 @@ def summary_lines(found: Fleet) -> Iterator[str]:
     total = found["total"]
     yield f"{counted(total['jobs'], 'job')}: {total['running']:,} running, {total['failed']:,} failed"
     unknown = f" ({counted(total['gpus_unknown'], 'job')} left out)" if total["gpus_unknown"] else ""
-    machines = f"{total['node_hours']:,.1f} machine hours" if total["node_hours"] else "machine hours unknown"
-    gpus = f"{total['gpu_hours']:,.1f} GPU hours{unknown}"
+    machines = (
+        f"{hours_text(total['node_hours'])} machine hours" if total["node_hours"] else "machine hours unknown"
+    )
+    gpus = f"{hours_text(total['gpu_hours'])} GPU hours{unknown}"
     yield f"{machines}, {'GPU hours unknown' if total['gpus_unknown'] == total['jobs'] else gpus}"
     if total["idle_unknown"] < total["jobs"]:
         share = 100 * total["idle_node_hours"] / total["node_hours"] if total["node_hours"] else 0.0
         left = (
             f"; of {counted(total['idle_unknown'], 'job')} it is not known" if total["idle_unknown"] else ""
         )
-        idle = f"{total['idle_node_hours']:,.1f} of the machine hours"
+        idle = f"{hours_text(total['idle_node_hours'])} of the machine hours"
         yield f"at least {idle} were idle ({percent(share)}){left}"
     if total["cost"] is not None:
         some = (

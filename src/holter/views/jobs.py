@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from holter.views.issues import ordered
-from holter.views.wording import duration
+from holter.views.wording import duration, words
 
 if TYPE_CHECKING:
     from holter.store.job import JobFolder
@@ -56,7 +56,9 @@ def summary(folder: JobFolder, now_ns: int) -> ListedJob:
     manifest = folder.manifest()
     start, end = manifest.get("start"), manifest.get("end")
     running = manifest.get("status") in RUNNING
-    until = end or (now_ns if running else None)
+    silent = silent_s(folder, now_ns) if running else None
+    # A silent job is known to have run until its last heartbeat.
+    until = end or (now_ns - int((silent or 0.0) * 1e9) if running else None)
     step, total, newest = _progress(folder, now_ns) if running else (None, None, None)
     return {
         "name": folder.name,
@@ -67,7 +69,7 @@ def summary(folder: JobFolder, now_ns: int) -> ListedJob:
         "verdict": manifest.get("verdict"),
         "step": step,
         "planned": total,
-        "silent_s": silent_s(folder, now_ns) if running else None,
+        "silent_s": silent,
         "fault": folder.fault,
         "tags": manifest.get("tags") or {},
         "course": newest if running else manifest.get("step_course"),
@@ -128,9 +130,7 @@ def chip(job: ListedJob) -> tuple[str, str]:
         return broken, "bad"
     if job["status"] == "Failed":
         return "", ""
-    return {"healthy": ("no bottleneck", "good"), "inconclusive": ("inconclusive", "")}.get(
-        suspect, (suspect.replace("_", " "), "warn")
-    )
+    return words(suspect), {"healthy": "good", "inconclusive": ""}.get(suspect, "warn")
 
 
 def tagged(job: ListedJob, asked: str) -> bool:

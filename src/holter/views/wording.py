@@ -40,7 +40,9 @@ _LONGEST = 2000
 """Letters of a value."""
 LEAST_PCT = 0.05
 """Smaller shares are omitted."""
+_LEAST_PROMISED_MS = 0.001
 _NAMES = {
+    "healthy": "no bottleneck",
     **SPOKEN,
     "d2h": "device to host",
     "d2d": "device to device",
@@ -114,6 +116,11 @@ def rate(per_second: float) -> str:
     return f"{per_second:,.0f}" if per_second >= 1000 else f"{per_second:.3g}"
 
 
+def hours_text(count: float) -> str:
+    """Write a number of hours, without the unit: `0.0051`, `12.5`, `1,410`."""
+    return rate(count)
+
+
 def size(count: float | None) -> str:
     """Write a number of bytes: `512 B`, `1.2 MB`, `40 GB` (powers of 1000)."""
     if count is None or math.isnan(count):
@@ -179,8 +186,14 @@ def unread_text(job: str, files: Sequence[SkippedFile], all_at: str = "") -> str
 
 def advice_text(advice: VerdictAdvice) -> str:
     """One advice, after the step time that it promises."""
-    expected = advice["expected_step_ms"]
+    expected = promised(advice)
     return (f"→ {milliseconds(expected)} a step: " if expected is not None else "") + advice["text"]
+
+
+def promised(advice: VerdictAdvice) -> float | None:
+    """Return the step time that an advice promises, ms; None if next to nothing would remain."""
+    expected = advice["expected_step_ms"]
+    return None if expected is None or expected < _LEAST_PROMISED_MS else expected
 
 
 def status_text(status: str | None) -> str:

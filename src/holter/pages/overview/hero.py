@@ -15,7 +15,7 @@ from holter.rules import catalogue
 from holter.views.document.cost import unwritten
 from holter.views.issues import ordered
 from holter.views.jobs import ENOUGH, RUNNING, said, summary
-from holter.views.wording import duration, milliseconds, words
+from holter.views.wording import duration, milliseconds, promised, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -98,7 +98,7 @@ def _to_do(told: Description, *, about_speed: bool) -> Markup | None:
     if not told["verdict"]["advice"]:
         return None
     one = told["verdict"]["advice"][0]
-    expected, steps = one["expected_step_ms"], told["steps"]
+    expected, steps = promised(one), told["steps"]
     now = steps["mean_ms"] if steps else None
     gain = None
     if expected is not None:

@@ -32,7 +32,7 @@ def slowest_step(rendering: Rendering, reading: Reading, asked: Mapping[str, str
     if not steps or not steps["outliers"]:
         return None
     one = max(steps["outliers"], key=lambda step: step["duration_ms"])
-    cause = f", mostly in {words(one['cause'])}" if one["cause"] else ""
+    cause = f", mostly in {words(one['cause'])}" if one["cause"] not in ("", "other") else ""
     more = steps["outlier_count"] - 1
     others = tag("span", f" and {more:,} more", class_="dim") if more else None
     said = f"Step {one['step']:,} took {milliseconds(one['duration_ms'])}{cause}."
