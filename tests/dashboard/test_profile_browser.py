@@ -238,6 +238,20 @@ def test_a_slow_function_is_one_click_away_and_the_kernel_below_a_slow_step_thre
     assert seen.wrong == []
 
 
+def test_from_the_slowest_steps_the_kernel_is_two_clicks_away(look):
+    seen = look("/jobs/stalled/performance")
+    page = seen.page
+    first = page.locator("[data-key=slow] tbody tr").first
+    expect(first).to_contain_text("30 ms")
+    first.get_by_role("link").first.click()
+    canvas = ready(page)
+    stream = page.locator(".timeline-labels-inside > *", has_text="stream 7").bounding_box()
+    box = canvas.bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, stream["y"] + 10)
+    expect(page.locator(".timeline-panel h3")).to_contain_text("vectorized_elementwise_kernel")
+    assert seen.wrong == []
+
+
 def test_a_chart_is_saved_as_its_numbers_and_as_a_picture(look):
     page = look("/jobs/before").page
     chart = page.locator("[data-figure=step_times]")
