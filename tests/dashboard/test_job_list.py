@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 from tests.cli.conftest import command, job, told
-from tests.dashboard.conftest import fits, violations
+from tests.dashboard.conftest import Looked, fits, violations
 from tests.dashboard.serving import serving
 
 from holter.dashboard.job_list import JobList
@@ -19,6 +19,7 @@ from holter.store.writer import Writer
 from holter.views.course import POINTS, course
 from holter.views.jobs import chip, summary
 
+playwright = pytest.importorskip("playwright.sync_api", reason="Playwright comes with the extra dev")
 STEPS = """
 import time, holter
 for step in range(60):
@@ -161,6 +162,39 @@ def test_each_job_with_a_course_has_a_small_curve_also_on_a_phone(look):
     assert curve.get_attribute("aria-label") == "step time, 1 ms to 4 ms"
     fits(seen.page, 400)
     assert violations(seen.page) == []
+
+
+def test_the_list_follows_the_steps_of_a_running_job(browser, tmp_path):
+    folder = took(job("live", str(tmp_path / "store"), status="InProgress", age_s=2), 5)
+    with serving(tmp_path / "store") as server:
+        context = browser.new_context()
+        seen = Looked(context, server)
+        seen.page.goto(f"http://{server.own}/?token=secret-token")
+        row = seen.page.locator("tbody tr")
+        playwright.expect(row).to_contain_text("step 5")
+        playwright.expect(row).to_contain_text("first steps")
+        took(folder, 4321)
+        playwright.expect(row).to_contain_text("step 4,321")
+        playwright.expect(row).to_contain_text("judging")
+        assert seen.wrong == []
+        context.close()
+
+
+def test_a_running_job_is_read_now_and_then_and_at_once_when_it_ends(tmp_path):
+    folder = took(job("live", str(tmp_path), status="InProgress", age_s=30), 5)
+    listing = JobList([str(tmp_path)])
+
+    def now():
+        time.sleep(0.5)  # as long as a list is valid at least
+        return listing.all()[0][0]
+
+    assert now()["step"] == 5
+    took(folder, 50)
+    assert now()["step"] == 5, "it was read a moment ago"
+    folder.update(status="Completed")
+    assert now()["status"] == "Completed"
+    folder.update(status="InProgress")
+    assert now()["step"] == 50
 
 
 def test_a_list_of_thousands_of_jobs_with_courses_and_tags_reads_each_once(tmp_path):
