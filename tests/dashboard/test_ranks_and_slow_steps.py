@@ -14,6 +14,7 @@ from tests.dashboard.serving import serving
 from tests.dashboard.stories import judged
 
 from holter.analysis.steps.outliers import slowest
+from holter.analysis.steps.warmup import steady
 from holter.pages.job import pages
 from holter.store.trial import Trial
 from holter.views.figures import chosen, draw
@@ -53,8 +54,8 @@ def reading(store):
 
 
 def test_the_slowest_steps_are_the_longest_each_once_with_all_their_parts(reading):
-    steps = reading.steps
-    found = slowest(steps, 30)
+    steps = reading.steps.where(steady(reading.steps))
+    found = slowest(reading.steps, 30, steady(reading.steps))
     longest = {
         int(step): int(steps["duration"][steps["step"] == step].max()) for step in np.unique(steps["step"])
     }
@@ -67,7 +68,7 @@ def test_the_slowest_steps_are_the_longest_each_once_with_all_their_parts(readin
 
 
 def test_a_slow_step_opens_in_the_timeline_by_its_number_and_by_its_bar(look, reading):
-    longest = slowest(reading.steps, 30)[0][0]
+    longest = slowest(reading.steps, 30, steady(reading.steps))[0][0]
     for click in ("a:text-matches('^[0-9,]+$')", "td a:has(.bar-of-parts)"):
         seen = look("/jobs/straggler/performance")
         table = seen.page.locator("[data-key=slow]")

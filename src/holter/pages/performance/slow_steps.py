@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from holter.views.reading import Reading
 
 MOST = 30
+_ABOUT = "Without warm-up and steps in which a compiler ran. "
 
 
 def slowest_step(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) -> Markup | None:
@@ -48,8 +49,9 @@ def slowest_step(rendering: Rendering, reading: Reading, asked: Mapping[str, str
 
 def slow_steps(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) -> Markup:
     """List the slowest steps of the window; each is a bar of its parts and leads to the timeline."""
-    steps = reading.drawn_steps_of(number(asked, "rank"))
-    if not steps.rows:
+    rank, steps = number(asked, "rank"), reading.steps
+    count = int(reading.drawn_steady(rank).sum()) if steps.rows else 0
+    if not count:
         return html()
     divided = any(steps[part].any() for part in BREAKDOWN if part != "other")
     several = len(reading.description["ranks"]) > 1
@@ -63,33 +65,29 @@ def slow_steps(rendering: Rendering, reading: Reading, asked: Mapping[str, str])
     ]
 
     def rows() -> Iterator[list[str]]:
-        found = slowest(
-            steps, MOST, windows=finishing(reading.trial.table("events", where="kind = 'window'"))
-        )
+        windows = finishing(reading.trial.table("events", where="kind = 'window'"))
+        found = slowest(steps, MOST, reading.drawn_steady(rank), windows=windows)
         for one, parts in found:
-            yield [
+            row = [
                 _open(rendering, reading, asked, one.step, f"{one.step:,}"),
                 *([Number(one.rank)] if several else []),
                 Number(since := (one.time - reading.start) / 1e9, f"{since:,.1f} s"),
                 time_cell(one.duration_ms * 1e6),
                 time_cell(max(one.extra_ms, 0.0) * 1e6),
-            ] + (
-                [
-                    _bar(rendering, reading, asked, one, parts, found[0][0].duration_ms),
-                    words(one.cause) if one.duration_ms > one.limit_ms else "",
-                ]
-                if divided
-                else []
-            )
+            ]
+            if divided:
+                bar = _bar(rendering, reading, asked, one, parts, found[0][0].duration_ms)
+                row += [bar, words(one.cause) if one.duration_ms > one.limit_ms else ""]
+            yield row
 
-    many = steps.rows > MOST * len(reading.description["ranks"])
+    many = count > MOST * (len(reading.description["ranks"]) if rank is None else 1)
     title = f"The {MOST} slowest steps" if many else "Steps, the slowest first"
-    of = "Each step on the rank that took longest. " if several and not asked.get("rank") else ""
+    of = "Each step on the rank that took longest. " if several and rank is None else ""
     cause = "A cause is named where a step takes far longer than the median of its rank." if divided else ""
     return tag(
         "div",
         sortable(rendering, "slow", title, heads, rows()),
-        tag("p", of, cause, class_="note") if of or cause else None,
+        tag("p", _ABOUT, of, cause, class_="note"),
         class_="slowest divided" if divided else "slowest",
     )
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.analysis.steps.warmup import steady
 from holter.views.figure import Axis, Figure, Series
 from holter.views.figures._histogram import fitting
 from holter.views.wording import milliseconds
@@ -24,11 +23,7 @@ def draw(reading: Reading, *, rank: int | None = None) -> Figure | None:
     Cut off where one of a thousand is longer, if that is more than twice the median.
     """
     steps = reading.steps
-    times = np.empty(0)
-    if steps.rows:
-        inside = (steps["time"] + steps["duration"] > reading.since) & (steps["time"] < reading.until)
-        mine = (steps["rank"] == rank) | (rank is None)
-        times = steps["duration"][steady(steps) & mine & (inside | (reading.window is None))] / 1e6
+    times = steps["duration"][reading.drawn_steady(rank)] / 1e6 if steps.rows else np.empty(0)
     if not len(times):
         return None
     longest = float(times.max())
