@@ -148,6 +148,9 @@ def test_what_is_asked_wrongly_is_said(readings, page, asked, said):
 def test_a_rank_that_was_not_profiled_is_said_to_be(readings, view):
     text = drawn(readings["trace"], "profile", rank="9", view=view)
     assert "Rank 9 was not profiled; other ranks were." in text
+    assert "No Python code of rank 9 was profiled." in drawn(
+        readings["before"], "profile", rank="9", view="flame"
+    )
     assert "Rank 1 was not" not in drawn(readings["trace"], "profile", rank="1", view=view)
 
 

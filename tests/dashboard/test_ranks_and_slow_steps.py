@@ -112,7 +112,7 @@ def test_a_rank_stays_from_page_to_page_until_all_are_chosen(look):
     assert seen.wrong == []
 
 
-@pytest.mark.parametrize("page", ["", "/performance", "/system", "/training"])
+@pytest.mark.parametrize("page", ["", "/performance", "/system", "/training", "/findings", "/configuration"])
 def test_each_number_is_of_the_chosen_rank_or_says_all_ranks(look, page):
     seen = look(f"/jobs/straggler{page}?rank=2")
     settled(seen.page)

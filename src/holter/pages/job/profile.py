@@ -49,14 +49,14 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
             there = to_page(rendering, reading, asked, "controls")
             start = tag("a", "Open Controls", href=there, data_drawer="controls")
         lack = tag("p", prose(lacking), " ", start, class_="empty")
-        return html(*head, lack, _windows_table(rendering, reading))
+        return html(*head, lack, _windows_table(rendering, reading, asked))
     if rendering.standalone:
         parts = (
             html(tag("h2", one.TITLE), *one.draw(reading, asked, rendering))
             for one in views().values()
             if one.present(reading)
         )
-        return html(*head, _said(reading), *parts, _windows_table(rendering, reading))
+        return html(*head, _said(reading), *parts, _windows_table(rendering, reading, asked))
     name = _chosen(reading, asked)
     rank, ranks = number(asked, "rank"), reading.profiled.ranks
     lacks = rank is not None and ranks and rank not in ranks and name != "flame"  # which finds its own ranks
@@ -66,7 +66,7 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
         _said(reading),
         _links(rendering, reading, asked, name),
         *drawn,
-        _windows_table(rendering, reading),
+        _windows_table(rendering, reading, asked),
     )
 
 
@@ -132,12 +132,14 @@ def _windows(windows: list[Document]) -> Iterator[str]:
     yield from list(told.values())[:_MOST_TOLD]
 
 
-def _windows_table(rendering: Rendering, reading: Reading) -> Markup:
-    if not reading.profiled.windows:
+def _windows_table(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) -> Markup:
+    rank = number(asked, "rank")
+    shown = [one for one in reading.profiled.windows if rank in (None, one["rank"])]
+    if not shown:
         return html()
 
     def rows() -> Iterator[list[str]]:
-        for one in reading.profiled.windows[-_NAMES:]:
+        for one in shown[-_NAMES:]:
             begin, end, last = (one.get(name) for name in ("begin", "end", "last_step"))
             since = (begin - reading.start) / 1e9 if isinstance(begin, int) else None
             took = end - begin if isinstance(begin, int) and isinstance(end, int) else None

@@ -11,7 +11,7 @@ from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
 from holter.pages.forms import choice, entry, form, lines, link, number, picture, pictures
 from holter.pages.islands import island
-from holter.pages.layout import bare, grid
+from holter.pages.layout import ALL_RANKS, bare, grid
 from holter.pages.tables import Number, sortable
 from holter.views.figures.tensors._statistics import MODES, NOTHING
 from holter.views.figures.tensors.tensor_histories import MOST
@@ -161,7 +161,7 @@ def _list(
     groups = sorted({name for row in rows for name in row["collections"]})
     roles = sorted({row["role"].partition(":")[0] for row in rows} - {""} - set(groups))
     options = [("", "any"), *((name, words(name)) for name in (*groups, *roles))]
-    yield tag("h2", counted(len(rows), "tensor"))
+    yield html(tag("h2", counted(len(rows), "tensor")), ALL_RANKS)
     yield form(
         rendering,
         asked,

@@ -58,11 +58,12 @@ def present(reading: Reading) -> bool:
 def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Iterator[Markup]:
     """Draw the view: what was profiled, a flame graph, tables of functions, and its segments."""
     chosen = asked_part(asked)
-    parts = segments(reading.trial)
+    parts = [one for one in segments(reading.trial) if chosen.rank in (None, one["rank"])]
     found = list(flames(reading.trial, chosen))
     timed = _timed(reading, chosen)
     if not (parts or found or timed):
-        yield tag("p", prose(_EMPTY), class_="empty")
+        of_rank = f"No Python code of rank {chosen.rank} was profiled."
+        yield tag("p", prose(_EMPTY) if chosen.rank is None else of_rank, class_="empty")
         return
     yield _filter(rendering, reading, asked, parts)
     if not (found or timed):
