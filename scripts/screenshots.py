@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,16 +40,21 @@ def story(store: str) -> None:
     from tests.dashboard.stories import judged
 
     from holter.store.trial import Trial
+    from holter.views.course import course
     from holter.views.document.description import describe
+    from holter.views.jobs import judged as verdict
 
     for name in ("before", "after"):
         folder = told(name, store, ranks=8, cores=96, steps=300, samples=900)[0]
         judged(folder)
-        found = describe(Trial(folder))["verdict"]
-        folder.update(verdict={key: found[key] for key in ("suspect", "sentence")})
+        trial = Trial(folder)
+        told_of = {"model": "resnet50", "workers": "2" if name == "before" else "16"}
+        folder.update(verdict=verdict(describe(trial)), step_course=course(trial), tags=told_of)
     job("empty", store)
-    job("failed", store, status="Failed", exit_code=1)
-    job(RUNNING, store, status="InProgress", age_s=1)
+    job("failed", store, status="Failed", exit_code=1, tags={"model": "resnet50"})
+    # It does not fall silent while the pictures are taken.
+    later = time.time_ns() + 3600 * 10**9
+    job(RUNNING, store, status="InProgress", age_s=1).write_node("node-0", {"heartbeat": later})
 
 
 @contextmanager

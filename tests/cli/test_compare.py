@@ -39,7 +39,7 @@ def test_the_table_of_the_worked_case(holter, pair):
     )
     assert answer.code == 0
     lines = {line[:18].strip(): line[18:].split() for line in answer.out.splitlines()}
-    assert lines["verdict"] == ["data", "pipeline", "healthy"]
+    assert lines["verdict"] == ["data", "pipeline", "no", "bottleneck"]
     before, _, share, _, after, _, less, _ = lines["data loading"]
     assert [float(share), float(less)] == pytest.approx([60, 9.2], abs=1)
     assert [float(before), float(after)] == pytest.approx([600, 40.5], abs=5)

@@ -77,6 +77,17 @@ def test_one_job_shows_verdict_steps_ranks_machine_and_findings(store: str, size
     assert max(map(len, screen.splitlines())) <= size[0]
 
 
+def test_in_80_columns_no_bar_wraps_and_all_panels_begin_in_one_column(store: str) -> None:
+    app = Top(store, folder_of(store, "before"), 2.0)
+    screen = see(app, (80, 30), lambda: getattr(app.screen, "now", None) is not None)
+    lines = screen.splitlines()
+    assert sum(bool(line.strip()) and not set(line) - set(" ▁▂▃▄▅▆▇█") for line in lines) == 1, screen
+    begins = [
+        next(line for line in lines if line.lstrip().startswith(word)) for word in ("before", "rank", "node")
+    ]
+    assert {len(line) - len(line.lstrip()) for line in begins} == {1}, screen
+
+
 def test_the_list_opens_a_job_and_comes_back(store: str) -> None:
     app = Top(store, None, 2.0)
     screen = see(app, SMALL, lambda: "older" in shown(app))

@@ -148,3 +148,25 @@ def test_what_commands_say_fits_the_terminal(tmp_path, words):
     assert said.startswith(("holter", "No job"))
     assert len(said.splitlines()) > 1
     assert max(map(len, said.splitlines())) <= 60
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("ui", "--port", "x"), "--port x is not valid; valid: a whole number from 0 to 65535"),
+        (("ui", "--port", "65536"), "--port 65536 is not valid"),
+        (("ui", "--port", "7 0"), "--port '7 0' is not valid"),
+        (("ui", "--port", ""), "--port '' is not valid"),
+        (("top", "--every", "nan"), "--every nan is not valid; valid: a number from 0.5 to 3600 seconds"),
+        (("stop", "j", "--grace", "soon"), "valid: a number from 0 to 86400 seconds"),
+        (("compare", "a", "b", "--epoch-steps", "1.5"), "valid: a whole number of at least 1"),
+        (("compare", "a", "b", "--epochs", "-1"), "--epochs -1 is not valid; valid: a number of at least 0"),
+        (("profile", "j", "--count", "few"), "--count few is not valid; valid: a whole number"),
+        (("profile", "j", "--seconds", "1m"), "--seconds 1m is not valid; valid: a number of seconds"),
+        (("export", "j", "chrome", "--low-gpu", "x"), "--low-gpu x is not valid; valid: a number from 0"),
+        (("attach", "1", "--seconds", "0"), "--seconds 0 is not valid; valid: a number from 1 to"),
+        (("ui", "--port"), "--port: expected one argument"),
+    ],
+)  # fmt: skip
+def test_a_wrong_number_is_named_with_its_option_and_what_is_valid(holter, words, said):
+    holter(*words).refused(64, said, f"see `holter {words[0]} --help`")

@@ -238,6 +238,20 @@ def test_a_slow_function_is_one_click_away_and_the_kernel_below_a_slow_step_thre
     assert seen.wrong == []
 
 
+def test_from_the_slowest_steps_the_kernel_is_two_clicks_away(look):
+    seen = look("/jobs/stalled/performance")
+    page = seen.page
+    first = page.locator("[data-key=slow] tbody tr").first
+    expect(first).to_contain_text("30 ms")
+    first.get_by_role("link").first.click()
+    canvas = ready(page)
+    stream = page.locator(".timeline-labels-inside > *", has_text="stream 7").bounding_box()
+    box = canvas.bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, stream["y"] + 10)
+    expect(page.locator(".timeline-panel h3")).to_contain_text("vectorized_elementwise_kernel")
+    assert seen.wrong == []
+
+
 def test_a_chart_is_saved_as_its_numbers_and_as_a_picture(look):
     page = look("/jobs/before").page
     chart = page.locator("[data-figure=step_times]")
@@ -277,4 +291,29 @@ def test_the_curves_of_a_baseline_are_dashed_in_each_chart(look):
         expect(island).to_have_attribute("data-state", "ready")
         expect(island.locator(".legend i.dashed")).not_to_have_count(0)
         expect(island.locator(".legend")).to_contain_text(f"{own}, trace")
+    assert seen.wrong == []
+
+
+def test_on_a_phone_what_opens_beside_a_page_is_a_sheet_at_its_bottom(look):
+    seen = look("/jobs/stalled/timeline?step=17", width=400, height=900)
+    page = seen.page
+    canvas = ready(page)
+    stream = page.locator(".timeline-labels-inside > *", has_text="stream 7").bounding_box()
+    box = canvas.bounding_box()
+    page.mouse.click(box["x"] + box["width"] / 2, stream["y"] + 10)
+    sheet = page.locator(".timeline-panel")
+    expect(sheet.locator("h3")).to_be_in_viewport()
+    below = sheet.bounding_box()
+    assert below["y"] + below["height"] == pytest.approx(900, abs=1)
+    assert (below["x"], below["width"]) == (0, 400)
+    assert violations(page) == []
+    sheet.get_by_role("button", name="Close").click()
+    expect(sheet.locator("h3")).to_have_count(0)
+    page.locator("nav.pages").get_by_role("link", name="Configuration").click()
+    drawer = page.locator("dialog.drawer")
+    expect(drawer.locator("h1")).to_be_visible()
+    below = drawer.bounding_box()
+    assert (below["x"], below["width"]) == (0, 400)
+    assert below["y"] > 50
+    assert below["y"] + below["height"] == pytest.approx(900, abs=1)
     assert seen.wrong == []

@@ -130,7 +130,7 @@ def test_the_first_nan_is_told_with_what_led_to_it(readings):
 @pytest.mark.parametrize(
     ("page", "asked", "said"),
     [
-        ("profile", {"rank": "9"}, "no rank 9"),
+        ("profile", {"device": "9"}, "no device 9"),
         ("profile", {"rank": "x"}, "rank is 'x'"),
         ("profile", {"most": "1000"}, "1 to 100"),
         ("profile", {"view": "flame", "first": "-3"}, "first is '-3'"),
@@ -142,6 +142,16 @@ def test_what_is_asked_wrongly_is_said(readings, page, asked, said):
     reading = readings["many" if page == "training" else "trace"]
     with pytest.raises(ValueError, match=re.escape(said)):
         drawn(reading, page, **asked)
+
+
+@pytest.mark.parametrize("view", ["kernels", "operators", "memory"])
+def test_a_rank_that_was_not_profiled_is_said_to_be(readings, view):
+    text = drawn(readings["trace"], "profile", rank="9", view=view)
+    assert "Rank 9 was not profiled; other ranks were." in text
+    assert "No Python code of rank 9 was profiled." in drawn(
+        readings["before"], "profile", rank="9", view="flame"
+    )
+    assert "Rank 1 was not" not in drawn(readings["trace"], "profile", rank="1", view=view)
 
 
 def test_the_profiler_has_its_thirteen_panels(readings):

@@ -68,7 +68,7 @@ def test_what_is_unknown_is_not_zero(tmp_path: Path) -> None:
     assert list(summary_lines(found))[1] == "machine hours unknown, GPU hours unknown"
     indexed(store, "b")
     some = list(summary_lines(fleet([store], now_ns=NOW)))[1]
-    assert some == "4.0 machine hours (1 job left out), 32.0 GPU hours (1 job left out)"
+    assert some == "4 machine hours (1 job left out), 32 GPU hours (1 job left out)"
 
 
 def test_jobs_that_are_not_in_the_index_are_read(tmp_path: Path) -> None:

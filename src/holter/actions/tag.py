@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from holter.actions import Action, BadAction, Limits, Occasion, Secrets, parameter, written
 
-_KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}")
+KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class Tag(Action):
 
     def __post_init__(self) -> None:
         Action.__post_init__(self)
-        if not _KEY.fullmatch(self.key):
+        if not KEY.fullmatch(self.key):
             raise BadAction(f"tag: key={self.key!r} is not valid; it takes letters, digits and '._/-'")
 
     def act(self, occasion: Occasion, secrets: Secrets) -> str:

@@ -237,8 +237,13 @@ def _wrap(block: Block, out: Console, width: int, more: int = 0) -> list[Text]:
     lines = wrap(text, out, width - indent) or [Text()]
     if len(lines) > most:
         lines = lines[:most]
-        lines[-1].truncate(width - indent - 1)
-        lines[-1].append("…")
+        last = lines[-1]
+        last.truncate(width - indent - 1)
+        # Rather without the last item of a list than without its number.
+        whole = last.plain.rfind(", ")
+        if whole > last.cell_len / 2:
+            last.truncate(whole + len(", "))
+        last.append("…")
     first = Text(f" {label:<{indent - 1}}"[:indent], style="bright_black")
     rest = Text(" " * indent)
     return [Text.assemble(first if i == 0 else rest, line) for i, line in enumerate(lines)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, NoReturn, TypeVar
 from holter.schema.metrics import INTERVALS_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 SHARED: dict[str, tuple[str | None, str]] = {
     "job": ("JOB", "a job's name, the start of its name, `latest`, or a job's folder"),
@@ -35,6 +35,8 @@ SHARED: dict[str, tuple[str | None, str]] = {
 
 _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zA-Z%]*)")
 _UNITS_MS = {"": 1, "ms": 1, "s": 1000, "min": 60_000}
+_OF_A_VALUE = re.compile(r"^argument (\S+): (?=.* is not valid; valid: )")
+_LEAST, _MOST = -sys.float_info.max, sys.float_info.max
 _Number = TypeVar("_Number", int, float)
 
 
@@ -113,8 +115,9 @@ class Parser(argparse.ArgumentParser):
                 self.add_argument(name, action="store_true", help=text)
 
     def error(self, message: str) -> NoReturn:
-        """Refuse with argparse's message."""
-        raise Refusal(f"{message}; see `{self.prog} --help`")
+        """Refuse with argparse's message, which begins with the option that it is about."""
+        told = _OF_A_VALUE.sub(r"\1 ", message).removeprefix("argument ")
+        raise Refusal(f"{told}; see `{self.prog} --help`")
 
     def read(self, words: list[str]) -> argparse.Namespace:
         """Parse `words`; raises `Refusal` that names the first wrong one."""
@@ -166,6 +169,29 @@ def number(text: str | int, low: float, high: float = sys.float_info.max) -> flo
     except ValueError:
         return None
     return value if low <= value <= high else None
+
+
+def within(
+    kind: type[_Number], low: float = _LEAST, high: float = _MOST, unit: str = ""
+) -> Callable[[str], _Number]:
+    """Return what reads the number of an option, as `type` of `add_argument`; it names what is valid."""
+    what = "a whole number" if kind is int else "a number"
+    reach = (
+        "" if low == _LEAST else f" of at least {low:g}" if high == _MOST else f" from {low:g} to {high:.15g}"
+    )
+    valid = f"{what}{reach} {unit}".rstrip()
+
+    def read(text: str) -> _Number:
+        try:
+            value = kind(text)
+        except ValueError:
+            value = None
+        if value is None or not low <= value <= high:
+            shown = text if text and " " not in text else repr(text)
+            raise argparse.ArgumentTypeError(f"{shown} is not valid; valid: {valid}")
+        return value
+
+    return read
 
 
 def quantity(text: str, units: Mapping[str, float]) -> float | None:

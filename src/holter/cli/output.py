@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 WIDEST = 100
 _TIE = "\ue000"
 """A character of the private use area, in place of a space at which a line must not break."""
-_UNIT = re.compile(r"(?<=\d) (?=%|ms\b|s\b|kB\b|MB\b|GB\b)")
+_UNIT = re.compile(r"(?<=\d) (?=%|ns\b|µs\b|ms\b|s\b|kB\b|MB\b|GB\b)")
 _PROGRESS_S = 0.5
 _ASCII: dict[int, str] = dict(
-    zip(map(ord, "█▓▒░▚▞▌▄▖≡▐·─→…≤≥"), [*"#=:.%/|_,+*--", "->", "...", "<=", ">="], strict=True)
+    zip(map(ord, "█▓▒░▚▞▌▄▖≡▐·─µ→…≤≥"), [*"#=:.%/|_,+*--u", "->", "...", "<=", ">="], strict=True)
 )
 
 

@@ -10,7 +10,7 @@ from holter.drawing.markup import html, tag
 from holter.pages.addresses import job_address
 from holter.views.document.bill import money
 from holter.views.fleet import summary_lines
-from holter.views.wording import duration, percent, status_text, words
+from holter.views.wording import duration, hours_text, percent, status_text, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -98,7 +98,7 @@ def _problems(found: Fleet) -> Markup:
         (
             one["rule"],
             f"{one['jobs']:,}",
-            f"{one['node_hours']:,.1f}",
+            hours_text(one["node_hours"]),
             "" if one["cost"] is None else money(one["cost"]),
             one["worst"],
         )
@@ -114,9 +114,9 @@ def _groups(title: str, name: str, groups: Mapping[str, FleetSum]) -> Markup:
             group,
             f"{one['jobs']:,}",
             f"{one['failed']:,}",
-            "" if one["nodes_unknown"] == one["jobs"] else f"{one['node_hours']:,.1f}",
-            "" if one["gpus_unknown"] == one["jobs"] else f"{one['gpu_hours']:,.1f}",
-            "" if one["idle_unknown"] == one["jobs"] else f"{one['idle_node_hours']:,.1f}",
+            "" if one["nodes_unknown"] == one["jobs"] else hours_text(one["node_hours"]),
+            "" if one["gpus_unknown"] == one["jobs"] else hours_text(one["gpu_hours"]),
+            "" if one["idle_unknown"] == one["jobs"] else hours_text(one["idle_node_hours"]),
             "" if one["cost"] is None else money(one["cost"]),
         )
         for group, one in list(groups.items())[:_MOST]

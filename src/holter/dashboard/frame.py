@@ -56,4 +56,5 @@ def framed(
         tag("p", _BARE, class_="notice") if bare else None,
         tag("main", inside, id="main", tabindex="-1", **{f"data_{key}": one for key, one in known.items()}),
     )
-    return HTMLResponse(Markup("<!doctype html>") + tag("html", meta, body, lang="en"), code)
+    ranked = "ranked" if known.get("rank") else None
+    return HTMLResponse(Markup("<!doctype html>") + tag("html", meta, body, lang="en", class_=ranked), code)

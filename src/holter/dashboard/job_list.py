@@ -1,7 +1,8 @@
-"""Lists the jobs of stores: reads each ended job once, and thousands of jobs in portions."""
+"""Lists the jobs of stores: reads each ended job once, running ones now and then, thousands in portions."""
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 UNREAD = "not read yet"
 """Status of a job of which only the name has been read."""
 AT_ONCE = 500
+RUNNING_S = 3.0
+"""A running job is read again after so long: it takes a tenth of a second of CPU time."""
 _STALE_S = 0.4
 _REST = 10
 
@@ -31,7 +34,8 @@ class JobList:
         self.urls = list(urls)
         self.at_once = at_once
         self._lock = threading.Lock()
-        self._ended: dict[str, dict[str, tuple[str | None, ListedJob]]] = {}
+        self._read: dict[str, dict[str, tuple[str | None, float, ListedJob]]] = {}
+        """By store and name: the stamp of the manifest, until when the summary is valid, and the summary."""
         self._found: tuple[list[ListedJob], list[str]] = [], []
         self._left = 0
         """Jobs that have not been read."""
@@ -66,27 +70,30 @@ class JobList:
 
     def _store(self, url: str, whole: bool) -> Iterator[ListedJob]:
         store, now = place(url), time.time_ns()
-        before, kept = self._ended.get(url, {}), {}
+        before, kept = self._read.get(url, {}), {}
         fresh = []
         for name in filter(JOB_NAME.fullmatch, store.folders()):
             stamp = store.below(name).stamp(MANIFEST)
             known = before.get(name)
-            if known is not None and known[0] == stamp:
+            if known is not None and known[0] == stamp and time.monotonic() < known[1]:
                 kept[name] = known
-                yield known[1]
+                yield known[2]
             else:
                 fresh.append((_changed(stamp), name, stamp))
         fresh.sort(reverse=True)
         for at, (changed, name, stamp) in enumerate(fresh):
             if at >= self.at_once and not whole:
                 self._left += 1
-                yield _by_name(name, changed)
+                if (old := before.get(name)) is not None and old[0] == stamp:
+                    kept[name] = old
+                yield _by_name(name, changed) if name not in kept else kept[name][2]
                 continue
             read = summary(JobFolder(store.below(name), name), now)
-            if read["status"] not in (*RUNNING, "Unreadable"):
-                kept[name] = stamp, read
+            if read["status"] != "Unreadable":
+                until = time.monotonic() + RUNNING_S if read["status"] in RUNNING else math.inf
+                kept[name] = stamp, until, read
             yield read
-        self._ended[url] = kept
+        self._read[url] = kept
 
 
 def _changed(stamp: str | None) -> int:
@@ -107,6 +114,9 @@ def _by_name(name: str, changed: int) -> ListedJob:
         "planned": None,
         "silent_s": None,
         "fault": None,
+        "tags": {},
+        "course": None,
+        "issue": None,
     }
 
 

@@ -13,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
 from holter.dashboard.answers import store_of
+from holter.views.jobs import RUNNING, chip
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
@@ -32,6 +33,8 @@ _MOST_S = 30.0
 MOST_STREAMS, MOST_OF_ONE = 300, 100
 """Limits of open streams: in total, and per client address."""
 _LATER_MS = 15_000
+_STEPS_S = 5.0
+"""Seconds between notifications of the list of jobs while one of them takes steps."""
 _SIGN_S = 5.0
 """Seconds between signals to a running job's agents that a page is open."""
 
@@ -125,7 +128,9 @@ class _Watch:
         if self.job is not None:
             return self.stores.stamp(self.job, self.store)
         listed, _ = self.stores.listed(whole=False)
-        return hash(tuple((one["name"], one["status"], str(one["verdict"])) for one in listed))
+        shown = tuple((one["name"], one["status"], str(one["verdict"]), chip(one)) for one in listed)
+        runs = any(one["status"] in RUNNING and not one["silent_s"] for one in listed)
+        return hash((shown, time.monotonic() // _STEPS_S if runs else 0))
 
     def facts(self) -> dict[str, object]:
         """Return the data of an event."""

@@ -11,6 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse
 from starlette.routing import Route
 
+from holter.analysis.slow_group import ranks_text
 from holter.dashboard import fleet_page, listing
 from holter.dashboard.answers import (
     HTML,
@@ -35,7 +36,7 @@ from holter.pages.drawer import drawers
 from holter.pages.islands import Rendering, island
 from holter.pages.job import FIRST, MOVED, pages
 from holter.pages.overview.findings import count, findings
-from holter.pages.shell import header, state_text, tabs
+from holter.pages.shell import header, rank_choice, state_text, tabs
 from holter.pages.text import sections
 from holter.store.trial import Trial
 from holter.views.comparison.document import compare
@@ -97,10 +98,9 @@ class _Site:
         """The last comparison: its jobs and their states, until when it is valid, and its document."""
 
     async def jobs(self, request: Request) -> Response:
-        # Only a search for a status has to wait until the status of every job is known.
-        whole = bool(request.query_params.get("status"))
-        listed, wrong = await run_in_threadpool(lambda: self.stores.listed(whole=whole))
         asked = {key: request.query_params.get(key, "") for key in listing.ASKED}
+        whole = listing.needs_all(asked)
+        listed, wrong = await run_in_threadpool(lambda: self.stores.listed(whole=whole))
         return framed("Jobs", listing.page(listed, wrong, asked), data={"events": "/events"})
 
     async def fleet(self, request: Request) -> Response:
@@ -132,6 +132,7 @@ class _Site:
         there = f"?{urlencode({**query, 'paint': 'now'})}"
 
         def made(reading: Reading) -> bytes:
+            _check_rank(reading, asked)
             # A browser with scripts shows the text first and adds each chart when it is drawn.
             waits = asked.get("paint") != "now" and assets.complete() and is_long(reading.trial)
             rendering = Rendering(refreshed=inside, later=there if waits else "", baseline=baseline)
@@ -161,19 +162,29 @@ class _Site:
         elif inside:
             return await kept(self.stores, request, key, alone, HTML)
 
-        def complete() -> tuple[Markup, dict[str, object], list[Tab]]:
+        def complete() -> tuple[Markup, dict[str, object], list[Tab], list[int]]:
             page = trusted(self.stores.kept(job, store, key, made).decode())
             with self.stores.reading(job, store) as reading:
                 told = reading.description
-                return page, _facts(told, reading), tabs(job, store, asked, reading, told["rules"])
+                links = tabs(job, store, asked, reading, told["rules"])
+                return page, _facts(told, reading), links, told["ranks"]
 
+        ranks: list[int] = []
         if folder is None:
-            page, facts, links = await in_turn(self.stores, complete)
+            page, facts, links, ranks = await in_turn(self.stores, complete)
         else:
             links = tabs(job, store, asked, None)
         events = f"/events?{urlencode({'job': job, 'store': store, 'stamp': stamp})}"
-        data = {"job": job, "store": store, **facts, "events": events, "page": name}
-        head = header(links, name, job=job, state=str(facts["state"]), strip=name in pages())
+        data = {
+            "job": job,
+            "store": store,
+            **facts,
+            "events": events,
+            "page": name,
+            "rank": asked.get("rank"),
+        }
+        rank = rank_choice(ranks, asked)
+        head = header(links, name, job=job, state=str(facts["state"]), rank=rank, strip=name in pages())
         return framed(f"{by_name[name].TITLE} · {job}", page, data=data, head=head)
 
     def _baseline(self, asked: str, store: int) -> tuple[Description | None, int]:
@@ -193,7 +204,7 @@ class _Site:
             begin, end = time_of_step(reading.steps, reading.start, number, rank)
         around = 0.1 * (end - begin)
         window = {"from": f"{max(begin - around, 0):.6f}", "to": f"{end + around:.6f}"}
-        rest = {name: value for name, value in asked.items() if name not in ("step", "rank")}
+        rest = {name: value for name, value in asked.items() if name != "step"}
         return _redirect(job, page, {**rest, **window})
 
     async def compare(self, request: Request) -> Response:
@@ -237,6 +248,14 @@ class _Site:
     def _overlay(self, of: Sequence[ServedJob], name: str) -> Markup:
         drawn = overlaid(self.stores, of, [name], 300)[name]
         return tag("p", missing(name), class_="note") if drawn is None else figure(drawn)
+
+
+def _check_rank(reading: Reading, asked: Mapping[str, str]) -> None:
+    """Refuse a rank that the job does not have."""
+    ranks = reading.description["ranks"]
+    if asked.get("rank") and whole(asked, "rank", 0, MOST_OFFSET) not in ranks:
+        there = ranks_text(ranks) if ranks else "none"
+        raise RefusalError(f"this job has no rank {asked['rank']}; it has {there}", 404)
 
 
 def _moved(job: str, old: str, asked: dict[str, str]) -> Response:

@@ -15,12 +15,15 @@ if TYPE_CHECKING:
 _WIDTH, _HEIGHT = 120, 28
 
 
-def sparkline(values: Sequence[float | None], title: str) -> Markup | None:
-    """Return a curve from the first value to the last; gaps stay gaps, fewer than two values give nothing."""
+def sparkline(values: Sequence[float | None], title: str, *, bottom: float | None = None) -> Markup | None:
+    """Return a curve from the first value to the last; gaps stay gaps, fewer than two values give nothing.
+
+    The lowest value is at the bottom, or `bottom` is.
+    """
     known = [value for value in values if value is not None and math.isfinite(value)]
     if len(known) < 2:
         return None
-    low, high = min(known), max(known)
+    low, high = min(known) if bottom is None else bottom, max(known)
     if low == high:
         return None
     across, pen, path = (_WIDTH - 2) / (len(values) - 1), "M", ""

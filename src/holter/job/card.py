@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from holter.drawing.figure import style
 from holter.drawing.markup import html, tag
+from holter.drawing.parts import bar_of_parts
 from holter.drawing.pieces import prose
 from holter.views.issues import ordered
 from holter.views.wording import advice_text, duration, issue_text, milliseconds, percent, rate, words
@@ -125,15 +126,11 @@ def _bar_of_parts(told: Description) -> Markup | str:
     if not parts:
         return ""
     texts = {part: f"{words(part)} {percent(share)}" for part, share in parts}
-    bar = (
-        tag("span", class_=f"p-{part}", style=f"width:{share:.3f}%", title=texts[part])
-        for part, share in parts
-    )
     listed = (
         tag("li", tag("i", class_=f"p-{part}"), text_, style="list-style:none")
         for part, text_ in texts.items()
     )
     return html(
-        tag("div", *bar, class_="bar-of-parts", role="img", aria_label="split of a step"),
+        bar_of_parts(dict(parts), texts, "split of a step"),
         tag("ul", *listed, class_="legend"),
     )

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from holter.pages.islands import Rendering
     from holter.views.reading import Reading
 
-KEPT = ("from", "to", "axis", "baseline")
+KEPT = ("from", "to", "axis", "rank", "baseline")
 """Parameters that links to other pages keep: the part of the job that is shown, and its baseline."""
 
 

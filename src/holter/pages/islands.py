@@ -77,7 +77,13 @@ def chart(
     options = options or {}
     query = urlencode(options) or None
     return island(
-        rendering, kind, lambda: drawn(name, reading, **options), figure=name, options=query, **data
+        rendering,
+        kind,
+        lambda: drawn(name, reading, **options),
+        figure=name,
+        options=query,
+        ranks=None if "rank" in options else "all",
+        **data,
     )
 
 

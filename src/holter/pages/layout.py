@@ -9,8 +9,10 @@ from holter.drawing.markup import html, tag
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-WHOLE = tag("span", "whole job", class_="whole", title="A time window does not change this.")
-"""The mark of numbers that cover the whole job; styles show it while a time window is chosen."""
+ALL_RANKS = tag("span", "all ranks", class_="all-ranks", title="The choice of a rank does not change this.")
+"""The mark of numbers that cover all ranks; styles show it while a rank is chosen."""
+WHOLE = html(tag("span", "whole job", class_="whole", title="A time window does not change this."), ALL_RANKS)
+"""The marks of numbers that cover the whole job; styles show each while a part of the job is chosen."""
 
 
 def grid(*cards: object) -> Markup:
@@ -37,6 +39,7 @@ def card(
     return tag("section", head, *inside, class_=f"card w{columns}", id=key or None)
 
 
-def bare(*inside: object, columns: int = 6) -> Markup:
+def bare(*inside: object, columns: int = 6, whole: bool = False) -> Markup:
     """Return a card without a heading, for a chart that has one of its own."""
-    return tag("section", *inside, class_=f"card w{columns}") if html(*inside) else html()
+    marks = WHOLE if whole else None
+    return tag("section", *inside, marks, class_=f"card w{columns}") if html(*inside) else html()

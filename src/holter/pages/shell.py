@@ -13,6 +13,7 @@ from markupsafe import Markup
 from holter.drawing.markup import html, tag
 from holter.pages.addresses import job_address
 from holter.pages.drawer import drawers
+from holter.pages.forms import choice
 from holter.pages.islands import Rendering, island
 from holter.pages.job import pages
 from holter.pages.overview.findings import count
@@ -21,11 +22,15 @@ from holter.views.jobs import RUNNING
 from holter.views.wording import duration, rate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from holter.views.document.types import Description
     from holter.views.document.types.rules import RuleResult
     from holter.views.reading import Reading
+
+
+_MOST_LISTED = 64
+"""Beyond this number of ranks, a rank is typed and not chosen from a list."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,7 @@ def header(
     *,
     job: str = "",
     state: str = "",
+    rank: Markup | None = None,
     home: str | None = "/",
     strip: bool = False,
 ) -> Markup:
@@ -73,6 +79,7 @@ def header(
         shown: The name of the page that is open.
         job: The name of the job.
         state: The state of the job in words.
+        rank: The choice of a rank, of a job with several.
         home: The address of the list of jobs; None in a report file.
         strip: Whether to show the strip of the whole job.
     """
@@ -85,6 +92,7 @@ def header(
     tabbed = tag(
         "nav",
         tag("div", *(_link(one, shown) for one in links if not one.drawer), class_="tabs"),
+        rank,
         tag("div", *(_link(one, shown) for one in links if one.drawer), class_="drawers"),
         class_="pages",
         aria_label="pages",
@@ -96,6 +104,24 @@ def header(
         tabbed if links else None,
         island(Rendering(), "strip", Markup) if strip else None,
     )
+
+
+def rank_choice(ranks: Sequence[int], asked: Mapping[str, str]) -> Markup | None:
+    """Return the choice of a rank, which holds for all pages; None for a job with one rank."""
+    if len(ranks) < 2:
+        return None
+    kept = (
+        tag("input", type="hidden", name=name, value=value)
+        for name, value in asked.items()
+        if value and name not in ("rank", "paint")
+    )
+    if len(ranks) > _MOST_LISTED:
+        ends = {"min": min(ranks), "max": max(ranks), "placeholder": "all", "value": asked.get("rank", "")}
+        field = tag("label", "rank ", tag("input", type="number", name="rank", **ends))
+    else:
+        options = [("", "all ranks"), *((str(rank), f"rank {rank}") for rank in ranks)]
+        field = choice(asked, "rank", "", options, aria_label="rank")
+    return tag("form", *kept, field, tag("noscript", tag("button", "Show")), class_="rank")
 
 
 def _link(one: Tab, shown: str) -> Markup:

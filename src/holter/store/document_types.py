@@ -223,6 +223,7 @@ class Manifest(TypedDict, total=False):
     total_steps: Annotated[int, Meta(ge=1, le=2**53)] | None
     tags: dict[str, str] | None
     verdict: _VerdictEntry | None
+    step_course: Annotated[list[_Amount], Meta(max_length=1000)] | None
     owner: _Text
     usage: UsageEntry | None
     imported: _ImportedEntry | None

@@ -13,7 +13,7 @@ from holter.store.layout import JOB_NAME
 from holter.store.urls import place
 from holter.views.document.bill import bill_of, money
 from holter.views.jobs import RUNNING, silent_s
-from holter.views.wording import percent
+from holter.views.wording import hours_text, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -277,7 +277,7 @@ def _hours(hours: float, of: str, unknown: int, jobs: int) -> str:
     """Word a sum of hours, and how many jobs it leaves out."""
     if unknown == jobs:
         return f"{of} hours unknown"
-    return f"{hours:,.1f} {of} hours" + (f" ({counted(unknown, 'job')} left out)" if unknown else "")
+    return f"{hours_text(hours)} {of} hours" + (f" ({counted(unknown, 'job')} left out)" if unknown else "")
 
 
 def summary_lines(found: Fleet) -> Iterator[str]:
@@ -291,7 +291,7 @@ def summary_lines(found: Fleet) -> Iterator[str]:
         left = (
             f"; of {counted(total['idle_unknown'], 'job')} it is not known" if total["idle_unknown"] else ""
         )
-        idle = f"{total['idle_node_hours']:,.1f} of the machine hours"
+        idle = f"{hours_text(total['idle_node_hours'])} of the machine hours"
         yield f"at least {idle} were idle ({percent(share)}){left}"
     if total["cost"] is not None:
         some = (

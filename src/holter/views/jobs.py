@@ -6,15 +6,23 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
-from holter.views.wording import duration
+from holter.views.issues import ordered
+from holter.views.wording import duration, words
 
 if TYPE_CHECKING:
     from holter.store.job import JobFolder
+    from holter.store.trial import Trial
     from holter.views.document.types import Description
 
 RUNNING = ("InProgress", "Stopping")
+ENOUGH = 20
+"""Steps after warm-up from which on a verdict of a running job is more than a guess."""
 _SILENT_S = 60.0
 """Agents write a heartbeat every few seconds; an agent without one for this long is gone."""
+_STARTING_S = 60.0
+"""A job that runs longer without a step is no longer starting."""
+_RECENT_NS = 3_600_000_000_000
+"""Of a running job, the list reads the steps of the last hour only."""
 
 
 class ListedJob(TypedDict):
@@ -34,6 +42,11 @@ class ListedJob(TypedDict):
     silent_s: float | None
     """Seconds since the last heartbeat of a job without an end; None while an agent is alive."""
     fault: str | None
+    tags: dict[str, str]
+    course: list[float | None] | None
+    """Median step times of equal stretches, ms; of a running job those of the last hour."""
+    issue: tuple[str, str] | None
+    """Severity and summary of the worst open issue of a running job, notes left out."""
     store: NotRequired[int]
     """Number of its store, of several."""
 
@@ -43,8 +56,10 @@ def summary(folder: JobFolder, now_ns: int) -> ListedJob:
     manifest = folder.manifest()
     start, end = manifest.get("start"), manifest.get("end")
     running = manifest.get("status") in RUNNING
-    until = end or (now_ns if running else None)
-    step, total = _progress(folder) if running else (None, None)
+    silent = silent_s(folder, now_ns) if running else None
+    # A silent job is known to have run until its last heartbeat.
+    until = end or (now_ns - int((silent or 0.0) * 1e9) if running else None)
+    step, total, newest = _progress(folder, now_ns) if running else (None, None, None)
     return {
         "name": folder.name,
         "created": manifest.get("created"),
@@ -54,40 +69,74 @@ def summary(folder: JobFolder, now_ns: int) -> ListedJob:
         "verdict": manifest.get("verdict"),
         "step": step,
         "planned": total,
-        "silent_s": silent_s(folder, now_ns) if running else None,
+        "silent_s": silent,
         "fault": folder.fault,
+        "tags": manifest.get("tags") or {},
+        "course": newest if running else manifest.get("step_course"),
+        "issue": _worst(folder) if running else None,
     }
 
 
-def _progress(folder: JobFolder) -> tuple[int | None, int | None]:
-    """Return the steps that a running job took, and will take; what cannot be read is unknown."""
+def _progress(folder: JobFolder, now_ns: int) -> tuple[int | None, int | None, list[float | None] | None]:
+    """Return the steps that a running job took, and will take, and its course; what is unknown is None."""
     # Tables take time to load, and most lists have no running job.
     from holter.store.trial import Trial
+    from holter.views.course import course
     from holter.views.document.planned import planned
 
     with suppress(OSError, ValueError, LookupError):
-        trial = Trial(folder, threads=1)
-        newest = trial.sql("SELECT max(step) AS step FROM steps")["step"][0]
-        if newest is not None and int(newest) >= 0:
+        trial, since = Trial(folder, threads=1), now_ns - _RECENT_NS
+        newest = _newest(trial, since)
+        if newest is not None:
             total = planned(trial, None, 1)
-            return int(newest) + 1, total and total[0]
-    return None, None
+            recent = course(trial, since) if trial.rows("steps") else None
+            return newest + 1, total and total[0], recent
+    return None, None, None
+
+
+def _newest(trial: Trial, since: int) -> int | None:
+    """Return the number of the newest step; None without one. Only rules store steps, so spans count too."""
+    newest = trial.sql("SELECT max(step) AS step FROM steps")["step"][0]
+    if newest is None:
+        query = f"SELECT max(step) AS step FROM spans WHERE worker = -1 AND time >= {since}"  # noqa: S608
+        newest = trial.sql(query, start_ns=since)["step"][0]
+    return int(newest) if newest is not None and newest >= 0 else None
+
+
+def _worst(folder: JobFolder) -> tuple[str, str] | None:
+    """Return severity and summary of the worst open issue that is more than a note."""
+    found = ordered(folder.evaluations().get("rules") or [])
+    worst = next((one for one in found if not one.over and one.severity != "info"), None)
+    return None if worst is None else (worst.severity, worst.issue["summary"])
 
 
 def chip(job: ListedJob) -> tuple[str, str]:
-    """Return the verdict on a listed job in a word or two, and its mood: good, warn, bad or nothing."""
+    """Return the verdict on a listed job in a word or two, and its mood: good, warn, bad or nothing.
+
+    The verdict on a running job comes at its end; until then this is its worst open issue, or how far it is.
+    """
     verdict = job["verdict"]
     if not isinstance(verdict, dict):
-        return ("judging", "") if job["status"] in RUNNING and not job["silent_s"] else ("", "")
+        if job["status"] not in RUNNING or job["silent_s"]:
+            return "", ""
+        if job["issue"]:
+            return ("problem", "bad") if job["issue"][0] == "critical" else ("warning", "warn")
+        if job["step"] is None:
+            return ("starting" if (job["duration_s"] or 0.0) < _STARTING_S else "no step yet"), ""
+        return ("first steps" if job["step"] < ENOUGH else "judging"), ""
     headline, suspect = verdict.get("headline"), str(verdict.get("suspect") or "")
     if headline and job["status"] != "Failed":
         broken = next((word for word in ("NaN", "infinite") if f"turned {word}" in headline), "problem")
         return broken, "bad"
     if job["status"] == "Failed":
         return "", ""
-    return {"healthy": ("no bottleneck", "good"), "inconclusive": ("inconclusive", "")}.get(
-        suspect, (suspect.replace("_", " "), "warn")
-    )
+    return words(suspect), {"healthy": "good", "inconclusive": ""}.get(suspect, "warn")
+
+
+def tagged(job: ListedJob, asked: str) -> bool:
+    """Tell whether a job has a tag, given as `KEY` or `KEY=VALUE`; each has the empty one."""
+    key, equals, value = asked.partition("=")
+    return not asked or (key in job["tags"] and (not equals or job["tags"][key] == value))
 
 
 def readable(folder: JobFolder) -> bool:
@@ -115,16 +164,21 @@ def ended_sick(job: ListedJob) -> bool:
 
 
 def said(job: ListedJob) -> str:
-    """Return the headline or suspect of a job, given as its `summary`, or the reason for a missing card."""
+    """Return what lists say of a job, its `summary`: why its card is missing, its headline or suspect.
+
+    Of a running job it is the worst issue, of one that failed without a headline its exit code.
+    """
     if job["fault"]:
         less = said({**job, "fault": None})
         return f"{job['fault']}; {less}" if less else str(job["fault"])
     if job["silent_s"]:
         return f"its agent said nothing for {duration(job['silent_s'])}"
     verdict = job["verdict"]
-    if not isinstance(verdict, dict):
-        return ""
-    return str(verdict.get("headline") or str(verdict.get("suspect", "")).replace("_", " "))
+    if isinstance(verdict, dict) and verdict.get("headline"):
+        return str(verdict["headline"])
+    if job["status"] == "Failed" and job["exit_code"] is not None:
+        return f"exit code {job['exit_code']}"
+    return job["issue"][1] if job["issue"] else chip(job)[0]
 
 
 def silent_s(folder: JobFolder, now_ns: int) -> float | None:

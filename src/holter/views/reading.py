@@ -10,6 +10,7 @@ import numpy as np
 
 from holter.analysis.loading.dataloading import loaders
 from holter.analysis.loading.loader_timeline import batches
+from holter.analysis.steps.warmup import steady
 from holter.store.parquet.queries import literal
 from holter.views.document.description import describe
 from holter.views.document.planned import MainLoader, planned
@@ -18,6 +19,8 @@ from holter.views.tables import steps_of
 from holter.views.wording import natural
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from holter.schema.table import Table
     from holter.store.trial import Trial
     from holter.views.document.types import Description
@@ -144,10 +147,31 @@ class Reading:
     @cached_property
     def drawn_steps(self) -> Table:
         """The steps of which a part lies in the window."""
-        if self.window is None or not self.steps.rows:
-            return self.steps
+        return self.steps if self.window is None or not self.steps.rows else self.steps.where(self._inside)
+
+    @cached_property
+    def _inside(self) -> NDArray[np.bool_]:
+        """Which rows of table `steps` have a part in the window."""
+        if self.window is None:
+            return np.ones(self.steps.rows, dtype=bool)
         ends = self.steps["time"] + self.steps["duration"]
-        return self.steps.where((ends > self.since) & (self.steps["time"] < self.until))
+        inside: NDArray[np.bool_] = (ends > self.since) & (self.steps["time"] < self.until)
+        return inside
+
+    @cached_property
+    def _steady(self) -> NDArray[np.bool_]:
+        """Which rows of table `steps` are steady state, see `steady`."""
+        return steady(self.steps) if self.whole is None else self.whole._steady
+
+    def drawn_steady(self, rank: int | None) -> NDArray[np.bool_]:
+        """Return which rows of table `steps` are steady state, in the window, and of one rank or any."""
+        mine: NDArray[np.bool_] = self._steady & self._inside
+        return mine if rank is None else mine & (self.steps["rank"] == rank)
+
+    def drawn_steps_of(self, rank: int | None) -> Table:
+        """The steps of one rank of which a part lies in the window; of all ranks for None."""
+        steps = self.drawn_steps
+        return steps if rank is None or not steps.rows else steps.where(steps["rank"] == rank)
 
     @cached_property
     def profiled(self) -> ProfiledTables:

@@ -40,7 +40,9 @@ _LONGEST = 2000
 """Letters of a value."""
 LEAST_PCT = 0.05
 """Smaller shares are omitted."""
+_LEAST_PROMISED_MS = 0.001
 _NAMES = {
+    "healthy": "no bottleneck",
     **SPOKEN,
     "d2h": "device to host",
     "d2d": "device to device",
@@ -99,9 +101,11 @@ def gpu_times_text(found: GpuTimesEntry | None) -> str:
 
 
 def milliseconds(value: float | None) -> str:
-    """Write milliseconds with three significant digits: `0.52 ms`, `12.4 ms`, `1.24 s`."""
+    """Write milliseconds with three significant digits: `30.9 µs`, `0.52 ms`, `12.4 ms`, `1.24 s`."""
     if value is None or math.isnan(value):
         return "unknown"
+    if 0 < value < 0.1:
+        return f"{value * 1e3:.3g} µs" if value >= 1e-3 else f"{value * 1e6:.3g} ns"
     if value >= 1000:
         return f"{value / 1000:.3g} s"
     return f"{value:.0f} ms" if value >= 100 else f"{value:.3g} ms"
@@ -110,6 +114,11 @@ def milliseconds(value: float | None) -> str:
 def rate(per_second: float) -> str:
     """Write how often something happens in a second, without the unit: `2.86`, `1,410`."""
     return f"{per_second:,.0f}" if per_second >= 1000 else f"{per_second:.3g}"
+
+
+def hours_text(count: float) -> str:
+    """Write a number of hours, without the unit: `0.0051`, `12.5`, `1,410`."""
+    return rate(count)
 
 
 def size(count: float | None) -> str:
@@ -177,8 +186,14 @@ def unread_text(job: str, files: Sequence[SkippedFile], all_at: str = "") -> str
 
 def advice_text(advice: VerdictAdvice) -> str:
     """One advice, after the step time that it promises."""
-    expected = advice["expected_step_ms"]
+    expected = promised(advice)
     return (f"→ {milliseconds(expected)} a step: " if expected is not None else "") + advice["text"]
+
+
+def promised(advice: VerdictAdvice) -> float | None:
+    """Return the step time that an advice promises, ms; None if next to nothing would remain."""
+    expected = advice["expected_step_ms"]
+    return None if expected is None or expected < _LEAST_PROMISED_MS else expected
 
 
 def status_text(status: str | None) -> str:

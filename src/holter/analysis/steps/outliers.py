@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -29,8 +29,8 @@ _NAMED = ("annotation", "gc", "checkpoint", "compile")
 HOLTER = "holter"
 """The cause of steps beside which holter finished a profiling window."""
 _MAX_DETAILED = 100
-MOST_MEASURED = 200_000
-"""The usual time of a part is the median of at most so many steps, spread evenly over the job."""
+_MOST_FOR_USUAL = 200_000
+"""What is usual is the median of at most so many steps of a rank, spread evenly over the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +82,67 @@ def outliers(
     for rank in by_rank(used):
         rows = rank if kept is None else kept[rank]
         duration = steps["duration"][rows]
-        median = float(np.median(duration))
-        deviation = max(spread(duration, median), LEAST_SPREAD * median)
-        limit = max(median + MULTIPLIER * deviation, (1 + MIN_RELATIVE) * median)
+        median, limit = _limit(duration)
         if not (duration > limit).any():
             continue
-        some = rows[:: len(rows) // MOST_MEASURED + 1]
-        usual = {part: float(np.median(steps[part][some])) for part in (*BREAKDOWN, "compile")}
+        usual = _usual(steps, rows)
         slow = steps.where(rows[duration > limit])
         found += _of_rank(slow, _beside(slow, median, windows), median, limit, usual)
     found.sort(key=lambda o: (-o.extra_ms, o.rank, o.step))
     if spans is not None:
         _name(found[:_MAX_DETAILED], spans)
     return found
+
+
+def slowest(
+    steps: Table, most: int, mask: NDArray[np.bool_], *, windows: Sequence[tuple[int, int, int]] = ()
+) -> list[tuple[Outlier, dict[str, int]]]:
+    """Return the longest steps, whether outliers or not, the longest first, each with its parts in ns.
+
+    Only rows of `mask` count. Each step is there once, as the rank that took longest for it. What is usual is
+    the median of the rank; `windows` is as for `outliers`.
+    """
+    longest = _longest(steps, most, np.flatnonzero(mask))
+    found: list[tuple[Outlier, dict[str, int]]] = []
+    for rank in by_rank(steps):
+        mine = longest[np.isin(longest, rank)]
+        if not len(mine):
+            continue
+        usual = rank[mask[rank]]
+        median, limit = _limit(steps["duration"][_some(usual)])
+        rows = steps.where(mine)
+        judged = _of_rank(rows, _beside(rows, median, windows), median, limit, _usual(steps, usual))
+        parts = ({part: int(rows[part][at]) for part in BREAKDOWN} for at in range(rows.rows))
+        found += zip(judged, parts, strict=True)
+    return sorted(found, key=lambda one: (-one[0].duration_ms, one[0].rank, one[0].step))
+
+
+def _longest(steps: Table, most: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the numbers of the longest of some rows, each step once, in the order of the table."""
+    if not len(rows):
+        return rows
+    count = min(most * len(np.unique(steps["rank"])), len(rows))
+    some = rows[np.argpartition(-steps["duration"][rows], count - 1)[:count]]
+    some = some[np.lexsort((some, -steps["duration"][some]))]
+    _, first = np.unique(steps["step"][some], return_index=True)
+    return np.sort(some[np.sort(first)[:most]])
+
+
+def _limit(duration: NDArray[Any]) -> tuple[float, float]:
+    """Return the median of some durations, and the limit above which one of them is an outlier."""
+    median = float(np.median(duration))
+    deviation = max(spread(duration, median), LEAST_SPREAD * median)
+    return median, max(median + MULTIPLIER * deviation, (1 + MIN_RELATIVE) * median)
+
+
+def _usual(steps: Table, rows: NDArray[np.int64]) -> dict[str, float]:
+    """Return the median of each part of some steps."""
+    some = _some(rows)
+    return {part: float(np.median(steps[part][some])) for part in (*BREAKDOWN, "compile")}
+
+
+def _some(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    return rows[:: len(rows) // _MOST_FOR_USUAL + 1]
 
 
 def _beside(slow: Table, median: float, windows: Sequence[tuple[int, int, int]]) -> list[bool]:

@@ -37,7 +37,10 @@ def main(words: list[str]) -> int:
         "--job", metavar="NAME", help="the job's name; default: the script's name and the time"
     )
     parser.add_argument(
-        "--seconds", metavar="S", help="end the recording after so many seconds; default: with the process"
+        "--seconds",
+        type=options.within(float, 1, _MOST_S, "seconds"),
+        metavar="S",
+        help="end the recording after so many seconds; default: with the process",
     )
     parser.add_argument(
         "--interval", metavar="TIME", help="time between two readings of the machine; default: 500ms"
@@ -45,9 +48,6 @@ def main(words: list[str]) -> int:
     given = parser.read(words)
     if not (given.pid.isdecimal() and 0 < int(given.pid) < 2**31):
         raise Refusal(f"{given.pid!r} is not the number of a process; `pgrep -af python` lists them")
-    seconds = None if given.seconds is None else options.number(given.seconds, 1, _MOST_S)
-    if given.seconds is not None and seconds is None:
-        raise Refusal(f"--seconds {given.seconds} is not valid; it takes seconds from 1 to {_MOST_S}")
     from holter.agent.machine.node import node_name
     from holter.agent.supervision.outside import CannotAttach, record, target
     from holter.schema.metrics import DEFAULT_INTERVAL_MS
@@ -64,7 +64,7 @@ def main(words: list[str]) -> int:
             process,
             node=node_name(),
             interval_ms=interval,
-            seconds=seconds,
+            seconds=given.seconds,
             begins=lambda: _tell(process, folder),
             show=line.show if sys.stderr.isatty() else None,
         )

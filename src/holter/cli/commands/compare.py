@@ -31,12 +31,20 @@ def main(words_: list[str]) -> int:
     """Run `holter compare`."""
     parser = options.Parser("compare", ABOUT, EXAMPLES, "--store", "--price", "--mean", "--json")
     parser.add_argument("jobs", metavar="JOB", nargs="+", help="two jobs or more; the first is the baseline")
-    parser.add_argument("--epochs", metavar="N", type=float, help="epochs of a full training")
     parser.add_argument(
-        "--nodes", metavar="N", type=float, help="machines of a full training; default: those of the job"
+        "--epochs", metavar="N", type=options.within(float, 0), help="epochs of a full training"
     )
     parser.add_argument(
-        "--epoch-steps", metavar="N", type=int, help="steps per epoch, if the job recorded no epochs"
+        "--nodes",
+        metavar="N",
+        type=options.within(float, 0),
+        help="machines of a full training; default: those of the job",
+    )
+    parser.add_argument(
+        "--epoch-steps",
+        metavar="N",
+        type=options.within(int, 1),
+        help="steps per epoch, if the job recorded no epochs",
     )
     parser.add_argument(
         "--format", metavar="FORMAT", help="text (default), json as --json, or md for a pull request"
@@ -50,8 +58,6 @@ def main(words_: list[str]) -> int:
     given = parser.read(words_)
     from holter.views.comparison.document import compare
 
-    if given.epoch_steps is not None and given.epoch_steps < 1:
-        raise Refusal(f"--epoch-steps must be at least 1, not {given.epoch_steps}")
     if given.json and given.format not in (None, "json"):
         raise Refusal(f"give --json or --format {given.format}, not both")
     form = "json" if given.json else given.format or "text"

@@ -33,7 +33,11 @@ def main(words: list[str]) -> int:
     )
     parser.add_argument("--list", action="store_true", help="list the demos and the problem of each")
     parser.add_argument(
-        "--seconds", type=float, default=25.0, metavar="S", help="how long to train; default: 25"
+        "--seconds",
+        type=options.within(float, 1, 3600, "seconds"),
+        default=25.0,
+        metavar="S",
+        help="how long to train; default: 25",
     )
     parser.add_argument("--python", metavar="PATH", help="a Python with torch; default: the first one found")
     given = parser.read(words)
@@ -43,8 +47,6 @@ def main(words: list[str]) -> int:
         print("\n".join(f"{name:<{width}}  {about}" for name, about in listed.items()))
         return 0
     options.check_choice("demo", given.name, listed)
-    if not 1 <= given.seconds <= 3600:
-        raise Refusal(f"--seconds {given.seconds:g} is out of range; valid: 1 to 3600")
     script = FOLDER / f"{given.name}.py"
     chosen = ["--store", given.store] if given.store else []
     command = [given.python or _python(), str(script), "--seconds", f"{given.seconds:g}"]

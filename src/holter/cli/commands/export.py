@@ -46,7 +46,7 @@ def main(words: list[str]) -> int:
     parser.add_argument(
         "--low-gpu",
         metavar="PCT",
-        type=float,
+        type=options.within(float, 0, 100, "percent"),
         help="format chrome: mark times at which a GPU was less busy, with all metrics of that time",
     )
     given = parser.read(words)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from holter.cli import options, output
 from holter.cli.options import Refusal
 from holter.views.document.bill import money
-from holter.views.wording import duration, percent, words
+from holter.views.wording import duration, hours_text, percent, words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -98,7 +98,7 @@ def _problems(found: Fleet) -> Table:
     table = _table(f"finding, last {found['days']:g} days", "jobs", "machine hours", "cost", "most in")
     for one in found["problems"][:_MOST]:
         cost = "" if one["cost"] is None else money(one["cost"])
-        table.add_row(one["rule"], f"{one['jobs']:,}", f"{one['node_hours']:,.1f}", cost, one["worst"])
+        table.add_row(one["rule"], f"{one['jobs']:,}", hours_text(one["node_hours"]), cost, one["worst"])
     return table
 
 
@@ -109,9 +109,9 @@ def _groups(title: str, groups: Mapping[str, FleetSum]) -> Table:
             output.clean(words(name) if title == "verdict" else name),
             f"{one['jobs']:,}",
             f"{one['failed']:,}",
-            f"{one['node_hours']:,.1f}",
-            f"{one['gpu_hours']:,.1f}",
-            "" if one["idle_unknown"] == one["jobs"] else f"{one['idle_node_hours']:,.1f}",
+            hours_text(one["node_hours"]),
+            hours_text(one["gpu_hours"]),
+            "" if one["idle_unknown"] == one["jobs"] else hours_text(one["idle_node_hours"]),
             "" if one["cost"] is None else money(one["cost"]),
         )
     return table

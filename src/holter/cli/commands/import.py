@@ -78,11 +78,13 @@ def main(words: list[str]) -> int:
 def _judge(folder: JobFolder) -> None:
     """Store a verdict for the list of jobs; a store that is full keeps the job without one."""
     from holter.store.trial import Trial
+    from holter.views.course import course
     from holter.views.document.description import describe
     from holter.views.jobs import judged
 
+    trial = Trial(folder)
     with suppress(OSError):
-        folder.update(verdict=judged(describe(Trial(folder))))
+        folder.update(verdict=judged(describe(trial)), step_course=course(trial))
 
 
 def _print(folder: JobFolder, report: Report) -> None:

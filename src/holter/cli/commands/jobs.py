@@ -13,7 +13,7 @@ from holter.cli import options, output
 from holter.cli.job_lookup import unreadable_store
 from holter.cli.options import Refusal
 from holter.cli.recovery import recover_if_killed
-from holter.views.jobs import ended_sick, said, summary
+from holter.views.jobs import ended_sick, said, summary, tagged
 from holter.views.wording import duration, milliseconds, status_text
 
 if TYPE_CHECKING:
@@ -53,6 +53,9 @@ def main(words: list[str]) -> int:
     parser.add_argument(
         "--since", metavar="WHEN", help="only jobs created since then: 30min, 12h, 7d, or 2026-01-31"
     )
+    parser.add_argument(
+        "--tag", metavar="KEY[=VALUE]", help="only jobs with this tag; see `holter run --tag`"
+    )
     parser.add_argument("--watch", action="store_true", help="list them every two seconds until Ctrl-C")
     given = parser.read(words)
     from holter.store.job import store_url
@@ -75,6 +78,7 @@ def main(words: list[str]) -> int:
             if (not given.name or fnmatchcase(job["name"], given.name) or given.name in job["name"])
             and status in (None, job["status"])
             and (job["created"] or 0) >= since
+            and tagged(job, given.tag or "")
         ]
         return matching, len(listed)
 

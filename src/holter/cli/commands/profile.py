@@ -29,11 +29,24 @@ STEPS = 5
 def main(words: list[str]) -> int:
     """Run `holter profile`."""
     parser = options.Parser("profile", ABOUT, EXAMPLES, "job", "--store", "--json")
-    parser.add_argument("--count", type=int, metavar="N", help=f"profile the next N steps; default: {STEPS}")
-    parser.add_argument("--steps", metavar="A:B", help="profile the steps from A to B, without B")
-    parser.add_argument("--seconds", type=float, metavar="T", help="profile for T seconds instead of steps")
     parser.add_argument(
-        "--start-time", type=float, metavar="UNIX", help="begin at this time, in Unix seconds"
+        "--count",
+        type=options.within(int),
+        metavar="N",
+        help=f"profile the next N steps; default: {STEPS}",
+    )
+    parser.add_argument("--steps", metavar="A:B", help="profile the steps from A to B, without B")
+    parser.add_argument(
+        "--seconds",
+        type=options.within(float, unit="of seconds"),
+        metavar="T",
+        help="profile for T seconds instead of steps",
+    )
+    parser.add_argument(
+        "--start-time",
+        type=options.within(float),
+        metavar="UNIX",
+        help="begin at this time, in Unix seconds",
     )
     parser.add_argument("--operators", action="store_true", help="record operators and kernels (default)")
     parser.add_argument("--shapes", action="store_true", help="with shapes and types of their inputs")
@@ -41,7 +54,9 @@ def main(words: list[str]) -> int:
     parser.add_argument("--python", metavar="|".join(windows.PYTHON), help="profile Python functions")
     parser.add_argument("--timer", metavar="|".join(windows.TIMERS), help="the clock of cProfile")
     parser.add_argument("--dataloader", action="store_true", help="record the workers of the data loader")
-    parser.add_argument("--rank", type=int, metavar="R", help="this rank only; default: all ranks")
+    parser.add_argument(
+        "--rank", type=options.within(int), metavar="R", help="this rank only; default: all ranks"
+    )
     parser.add_argument("--off", action="store_true", help="end the running window and drop later ones")
     given = parser.read(words)
     document = _document(vars(given))

@@ -29,15 +29,13 @@ def main(words: list[str]) -> int:
     parser = options.Parser("stop", ABOUT, EXAMPLES, "job", "--store", "--json")
     parser.add_argument(
         "--grace",
-        type=float,
+        type=options.within(float, 0, 86_400, "seconds"),
         default=30.0,
         metavar="SECONDS",
         help="time between SIGTERM and SIGKILL; default: 30",
     )
     parser.add_argument("--no-wait", action="store_true", help="do not wait for the end of the job")
     given = parser.read(words)
-    if not 0 <= given.grace <= 86_400:
-        raise Refusal(f"--grace {given.grace:g} is out of range; valid: 0 to 86400 seconds")
     folder = running_job(given.job, given.store)
     send_order(folder, {"stop": {"grace_s": given.grace}})
     began = time.monotonic()

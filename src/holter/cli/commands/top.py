@@ -31,15 +31,13 @@ def main(words: list[str]) -> int:
     )
     parser.add_argument(
         "--every",
-        type=float,
+        type=options.within(float, _LEAST_S, _MOST_S, "seconds"),
         default=2.0,
         metavar="SECONDS",
         help="the least time between two looks at the job; default: 2. A long job is read less often: "
         "that takes at most 5 %% of a core",
     )
     given = parser.read(words)
-    if not _LEAST_S <= given.every <= _MOST_S:
-        raise Refusal(f"--every {given.every:g} is out of range; valid: {_LEAST_S:g} to {_MOST_S:g} seconds")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise Refusal("it needs a terminal; `holter describe` prints the same once, `holter jobs` lists jobs")
     from holter.cli.top.app import Top

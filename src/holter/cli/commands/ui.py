@@ -37,7 +37,10 @@ def main(words: list[str]) -> int:
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on; default: 127.0.0.1")
     parser.add_argument(
-        "--port", type=int, default=7070, help="port to listen on; 0 takes a free one; default: 7070"
+        "--port",
+        type=options.within(int, 0, 65_535),
+        default=7070,
+        help="port to listen on; 0 takes a free one; default: 7070",
     )
     parser.add_argument(
         "--embed",
@@ -59,8 +62,6 @@ def main(words: list[str]) -> int:
         "--audit", metavar="FILE", help="append a JSON line for each order that the pages or the API get"
     )
     given = parser.read(words)
-    if not 0 <= given.port <= 65535:
-        raise Refusal(f"--port {given.port} is out of range; valid: 0 to 65535")
     from holter.cli.recovery import recover_if_killed
     from holter.store.job import jobs, store_url
 

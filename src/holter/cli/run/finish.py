@@ -65,6 +65,7 @@ def finish(
     from holter.report import profiler_report, xgboost_report
     from holter.store.compact import compact
     from holter.views import heatmap
+    from holter.views.course import course
     from holter.views.fleet import usage
     from holter.views.jobs import judged
     from holter.views.reading import Reading
@@ -74,6 +75,7 @@ def finish(
     attempt("compaction", lambda: compact(folder))
     trial, description = _describe(folder, outcome, faults)
     attempt("manifest", lambda: folder.update(verdict=judged(description), usage=usage(trial, description)))
+    attempt("course", lambda: folder.update(step_course=course(trial)))
     attempt("index", lambda: _enter_index(folder))
     attempt("heat map", lambda: heatmap.keep(trial, Reading(trial).interval_ns))
     if profiler_report.wanted(folder):

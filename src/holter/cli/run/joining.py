@@ -100,6 +100,7 @@ def _begin(plan: RunPlan) -> tuple[JobFolder, Member | None]:
             recorded = surroundings(plan.command, Path.cwd(), os.environ)
             given: dict[str, object] = {"owner": owner()}
             given |= {"price": plan.options.price, "total_steps": plan.options.total_steps}
+            given["tags"] = plan.tags or None
             known = {name: value for name, value in given.items() if value is not None}
             folder.update(recorded=recorded, actions=masked_in(plan.actions), **known)
             if launch is None:

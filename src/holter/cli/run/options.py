@@ -174,6 +174,10 @@ class RunOptions:
     total_steps: int | None = _text(
         "N", "how many steps the training takes, to estimate its end", options.total_steps
     )
+    tag: tuple[str, ...] = _list(
+        "KEY[=VALUE]",
+        "put a tag on the job, by which lists of jobs are narrowed and grouped; may be repeated",
+    )
     node: str | None = _text("NAME", "the name of this machine; default: its host name", check_node)
     join: bool = _switch(
         "record one job together with other nodes; srun and torchrun --nnodes N need no --join"

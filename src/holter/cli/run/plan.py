@@ -52,6 +52,7 @@ class RunPlan:
     """The name of this machine; a default name gets a number when it is taken."""
     rules: list[Document] = field(default_factory=list)
     actions: list[Document] = field(default_factory=list)
+    tags: dict[str, str] = field(default_factory=dict)
     fail_on: tuple[str, ...] = ()
     """Full names of rules, or `issue` for any."""
     variables: dict[str, str] = field(default_factory=dict)
@@ -94,6 +95,7 @@ def plan(words: Sequence[str]) -> RunPlan:
         node=chosen.node or node_name(),
         rules=rules,
         actions=_actions([*configured.actions, *chosen.action], rules),
+        tags=_tags(chosen.tag),
         fail_on=fail_on,
         variables={
             ENV_SAVE: saving.variable(saving.completed([*configured.tensors, *chosen.save], rules)),
@@ -154,6 +156,23 @@ def _rules(chosen: RunOptions, configured: Configuration) -> tuple[list[Document
             raise Refusal(f"--fail-on {name}: this rule is off; on are: {', '.join(running) or 'no rules'}")
         fail_on.append(name)
     return rules, tuple(fail_on)
+
+
+def _tags(given: Sequence[str]) -> dict[str, str]:
+    """Return the tags by their keys; a tag without a value has an empty one."""
+    found: dict[str, str] = {}
+    if not given:
+        return found
+    from holter.actions.tag import KEY
+
+    for text in given:
+        key, _, value = text.partition("=")
+        if not KEY.fullmatch(key):
+            raise Refusal(
+                f"--tag {text!r} is not a tag; valid: KEY or KEY=VALUE, the key of letters, digits and '._/-'"
+            )
+        found[key] = value
+    return found
 
 
 def _actions(given: Sequence[str | Document], rules: list[Document]) -> list[Document]:

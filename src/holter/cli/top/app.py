@@ -21,7 +21,7 @@ from holter.cli.top import panels
 from holter.cli.top.snapshot import look
 from holter.store.job import jobs
 from holter.views.jobs import ended_sick, said, summary
-from holter.views.wording import duration
+from holter.views.wording import duration, status_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,10 +51,12 @@ class Top(App[int]):
     Screen { background: ansi_default; color: ansi_default; }
     Static { height: auto; margin: 0 1 1 1; }
     #title { margin: 0 1 1 1; }
+    VerticalScroll { scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
     #now { height: auto; layout: horizontal; }
     #now Static { width: auto; margin-right: 4; }
     #machine, #ranks, #gpus { margin-left: 1; }
     .-narrow #now { layout: vertical; }
+    .-narrow #now Static { margin: 0 1 1 1; }
     Stop { align: center middle; }
     Stop Label { border: round yellow; padding: 1 2; }
     """
@@ -110,7 +112,9 @@ class Jobs(Screen[None]):
             color = "yellow" if ended_sick(row) else COLORS.get(row["status"], "")
             took = duration(row["duration_s"]) if row["duration_s"] else ""
             name = clean(row["name"])
-            table.add_row(name, Text(row["status"], color), took, clean(said(row)), key=row["name"])
+            table.add_row(
+                name, Text(status_text(row["status"]), color), took, clean(_told(row)), key=row["name"]
+            )
         table.move_cursor(row=min(at, max(len(rows) - 1, 0)))
         more = f", the newest {MOST_JOBS} of them" if count > MOST_JOBS else ""
         then = "; Enter opens one" if count else "; record one: holter run -- python train.py"
@@ -124,6 +128,11 @@ class Jobs(Screen[None]):
         folder = next((one for one in jobs(self.app.store) if one.name == name), None)
         if folder is not None:
             self.app.push_screen(OneJob(folder))
+
+
+def _told(row: ListedJob) -> str:
+    """Return what holter says of a job, and the newest step of a running one."""
+    return " · ".join(filter(None, (f"step {row['step']:,}" if row["step"] is not None else "", said(row))))
 
 
 class OneJob(Screen[None]):
@@ -181,7 +190,7 @@ class OneJob(Screen[None]):
     def show(self, now: Snapshot) -> None:
         """Fill the panels."""
         self.now = now
-        width = max(self.size.width - 4, 20)
+        width = max(self.size.width - 5, 20)  # margins and the scroll bar
         several = len(now.ranks) > 1
         drawn = {
             "title": panels.title(now, width),

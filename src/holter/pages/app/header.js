@@ -14,6 +14,10 @@ export function head(page) {
     status?.classList.toggle("running", page.running);
     status?.classList.toggle("failed", page.main.dataset.status === "Failed");
   };
+  const rank = /** @type {HTMLSelectElement | HTMLInputElement | null} */ (document.querySelector("form.rank [name=rank]"));
+  rank?.addEventListener("change", () => {
+    if (rank.checkValidity()) page.showRank(rank.value);
+  });
   // Numbers of the whole job are marked while a window is chosen.
   const mark = () => document.documentElement.classList.toggle("windowed", page.range !== null);
   page.on("live", say);

@@ -124,6 +124,20 @@ export class Page {
     location.assign(address);
   }
 
+  /** The rank that is shown; null for all. */
+  get rank() {
+    const chosen = new URLSearchParams(location.search).get("rank");
+    return chosen ? Number(chosen) : null;
+  }
+
+  /** Show one rank on all pages; an empty text shows all. @param {string} rank */
+  showRank(rank) {
+    const address = new URL(location.href);
+    if (rank) address.searchParams.set("rank", rank);
+    else address.searchParams.delete("rank");
+    location.assign(address);
+  }
+
   /** The window in numbers, also of the whole job. @returns {Range} */
   get shown() {
     return this.range ?? { from: 0, to: this.seconds };

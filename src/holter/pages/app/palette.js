@@ -76,7 +76,7 @@ export function palette(page) {
     const at = [];
     if (step) {
       const number = step[1].replaceAll(",", "");
-      const there = (/** @type {string} */ tab) => `/jobs/${encodeURIComponent(page.job ?? "")}/${tab}?store=${page.store}&step=${number}`;
+      const there = (/** @type {string} */ tab) => `/jobs/${encodeURIComponent(page.job ?? "")}/${tab}?store=${page.store}&step=${number}${page.rank === null ? "" : `&rank=${page.rank}`}`;
       at.push({ text: `step ${number}`, more: "in the timeline", kind: "step", run: () => location.assign(there("timeline")) });
       at.push({ text: `step ${number}`, more: "on page Performance", kind: "step", run: () => location.assign(there("performance")) });
     }

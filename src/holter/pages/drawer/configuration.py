@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
+from holter.pages.layout import WHOLE
 from holter.pages.tables import sortable
 from holter.pages.text import overview, sections
 from holter.pages.text.sections import bullets, table
@@ -42,6 +43,7 @@ def draw(reading: Reading, _asked: Mapping[str, str], rendering: Rendering) -> M
     command = [str(part) for part in manifest.get("command") or []]
     return html(
         tag("h1", TITLE),
+        WHOLE,
         tag("h2", "Command"),
         tag("pre", shlex.join(command)) if command else tag("p", _no_command(manifest), class_="note"),
         tag("h2", "Hyperparameters"),

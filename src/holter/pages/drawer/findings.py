@@ -12,6 +12,7 @@ from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
 from holter.pages.addresses import to_page
 from holter.pages.islands import island
+from holter.pages.layout import WHOLE
 from holter.pages.overview.findings import count
 from holter.pages.text.insights import passed, rules
 from holter.rules import catalogue
@@ -53,6 +54,7 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
     said = f"{findings}. {rules_found} found something; an issue and its symptoms count as one finding."
     return html(
         tag("h1", TITLE),
+        WHOLE,
         tag("p", said, " ", tag("kbd", "j"), " and ", tag("kbd", "k"), " move from finding to finding."),
         rules(told, link, mute, partial(ran, reading.steps, reading.start)),
         passed(told),

@@ -10,14 +10,14 @@ from markupsafe import Markup
 from holter.analysis.verdict.evidence import counted
 from holter.drawing.markup import html, tag
 from holter.pages.addresses import to_page
-from holter.pages.forms import entry, form
+from holter.pages.forms import entry, form, picture
 from holter.pages.islands import chart
-from holter.pages.layout import bare, card, grid
+from holter.pages.layout import ALL_RANKS, bare, card, grid
 from holter.pages.overview.findings import findings
 from holter.pages.overview.hero import hero
 from holter.pages.overview.ledger import ledger
 from holter.pages.overview.tiles import tiles
-from holter.pages.performance.slow_steps import slowest
+from holter.pages.performance.slow_steps import slowest_step
 from holter.pages.text import overview, sections
 from holter.views.document.progress import progress
 from holter.views.jobs import RUNNING
@@ -52,17 +52,17 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
         _progress(rendering, reading, asked) if running else None,
         grid(
             ledger(reading, asked, rendering),
-            bare(overview.program(told["program"]), columns=12),
+            bare(overview.program(told["program"]), columns=12, whole=True),
             card(
                 "Findings",
-                slowest(rendering, reading, asked),
+                slowest_step(rendering, reading, asked),
                 findings(told["rules"], job, all_found),
                 columns=12 if traced else 6,
                 whole=True,
             ),
             # A trace begins with its first event: it has no start-up.
             None if traced else card("Phases of the job", overview.phases(told), whole=True),
-            bare(chart(rendering, reading, "step_times"), columns=6 if sampled else 12)
+            bare(picture(rendering, reading, "step_times", asked), columns=6 if sampled else 12)
             if told["steps"]
             else None,
             bare(chart(rendering, reading, "utilization")) if sampled else None,
@@ -100,4 +100,4 @@ def _progress(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) 
     more = {"min": 1, "placeholder": str(found["total"] or "?"), "aria_label": "steps the job will take"}
     field = entry({}, "total_steps", "of", kind="number", default=str(known or ""), **more)
     typed = form(rendering, asked, "steps of the job", field, " steps ", button="Estimate the end")
-    return tag("section", overview.progress(found), typed, class_="progress")
+    return tag("section", overview.progress(found), ALL_RANKS, typed, class_="progress")

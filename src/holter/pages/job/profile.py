@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from holter.analysis.verdict.evidence import counted
 from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
-from holter.pages.addresses import to_page
-from holter.pages.forms import link
-from holter.pages.layout import bare, grid
+from holter.pages.addresses import KEPT, to_page
+from holter.pages.forms import link, number
+from holter.pages.layout import WHOLE, bare, grid
 from holter.pages.profile import views
 from holter.pages.tables import Number, sortable, time_cell
 from holter.views.document.profiled import HOW
@@ -49,23 +49,31 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
             there = to_page(rendering, reading, asked, "controls")
             start = tag("a", "Open Controls", href=there, data_drawer="controls")
         lack = tag("p", prose(lacking), " ", start, class_="empty")
-        return html(*head, lack, _windows_table(rendering, reading))
+        return html(*head, lack, _windows_table(rendering, reading, asked))
     if rendering.standalone:
         parts = (
             html(tag("h2", one.TITLE), *one.draw(reading, asked, rendering))
             for one in views().values()
             if one.present(reading)
         )
-        return html(*head, _said(reading), *parts, _windows_table(rendering, reading))
+        return html(*head, _said(reading), *parts, _windows_table(rendering, reading, asked))
     name = _chosen(reading, asked)
-    drawn = views()[name].draw(reading, asked, rendering)
+    rank, ranks = number(asked, "rank"), reading.profiled.ranks
+    lacks = rank is not None and ranks and rank not in ranks and name != "flame"  # which finds its own ranks
+    drawn = [_other_ranks(rendering, asked)] if lacks else views()[name].draw(reading, asked, rendering)
     return html(
         *head,
         _said(reading),
         _links(rendering, reading, asked, name),
         *drawn,
-        _windows_table(rendering, reading),
+        _windows_table(rendering, reading, asked),
     )
+
+
+def _other_ranks(rendering: Rendering, asked: Mapping[str, str]) -> Markup:
+    """Say that the chosen rank was not profiled."""
+    every = link(rendering, {**asked, "rank": ""}, "Show all ranks")
+    return tag("p", f"Rank {asked['rank']} was not profiled; other ranks were. ", every, class_="empty")
 
 
 def _chosen(reading: Reading, asked: Mapping[str, str]) -> str:
@@ -78,9 +86,7 @@ def _chosen(reading: Reading, asked: Mapping[str, str]) -> str:
 
 def _links(rendering: Rendering, reading: Reading, asked: Mapping[str, str], shown: str) -> Markup:
     """Return the links to the views; those without data are dimmed."""
-    kept = {
-        name: asked[name] for name in ("store", "from", "to", "axis", "baseline", "rank") if asked.get(name)
-    }
+    kept = {name: asked[name] for name in ("store", *KEPT) if asked.get(name)}
     links = (
         tag(
             "li",
@@ -112,7 +118,7 @@ def _said(reading: Reading) -> Markup:
         return html()
     source = "an imported trace" if "imported" in reading.trial.manifest else "profiling windows"
     gpus = f", on {counted(len(seen.places), 'GPU')}" if seen.places else ""
-    return tag("p", f"From {source}: {', '.join(counts)}{gpus}.", class_="dim")
+    return tag("p", f"From {source}: {', '.join(counts)}{gpus}.", WHOLE, class_="dim")
 
 
 def _windows(windows: list[Document]) -> Iterator[str]:
@@ -126,12 +132,14 @@ def _windows(windows: list[Document]) -> Iterator[str]:
     yield from list(told.values())[:_MOST_TOLD]
 
 
-def _windows_table(rendering: Rendering, reading: Reading) -> Markup:
-    if not reading.profiled.windows:
+def _windows_table(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) -> Markup:
+    rank = number(asked, "rank")
+    shown = [one for one in reading.profiled.windows if rank in (None, one["rank"])]
+    if not shown:
         return html()
 
     def rows() -> Iterator[list[str]]:
-        for one in reading.profiled.windows[-_NAMES:]:
+        for one in shown[-_NAMES:]:
             begin, end, last = (one.get(name) for name in ("begin", "end", "last_step"))
             since = (begin - reading.start) / 1e9 if isinstance(begin, int) else None
             took = end - begin if isinstance(begin, int) and isinstance(end, int) else None

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 from holter.drawing.figure import figure
 from holter.drawing.markup import html, tag
+from holter.pages.forms import number
 from holter.pages.islands import island
 from holter.pages.text.sections import bullets, table
 from holter.pages.timelines import TIMELINES
@@ -68,14 +69,14 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Ma
                 class_="note",
                 role="status",
             )
-        return figure(whole(opened.timeline, opened.origin_ns)) + _listed(opened)
+        return figure(whole(opened.timeline, opened.origin_ns)) + _listed(opened, number(asked, "rank"))
 
     return html(tag("h1", "Timeline"), island(rendering, "timeline", paint))
 
 
-def _listed(opened: Opened) -> Markup:
+def _listed(opened: Opened, rank: int | None) -> Markup:
     """Show as table."""
-    lanes = opened.timeline.lanes
+    lanes = [lane for lane in opened.timeline.lanes if rank in (None, lane.rank)]
     rows = [
         (
             lane.node,

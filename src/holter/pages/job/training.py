@@ -11,7 +11,7 @@ from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
 from holter.pages.forms import choice, entry, form, lines, link, number, picture, pictures
 from holter.pages.islands import island
-from holter.pages.layout import bare, grid
+from holter.pages.layout import ALL_RANKS, bare, grid
 from holter.pages.tables import Number, sortable
 from holter.views.figures.tensors._statistics import MODES, NOTHING
 from holter.views.figures.tensors.tensor_histories import MOST
@@ -125,7 +125,7 @@ def _map(
         choice(
             asked, "role", "of", [("", "as fits"), ("any", "all tensors"), *((r, words(r)) for r in roles)]
         ),
-        keep=("tensor", "statistic", "search", "collection", "rank", "mode"),
+        keep=("tensor", "statistic", "search", "collection", "mode"),
     )
     only = {name: asked[name] for name in ("rank", "mode", "role", "store") if asked.get(name)}
     yield picture(rendering, reading, "layer_map", {**only, "statistic": which}, kind="layer-map")
@@ -143,7 +143,6 @@ def _histories(
         "statistic of the chosen tensors",
         choice(asked, "statistic", "show", labels, default="abs_mean"),
         choice(asked, "mode", "mode", modes),
-        entry(asked, "rank", "rank", kind="number", min=0),
         keep=("tensor", "map", "role", "search", "collection"),
     )
     number(asked, "rank")
@@ -162,7 +161,7 @@ def _list(
     groups = sorted({name for row in rows for name in row["collections"]})
     roles = sorted({row["role"].partition(":")[0] for row in rows} - {""} - set(groups))
     options = [("", "any"), *((name, words(name)) for name in (*groups, *roles))]
-    yield tag("h2", counted(len(rows), "tensor"))
+    yield html(tag("h2", counted(len(rows), "tensor")), ALL_RANKS)
     yield form(
         rendering,
         asked,
@@ -170,7 +169,7 @@ def _list(
         entry(asked, "search", "search", kind="search", placeholder="words of a name"),
         choice(asked, "collection", "collection or role", options),
         button="Search",
-        keep=("statistic", "map", "role", "rank", "mode"),
+        keep=("statistic", "map", "role", "mode"),
     )
     page = number(asked, "page") or 0
     part = found[page * A_PAGE : (page + 1) * A_PAGE]

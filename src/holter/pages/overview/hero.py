@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from holter.analysis.verdict.evidence import counted
 from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
+from holter.pages.layout import WHOLE
 from holter.pages.text.sections import advice, bullets
 from holter.rules import catalogue
 from holter.views.document.cost import unwritten
 from holter.views.issues import ordered
-from holter.views.jobs import RUNNING, said, summary
-from holter.views.wording import duration, milliseconds, words
+from holter.views.jobs import ENOUGH, RUNNING, said, summary
+from holter.views.wording import duration, milliseconds, promised, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 _LEARNING = ("data", "learning", "reliability", "tensors", "training")
 """The subjects of rules that are not about speed."""
-_ENOUGH = 20
-"""Steps after warm-up from which on a verdict of a running job is more than a guess."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 
 
@@ -61,9 +60,9 @@ def headline(reading: Reading) -> Headline:
         if not steps:
             return Headline(f"No training step so far; the job has run for {ran}.", "waiting")
         counted_steps = steps["count"] - (steps["warmup"] or 0)
-        if verdict["suspect"] == "inconclusive" and counted_steps < _ENOUGH:
+        if verdict["suspect"] == "inconclusive" and counted_steps < ENOUGH:
             return Headline(
-                f"{counted(max(counted_steps, 0), 'step')} of {_ENOUGH} recorded after warm-up: "
+                f"{counted(max(counted_steps, 0), 'step')} of {ENOUGH} recorded after warm-up: "
                 "too few to say what takes the time.",
                 "waiting",
             )
@@ -80,7 +79,7 @@ def hero(reading: Reading) -> Markup:
     said = (tag("i", class_="dot"), tag("span", _MOODS[mood], class_="visually-hidden"), " ", prose(lead))
     return tag(
         "section",
-        tag("p", *said, class_="said"),
+        tag("p", *said, WHOLE, class_="said"),
         tag("p", prose(rest[0]), class_="dim") if rest else None,
         tag("p", lost, class_="headline") if lost else None,
         tag("p", "Speed: ", prose(speed), class_="dim") if speed else None,
@@ -99,7 +98,7 @@ def _to_do(told: Description, *, about_speed: bool) -> Markup | None:
     if not told["verdict"]["advice"]:
         return None
     one = told["verdict"]["advice"][0]
-    expected, steps = one["expected_step_ms"], told["steps"]
+    expected, steps = promised(one), told["steps"]
     now = steps["mean_ms"] if steps else None
     gain = None
     if expected is not None:

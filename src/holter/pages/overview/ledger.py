@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from holter.drawing.markup import html, tag
+from holter.drawing.parts import bar_of_parts
 from holter.pages.addresses import to_page
 from holter.pages.layout import card
 from holter.views.wording import LEAST_PCT, milliseconds, percent, plain_function, stages_text, words
@@ -52,21 +53,9 @@ def ledger(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> 
 
 def _bar(shares: Mapping[str, float], mean: float | None) -> Markup:
     """Draw the bar; wide parts are named in it."""
-    parts = []
-    for part, share in shares.items():
-        if share:
-            said = _said(part, share, mean)
-            inside = tag("em", said) if share >= _WIDE_PCT else None
-            parts.append(
-                tag(
-                    "span",
-                    inside,
-                    class_=f"p-{part}",
-                    style=f"width:{share:.3f}%",
-                    title=f"{said}, {percent(share)}",
-                )
-            )
-    return tag("div", *parts, class_="bar-of-parts ledger", role="img", aria_label="parts of a step")
+    texts = {part: _said(part, share, mean) for part, share in shares.items()}
+    wide = {part for part, share in shares.items() if share >= _WIDE_PCT}
+    return bar_of_parts(shares, texts, "parts of a step", named=wide, kind="ledger")
 
 
 def _said(part: str, share: float, mean: float | None) -> str:

@@ -9,8 +9,8 @@ from markupsafe import Markup
 from holter.analysis.verdict.device_facts import LOADING
 from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
-from holter.pages.forms import choice, form, number, picture
-from holter.pages.layout import bare, grid
+from holter.pages.forms import number, picture
+from holter.pages.layout import WHOLE, bare, grid
 from holter.pages.performance.pipeline import pipeline_stages
 from holter.pages.tables import Number, share_cell, sortable, time_cell
 from holter.pages.text.sections import bullets, table
@@ -67,15 +67,9 @@ def data_loading(reading: Reading, asked: Mapping[str, str], rendering: Renderin
     waited = bool(steps.rows and steps["data_loading"].any())
     if not (waited or reading.loading.spans.rows):
         return _of_trace(rendering, reading, asked) or tag("p", prose(_EMPTY), class_="empty")
-    number(asked, "rank")
-    found = loaders(reading.trial, **reading.bounds)
-    ranks = reading.loading.ranks
+    rank = number(asked, "rank")
+    found = loaders(reading.trial, **reading.bounds, rank=rank)
     parts = [_said(told, found)]
-    if len(ranks) > 1:
-        options = [("", "all"), *((str(rank), str(rank)) for rank in ranks)]
-        chosen = choice(asked, "rank", "rank", options)
-        parts.append(form(rendering, asked, "which rank", chosen))
-
     stages = pipeline_stages(rendering, reading, asked)
 
     def one(name: str, columns: int = 6) -> Markup:
@@ -99,7 +93,11 @@ def data_loading(reading: Reading, asked: Mapping[str, str], rendering: Renderin
             one("data_loading", 4),
             one("fetch_times", 4),
             one("batch_sizes", 4),
-            bare(_callables(rendering, found["callables"] if reading.bounds else _of_job(told))),
+            bare(
+                _callables(
+                    rendering, found["callables"] if reading.bounds or rank is not None else _of_job(told)
+                )
+            ),
             bare(_workers(rendering, found)),
             bare(_durations(rendering, found)),
             bare(_outliers(rendering, reading, found)),
@@ -108,7 +106,7 @@ def data_loading(reading: Reading, asked: Mapping[str, str], rendering: Renderin
 
 
 def _said(told: Description, found: LoaderSummary) -> Markup:
-    """Summarize data loading: what the verdict says, its stages, and advice."""
+    """Summarize what the verdict says of the whole job, and what was measured of the part that is shown."""
     verdict = told["verdict"]
     guilty = "data_pipeline" in (verdict["suspect"], *verdict["also"])
     share = (told["breakdown"] or {}).get("data_loading")
@@ -120,12 +118,15 @@ def _said(told: Description, found: LoaderSummary) -> Markup:
         lines += [one["because"] for one in verdict["ruled_out"] if one["suspect"] == "data_pipeline"]
     if stages := stages_text(told["dataloading"]):
         lines.append(f"Share of the training loop: {stages}.")
+    measured = []
     if found["hidden_pct"] is not None:
-        lines.append(f"{percent(found['hidden_pct'])} of the time to build batches overlaps with training.")
+        measured.append(
+            f"{percent(found['hidden_pct'])} of the time to build batches overlaps with training."
+        )
     if found["ready"] is not None:
-        lines.append(f"On average {found['ready']:.2g} batches are queued.")
+        measured.append(f"On average {found['ready']:.2g} batches are queued.")
     mood = "sick" if guilty else ""
-    first = tag("p", lines[0], class_="said") if lines else ""
+    first = tag("p", lines[0], WHOLE, class_="said") if lines else ""
     advice = [
         advice_text(one).removeprefix("→ ") + (f" ({one['why']})" if one["why"] else "")
         for one in verdict["advice"]
@@ -139,7 +140,7 @@ def _said(told: Description, found: LoaderSummary) -> Markup:
         html(tag("h3", "Advice"), bullets(advice)) if advice else None,
         class_=f"verdict {mood}",
     )
-    return section + _facts(found)
+    return html(section, *(tag("p", line) for line in measured), _facts(found))
 
 
 def _facts(found: LoaderSummary) -> Markup:

@@ -51,6 +51,7 @@ def pipeline_stages(rendering: Rendering, reading: Reading, asked: Mapping[str, 
             picture(rendering, reading, "pipeline_stages", asked),
             table,
             columns=12,
+            whole=True,
         )
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from holter.pages.islands import chart
+from holter.pages.forms import picture
 from holter.pages.layout import bare, card, grid
 from holter.pages.performance.slow_steps import slow_steps
 from holter.pages.text import sections
@@ -22,15 +22,18 @@ def steps(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> M
     """Draw everything about steps."""
     told = reading.description
     recorded = "trace" not in told
-    slow = slow_steps(rendering, reading, asked)
+
+    def one(name: str) -> Markup:
+        return picture(rendering, reading, name, asked)
+
     return grid(
-        bare(chart(rendering, reading, "phases_over_time"), columns=12) if recorded else None,
-        bare(chart(rendering, reading, "breakdown_over_steps"), columns=8) if recorded else None,
-        bare(chart(rendering, reading, "step_histogram"), columns=4 if recorded else 6),
-        bare(chart(rendering, reading, "last_steps"), columns=6 if slow else 12) if recorded else None,
-        bare(slow, columns=6),
+        bare(one("phases_over_time"), columns=12) if recorded else None,
+        bare(one("breakdown_over_steps"), columns=8) if recorded else None,
+        bare(one("step_histogram"), columns=4 if recorded else 6),
+        bare(one("last_steps"), columns=6) if recorded else None,
+        bare(slow_steps(rendering, reading, asked), columns=6 if recorded else 12),
         card("Step times", sections.steps(told["steps"]), whole=True),
-        bare(sections.gpu_times(told["gpu_times"])),
+        bare(sections.gpu_times(told["gpu_times"]), whole=True),
         card("Where the job's time went", sections.ledger(told["ledger"]), whole=True),
         card("The loop's own code", sections.own_code(told["own_code"]), whole=True),
         card("Named work in a step", sections.named_work(told["named_work"]), whole=True),

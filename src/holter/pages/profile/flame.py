@@ -34,7 +34,7 @@ _EMPTY = (
     "steps of a running job, `--python cprofile` times every call; `holter run --profile-steps "
     "60:63:cprofile` does so from the start. A slow data loader is sampled automatically."
 )
-_SELECTION = ("mode", "phase", "rank", "first", "last")
+_SELECTION = ("mode", "phase", "first", "last")
 _TABLES = ("python_functions", "python_stacks", "operators")
 _SOURCES = {
     "pyinstrument": "samples of a profiling window",
@@ -58,11 +58,12 @@ def present(reading: Reading) -> bool:
 def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> Iterator[Markup]:
     """Draw the view: what was profiled, a flame graph, tables of functions, and its segments."""
     chosen = asked_part(asked)
-    parts = segments(reading.trial)
+    parts = [one for one in segments(reading.trial) if chosen.rank in (None, one["rank"])]
     found = list(flames(reading.trial, chosen))
     timed = _timed(reading, chosen)
     if not (parts or found or timed):
-        yield tag("p", prose(_EMPTY), class_="empty")
+        of_rank = f"No Python code of rank {chosen.rank} was profiled."
+        yield tag("p", prose(_EMPTY) if chosen.rank is None else of_rank, class_="empty")
         return
     yield _filter(rendering, reading, asked, parts)
     if not (found or timed):
@@ -100,11 +101,9 @@ def _filter(
 ) -> Markup:
     def options(name: str) -> list[tuple[str, str]]:
         found = {str(part[name]) for part in parts} | ({asked[name]} if asked.get(name) else set())
-        if name == "rank":
-            found |= {str(rank) for rank in reading.profiled.ranks}
         return [("", "all"), *((value, words(value)) for value in sorted(found, key=natural))]
 
-    labels = {"mode": "mode", "phase": "part of a step", "rank": "rank"}
+    labels = {"mode": "mode", "phase": "part of a step"}
     offered = {name: options(name) for name in labels}
     # A choice among one value is left out.
     choices = [choice(asked, name, labels[name], all_) for name, all_ in offered.items() if len(all_) > 2]

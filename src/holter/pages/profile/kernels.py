@@ -43,8 +43,9 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> It
         yield tag("p", "No kernels: ", where, ". ", prose(HOW), class_="empty")
         return
     most = entry(asked, "most", "sectors (k)", kind="number", min=1, max=MOST_SECTORS, default=str(SECTORS))
-    places = places_fields(reading, asked)
-    yield form(rendering, asked, "what is shown", *places, most, keep=("view",))
+    devices = [("", "all"), *((str(device), f"GPU {device}") for device in seen.devices)]
+    places = choice(asked, "device", "GPU", devices) if seen.devices else ""
+    yield form(rendering, asked, "what is shown", places, most, keep=("view",))
 
     def one(name: str, columns: int = 6) -> Markup:
         return bare(picture(rendering, reading, name, asked), columns=columns)
@@ -66,17 +67,6 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> It
         one("idle_reasons"),
         one("kernel_precision"),
         one("launch_delays"),
-    )
-
-
-def places_fields(reading: Reading, asked: Mapping[str, str]) -> tuple[object, ...]:
-    """Return the choices of a rank and a GPU."""
-    seen = reading.profiled
-    ranks = [("", "all"), *((str(rank), str(rank)) for rank in seen.ranks)]
-    devices = [("", "all"), *((str(device), f"GPU {device}") for device in seen.devices)]
-    return (
-        choice(asked, "rank", "rank", ranks),
-        choice(asked, "device", "GPU", devices) if seen.devices else "",
     )
 
 

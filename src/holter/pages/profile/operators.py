@@ -38,15 +38,6 @@ def draw(reading: Reading, asked: Mapping[str, str], rendering: Rendering) -> It
     seen = reading.profiled
     rank, device = number(asked, "rank"), number(asked, "device")
     tables = profiled(reading, rank if seen.ranks else None, device if seen.devices else None)
-    if seen.ranks and not rendering.standalone:
-        ranks = [("", "all"), *((str(one), str(one)) for one in seen.ranks)]
-        yield form(
-            rendering,
-            asked,
-            "what is shown",
-            choice(asked, "rank", "rank", ranks),
-            keep=("view", "shown", "where"),
-        )
     if not tables["operators"].rows:
         yield tag("p", "No operators were recorded. ", prose(HOW), class_="empty")
     yield grid(
@@ -100,6 +91,6 @@ def _ranges(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) ->
             asked, "where", "measured", [("host", "on the host"), ("gpu", "on GPUs, of what it launched")]
         ),
         button="Add",
-        keep=("view", "shown", "most", "rank", "device"),
+        keep=("view", "shown", "most", "device"),
     )
     yield card("Durations of a named range", asking)

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from holter.analysis.verdict.evidence import counted, sentence
 from holter.drawing.markup import html, tag
+from holter.drawing.parts import bar_of_parts
 from holter.drawing.pieces import prose
 from holter.rules import catalogue
 from holter.views.document.cost import unwritten
@@ -144,16 +145,12 @@ def breakdown(
     """Draw the split of a step as one bar, and name its parts."""
     parts = [(part, share) for part, share in shares.items() if share]
     texts = {part: f"{words(part)} {percent(share)}" for part, share in parts}
-    bar = [
-        tag("span", class_=f"p-{part}", style=f"width:{share:.3f}%", title=texts[part])
-        for part, share in parts
-    ]
     listed = [tag("li", tag("i", class_=f"p-{part}"), text) for part, text in texts.items()]
     listed += [tag("li", f"{words(part)}: not seen") for part in not_seen]
     whole = "GPU time" if "idle" in shares else "the training loop's wall time after warm-up"
     inside = stages_text(dataloading)
     return html(
-        tag("div", *bar, class_="bar-of-parts", role="img", aria_label="split of a step"),
+        bar_of_parts(shares, texts, "split of a step"),
         tag("ul", *listed, class_="legend"),
         tag("p", f"Share of {whole}; overlaps counted once.", class_="note"),
     ) + (tag("p", "Data loading: ", inside, ".") if inside else "")

@@ -130,7 +130,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         facts = replace(facts, measured=measured_runs(trial.folder))
     alone = program.read(events, samples, steps, trial.table("python_stacks"))
     mask = steady(steps)
-    worst = outliers(steps, mask=mask, windows=_windows(events), device_ns=device_ns(events))
+    worst = outliers(steps, mask=mask, windows=finishing(events), device_ns=device_ns(events))
     if not stretches.whole:
         statistics = step_statistics(steps, mask, found=worst)
         facts = replace(
@@ -297,7 +297,7 @@ def _phases(trial: Trial, job: JobSummary, start: int, steps: Table, now: int) -
     return cast("PhaseLengths", job_phases(start, job["end"] or until, steps, longest))
 
 
-def _windows(events: Table) -> list[tuple[int, int, int]]:
+def finishing(events: Table) -> list[tuple[int, int, int]]:
     """Return rank, begin and end (ns) of the time in which holter finished each profiling window."""
     return [
         (int(one["rank"]), one["end"], one["done"])

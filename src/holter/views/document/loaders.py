@@ -55,11 +55,14 @@ class LoaderSummary(TypedDict):
     callables: list[LoadingCallable]
 
 
-def loaders(trial: Trial, *, start_ns: int | None = None, end_ns: int | None = None) -> LoaderSummary:
-    """Return a summary of data loading, of the whole job or a time range."""
-    where = "phase IN ('data_loading', 'fetch', 'collate', 'stack')"
+def loaders(
+    trial: Trial, *, start_ns: int | None = None, end_ns: int | None = None, rank: int | None = None
+) -> LoaderSummary:
+    """Return a summary of data loading, of the whole job or a time range, of all ranks or of one."""
+    of = "true" if rank is None else f"rank = {int(rank)}"
+    where = f"phase IN ('data_loading', 'fetch', 'collate', 'stack') AND {of}"
     spans = trial.table("spans", where=where, start_ns=start_ns, end_ns=end_ns)
-    events = trial.table("events")
+    events = trial.table("events", where=of)
     facts = loader_facts(events)
     counts = {fact["index"]: fact["workers"] for fact in facts if fact.get("workers") and "index" in fact}
     followed = timeline.batches(spans, counts)

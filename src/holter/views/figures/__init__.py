@@ -44,7 +44,7 @@ def draw(name: str, reading: Reading, **options: Any) -> Figure | str:
     if reading.kept is not None and key in reading.kept:
         return reading.kept[key]
     figure: Figure | None = chart.draw(reading, **options)
-    drawn = str(chart.MISSING) if figure is None else figure
+    drawn = _lacking(chart, options) if figure is None else figure
     if reading.kept is not None:
         reading.kept[key] = drawn
     return drawn
@@ -66,6 +66,13 @@ def chosen(name: str, asked: Mapping[str, str]) -> dict[str, int | float | str]:
                 raise ValueError(f"{parameter.name} is {text!r}; expected a number")
             found[parameter.name] = {"int": int, "float": float}.get(kind, str)(text)
     return found
+
+
+def _lacking(chart: Any, options: Mapping[str, Any]) -> str:
+    """Return why there is nothing to draw."""
+    if options.get("rank") is None:
+        return str(chart.MISSING)
+    return f"Rank {options['rank']}: {chart.MISSING}"
 
 
 @cache

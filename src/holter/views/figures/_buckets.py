@@ -69,6 +69,13 @@ class Bucket(NamedTuple):
     high: float
 
 
+def of_ranks(reading: Reading, rank: int | None) -> str:
+    """Say of which ranks a chart shows the mean; empty for a job with one rank."""
+    if len(reading.description["ranks"]) < 2:
+        return ""
+    return "Mean of all ranks." if rank is None else f"Rank {rank}."
+
+
 def over_time(
     reading: Reading, metrics: Iterable[str], by: str, *, where: str = "true"
 ) -> dict[str, list[Bucket]]:

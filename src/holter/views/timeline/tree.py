@@ -40,6 +40,8 @@ class TimelineRow(TypedDict):
     events: NotRequired[int]
     unit: NotRequired[str]
     """Of a metric."""
+    rank: NotRequired[int]
+    """Of a process."""
     lane: NotRequired[int]
     series: NotRequired[int]
     """The number of what `id` names, in the answers of a server."""
@@ -111,7 +113,7 @@ def _process(
     if counters:
         children.append(_group("counters", "counters", counters))
     process = names.get((node, rank, False, None), (0, ""))[1]
-    return _group("process", f"rank {rank}" + (f": {process}" if process else ""), children)
+    return {**_group("process", f"rank {rank}" + (f": {process}" if process else ""), children), "rank": rank}
 
 
 def _drawn(lane: Lane, name: str) -> TimelineRow:

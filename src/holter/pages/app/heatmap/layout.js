@@ -13,7 +13,8 @@ export class Layout {
     const high = Math.min(18, Math.max(4, Math.floor(420 / Math.max(rows.length, 1))));
     this.rows = rows;
     // A row in another unit than percent names its maximum.
-    this.left = width < 560 ? 76 : rows.some((row) => row.unit !== "%") ? 196 : 132;
+    const longer = rows.some((row) => row.unit !== "%");
+    this.left = width < 560 ? (longer ? 136 : 76) : longer ? 196 : 132;
     this.high = high;
     this.tops = new Float64Array(rows.length);
     /** @type {{node: string, top: number}[]} */

@@ -36,7 +36,7 @@ export class Timeline {
     this.page = page;
     this.first = [...element.childNodes];
     this.source = new Source(page);
-    this.rows = new Rows();
+    this.rows = new Rows(page.rank);
     this.extent = new Extent(0, 1e9, SHORTEST_NS);
     this.theme = new Theme(element);
     this.painter = new Painter(this.theme);
@@ -57,7 +57,7 @@ export class Timeline {
       },
       (by) => this.view && (this.view.scrollTop += by),
     );
-    this.panel = new Panel({ fit: () => this.selection.fit(), pin: () => this.pin(), go: (arrow) => void this.selection.go(arrow), track: (lane) => this.rows.track(lane) });
+    this.panel = new Panel({ fit: () => this.selection.fit(), pin: () => this.pin(), leave: () => this.selection.clear(), go: (arrow) => void this.selection.go(arrow), track: (lane) => this.rows.track(lane) });
     this.selection = new Selection(this);
     this.finder = new Finder({
       search: (text, signal) => this.source.search(text, signal),

@@ -29,7 +29,7 @@ export class Finder {
     this.list = make("ul.timeline-found");
     this.element = make(
       "form.timeline-finder",
-      { role: "search", onsubmit: (/** @type {Event} */ event) => void this.submit(event) },
+      { role: "search", "data-ranks": "all", onsubmit: (/** @type {Event} */ event) => void this.submit(event) },
       this.input,
       make("button", {}, "Find"),
       button("◀", "previous (N)", true),

@@ -20,7 +20,7 @@ const DIRECTIONS = /** @type {Record<string, [string, string]>} */ ({
 });
 
 export class Panel {
-  /** @param {{fit: () => void, pin: () => void, go: (arrow: Arrow) => void, track: (lane: number) => string}} acts */
+  /** @param {{fit: () => void, pin: () => void, leave: () => void, go: (arrow: Arrow) => void, track: (lane: number) => string}} acts */
   constructor(acts) {
     this.acts = acts;
     this.element = make("section.timeline-panel", { "aria-label": "selection", "aria-live": "polite" });
@@ -48,7 +48,12 @@ export class Panel {
     ];
     if (typeof found === "string") parts.push(make("p.note", {}, `The events could not be summed: ${found}`));
     else if (found) parts.push(...area(found.entries, found.entries_in_all, span));
-    this.element.replaceChildren(...parts, this.fitting());
+    this.element.replaceChildren(this.closing(), ...parts, this.fitting());
+  }
+
+  /** Closes the sheet, which it is on a phone. */
+  closing() {
+    return make("button.close", { type: "button", onclick: () => this.acts.leave() }, "Close");
   }
 
   fitting() {
@@ -87,7 +92,7 @@ export class Panel {
     const pin = make("button", { type: "button", onclick: () => this.acts.pin() }, "Pin its track (p)");
     const acts = this.fitting();
     acts.append(" ", pin);
-    this.element.replaceChildren(...parts, acts);
+    this.element.replaceChildren(this.closing(), ...parts, acts);
   }
 
   /** @param {Picked} event @param {Arrow[]} arrows */

@@ -6,6 +6,7 @@
  * @property {string} name
  * @property {number} [lane]
  * @property {number} [series]
+ * @property {number} [rank] of a process
  * @property {string} [unit]
  * @property {number} [lines]
  * @property {number} [events]
@@ -30,7 +31,9 @@ const MANY_PROCESSES = 4;
 const MANY_LINES = 12;
 
 export class Rows {
-  constructor() {
+  /** @param {number | null} rank the only rank to show; null for all */
+  constructor(rank = null) {
+    this.rank = rank;
     /** @type {Entry[]} */
     this.tree = [];
     /** Paths that are not as they are at first. @type {Set<string>} */
@@ -47,9 +50,10 @@ export class Rows {
 
   /** @param {Entry[]} tree */
   plant(tree) {
-    this.tree = tree;
+    const shown = (/** @type {Entry} */ one) => this.rank === null || one.rank === undefined || one.rank === this.rank;
+    this.tree = tree.map((host) => ({ ...host, children: host.children?.filter(shown) }));
     this.pinned.clear(); // numbers of lanes belong to the tree
-    const processes = tree.flatMap((host) => (host.children ?? []).filter(({ kind }) => kind === "process"));
+    const processes = this.tree.flatMap((host) => (host.children ?? []).filter(({ kind }) => kind === "process"));
     this.early = new Set(processes.slice(0, MANY_PROCESSES));
     this.lay();
   }

@@ -15,9 +15,7 @@ MISSING = "No step waited for a batch, or no steps were seen."
 
 def draw(reading: Reading, *, rank: int | None = None) -> Figure | None:
     """Draw the median of each stretch of steps, the band from the shortest to the longest."""
-    steps = reading.drawn_steps
-    if rank is not None and steps.rows:
-        steps = steps.where(steps["rank"] == rank)
+    steps = reading.drawn_steps_of(rank)
     if not steps.rows or not steps["data_loading"].any():
         return None
     first, last = int(steps["step"].min()), int(steps["step"].max()) + 1

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from holter.schema.phases import BREAKDOWN
 from holter.views.figure import Axis, Figure, Series
-from holter.views.figures._buckets import NO_PHASES, buckets, mean, middles
+from holter.views.figures._buckets import NO_PHASES, buckets, mean, middles, of_ranks
 from holter.views.wording import words
 
 if TYPE_CHECKING:
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 MISSING = NO_PHASES
 
 
-def draw(reading: Reading) -> Figure | None:
+def draw(reading: Reading, *, rank: int | None = None) -> Figure | None:
     """Draw the mean time of each exclusive part, stacked; together they are the step."""
-    steps = reading.drawn_steps
+    steps = reading.drawn_steps_of(rank)
     if not steps.rows or "trace" in reading.description:
         return None
     first, last = int(steps["step"].min()), int(steps["step"].max()) + 1
@@ -31,5 +31,5 @@ def draw(reading: Reading) -> Figure | None:
         x_axis=Axis("step"),
         y_axis=Axis("mean time in a step", "ms"),
         series=[Series(words(part), mean(bucket, steps[part] / 1e6, count), key=part) for part in parts],
-        note="" if len(reading.description["ranks"]) < 2 else "Mean of all ranks.",
+        note=of_ranks(reading, rank),
     )

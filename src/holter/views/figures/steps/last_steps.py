@@ -16,9 +16,9 @@ MISSING = "No steps were seen. Loops that no adapter knows are marked with `with
 _MOST = 30
 
 
-def draw(reading: Reading) -> Figure | None:
-    """Draw the parts of the last 30 steps in the window, stacked, for the lowest rank."""
-    steps = reading.drawn_steps
+def draw(reading: Reading, *, rank: int | None = None) -> Figure | None:
+    """Draw the parts of the last 30 steps in the window, stacked, for one rank, by default the lowest."""
+    steps = reading.drawn_steps_of(rank)
     if not steps.rows or "trace" in reading.description:
         return None
     rank = int(steps["rank"].min())

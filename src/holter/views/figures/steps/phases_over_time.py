@@ -8,7 +8,7 @@ import numpy as np
 
 from holter.schema.phases import BREAKDOWN
 from holter.views.figure import Axis, Figure, Series
-from holter.views.figures._buckets import NO_PHASES, line, over_time, seconds
+from holter.views.figures._buckets import NO_PHASES, line, of_ranks, over_time, seconds
 from holter.views.wording import words
 
 if TYPE_CHECKING:
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 MISSING = NO_PHASES
 
 
-def draw(reading: Reading) -> Figure | None:
+def draw(reading: Reading, *, rank: int | None = None) -> Figure | None:
     """Draw the share of time in each part of a step, stacked; the rest is time outside of steps."""
-    steps = reading.steps
+    steps = reading.steps if rank is None else reading.steps.where(reading.steps["rank"] == rank)
     if not steps.rows or "trace" in reading.description:
         return None
     edges = np.linspace(reading.since, reading.until, reading.width + 1)
-    parts, inside = [part for part in BREAKDOWN if steps[part].any()], reading.drawn_steps
+    parts, inside = [part for part in BREAKDOWN if steps[part].any()], reading.drawn_steps_of(rank)
     shares = _shares(inside, parts, edges)
     sampled = line(reading, "", over_time(reading, ["cpu.util"], "metric").get("cpu.util", ())).values
     stepping = sum(shares.values(), np.zeros(reading.width)) > 0
@@ -45,7 +45,7 @@ def draw(reading: Reading) -> Figure | None:
         x_axis=Axis("time since the start", "s"),
         y_axis=Axis("of the time", "%", top=100.0),
         series=series,
-        note="Mean of all ranks. White space: time outside steps. Gaps: no data.",
+        note=f"{of_ranks(reading, rank)} White space: time outside steps. Gaps: no data.".lstrip(),
     )
 
 

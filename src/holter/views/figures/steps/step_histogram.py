@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from holter.analysis.steps.warmup import steady
 from holter.views.figure import Axis, Figure, Series
+from holter.views.figures._histogram import fitting
 from holter.views.wording import milliseconds
 
 if TYPE_CHECKING:
@@ -17,18 +17,17 @@ MISSING = "There are no steady steps yet: warm-up and compilation are left out."
 _BINS = 60
 
 
-def draw(reading: Reading) -> Figure | None:
+def draw(reading: Reading, *, rank: int | None = None) -> Figure | None:
     """Draw the histogram of steady steps.
 
     Cut off where one of a thousand is longer, if that is more than twice the median.
     """
     steps = reading.steps
-    times = np.empty(0)
-    if steps.rows:
-        inside = (steps["time"] + steps["duration"] > reading.since) & (steps["time"] < reading.until)
-        times = steps["duration"][steady(steps) & (inside | (reading.window is None))] / 1e6
+    times = steps["duration"][reading.drawn_steady(rank)] / 1e6 if steps.rows else np.empty(0)
     if not len(times):
         return None
+    longest = float(times.max())
+    times, unit = fitting(times)
     most = max(float(np.percentile(times, 99.9)), 2 * float(np.median(times)))
     beyond = int((times > most).sum())
     counts, edges = np.histogram(times[times <= most], bins=min(_BINS, max(5, len(times) // 5)))
@@ -36,8 +35,8 @@ def draw(reading: Reading) -> Figure | None:
         title="Distribution of step times",
         kind="bars",
         x=edges.tolist(),
-        x_axis=Axis("duration", "ms"),
+        x_axis=Axis("duration", unit),
         y_axis=Axis("steps"),
         series=[Series("steps", [float(count) for count in counts])],
-        note=f"Not drawn: {beyond:,} longer, up to {milliseconds(float(times.max()))}." if beyond else "",
+        note=f"Not drawn: {beyond:,} longer, up to {milliseconds(longest)}." if beyond else "",
     )

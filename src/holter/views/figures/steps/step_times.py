@@ -16,9 +16,9 @@ MISSING = "No steps were seen. Loops that no adapter knows are marked with `with
 _MOST_RANKS = 8
 
 
-def draw(reading: Reading) -> Figure | None:
+def draw(reading: Reading, *, rank: int | None = None) -> Figure | None:
     """Draw the median step of each stretch, and the range in which all of them lie."""
-    steps = reading.drawn_steps
+    steps = reading.drawn_steps_of(rank)
     if not steps.rows:
         return None
     first, last = int(steps["step"].min()), int(steps["step"].max()) + 1
@@ -26,11 +26,11 @@ def draw(reading: Reading) -> Figure | None:
     ranks = np.unique(steps["rank"]).tolist()
     each = ranks if len(ranks) <= _MOST_RANKS else [None]
     series = []
-    for rank in each:
-        mine = steps if rank is None else steps.where(steps["rank"] == rank)
+    for one in each:
+        mine = steps if one is None else steps.where(steps["rank"] == one)
         bucket = buckets(mine["step"], first, last, count)
         low, middle, high = quantiles(bucket, mine["duration"] / 1e6, count, (0.0, 0.5, 1.0))
-        series.append(Series("all ranks" if rank is None else f"rank {rank}", middle, low, high))
+        series.append(Series("all ranks" if one is None else f"rank {one}", middle, low, high))
     return Figure(
         title="Step time",
         kind="lines",

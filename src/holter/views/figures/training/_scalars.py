@@ -25,16 +25,22 @@ _WIDE = 1e4
 """Values that differ by a larger factor are drawn on a logarithmic axis."""
 
 
-def curves(title: str, where: str, label: str, *, log: bool = False) -> Callable[[Reading], Figure | None]:
+def curves(title: str, where: str, label: str) -> Callable[..., Figure | None]:
     """Return a chart of the scalars that a condition selects against the step, each name and mode a line.
 
     Values that are not finite are left out of the means; where they are is marked. Numbers that never change
-    are shown as numbers. The axis is logarithmic if `log` says so, or if the values need it.
+    are shown as numbers. The axis is logarithmic if the values need it.
     """
-    return lambda reading: _draw(reading, title, where, label, log=log)
+
+    def draw(reading: Reading, *, rank: int | None = None) -> Figure | None:
+        mine = where if rank is None else f"({where}) AND rank = {int(rank)}"
+        return curve(reading, title, mine, label)
+
+    return draw
 
 
-def _draw(reading: Reading, title: str, where: str, label: str, *, log: bool) -> Figure | None:
+def curve(reading: Reading, title: str, where: str, label: str, *, log: bool = False) -> Figure | None:
+    """Return one chart, as `curves` says; with `log` its axis is logarithmic in any case."""
     rows = reading.trial.table("scalars", where=f"({where}) AND step >= 0", **reading.bounds)
     whole = reading.whole or reading
     table = joined(told_apart(rows, begins(whole.steps)))
