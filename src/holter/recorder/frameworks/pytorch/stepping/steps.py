@@ -42,10 +42,8 @@ SILENT_NS = 10_000_000_000
 """Time without a step, after which another training thread ends the steps."""
 _SKIPPED = int(Phase.SKIPPED)
 UNDECIDED = 4
-"""Passes of one model in training mode, without optimizer or backward pass, that count as inference.
-
-A script that builds a model may call each of its parts once, to learn their shapes.
-"""
+"""Passes of one model in training mode, without optimizer or backward pass, that count as inference: a
+script that builds a model may call each of its parts once, to learn their shapes."""
 
 
 class StepClock:
@@ -68,19 +66,15 @@ class StepClock:
         self._settled = False
         self._last_other: weakref.ref[Any] | None = None
         self._held = 0  # iterations without an end because the clock waits for optimizers
-        self._led = 0
-        self._cycle = 1
-        self._since = 0
-        """Steps of optimizers since the last end of an iteration."""
-        self._alone, self._latest = False, 0
-        """Whether one optimizer, with this `id`, has made all of them."""
+        self._led, self._cycle = 0, 1
+        self._since = 0  # steps of optimizers since the last end of an iteration
+        self._alone, self._latest = False, 0  # whether one optimizer, with this `id`, has made all of them
         self._unended = 0  # the thread of the last optimizer step that did not end a step
         self.codes: dict[type, int] = {}
         """Codes of OPTIMIZER spans, by class."""
         self._fetched: tuple[int, Any] | None = None
         """A step that began with a batch, and the loader of that batch."""
-        self._passes: dict[int, int] = {}
-        """Forward passes that are steps without optimizer, or inference, by the model's `id`."""
+        self._infers, self._passes = False, dict[int, int]()  # passes that may be, by the `id` of the model
         self._trains_without_optimizer = False
         self._thread = 0  # the first thread that called a model: its calls are steps
 
@@ -348,8 +342,7 @@ class StepClock:
         self._led = 0
 
     def _end_step(self, optimizer: Any, now: int) -> None:
-        # While the clock waited for the others, each step of one that steps alone was an iteration.
-        iterations = self._since if self._alone else 1
+        iterations = self._since if self._alone else 1  # while the clock waited for others
         self._cycle, self._since, self._last_other, self._held = self._since, 0, None, 0
         self._unended = 0
         self._led += 1
@@ -377,8 +370,8 @@ class StepClock:
 
     def on_forward_begin(self) -> None:
         """End the step of the last forward pass, once such passes count as inference."""
-        if self._passes and max(self._passes.values()) >= UNDECIDED:
-            self._passes.clear()
+        if self._infers:
+            self._infers, self._passes = False, {}
             self.adapter.predicting = True
             self.adapter.boundary(PREDICT)
 
@@ -390,11 +383,11 @@ class StepClock:
             return
         if self.adapter.session.step_owner in TRAINERS:  # which knows what the model is used for
             return
-        torch = self.adapter.torch
         if self.adapter.predicting is None:
-            # A script that trains may have called the model once before, to count its operations.
-            surely = not (model.training and torch.is_grad_enabled())
-            self._passes[id(model)] = self._passes.get(id(model), 0) + (UNDECIDED if surely else 1)
+            # Not after the first: a script that trains may call its model before, to count its operations.
+            trains = model.training and self.adapter.torch.is_grad_enabled()
+            passes = self._passes[id(model)] = self._passes.get(id(model), 0) + (1 if trains else UNDECIDED)
+            self._infers = self._infers or passes >= UNDECIDED
             return
         self.adapter.predicting = True
         self.adapter.boundary(PREDICT, now)
@@ -403,5 +396,5 @@ class StepClock:
         """End a step after a backward pass without optimizer: the script updates its parameters itself."""
         if self.adapter.predicting is not False and not self._known:
             self.adapter.predicting, self._trains_without_optimizer = None, True
-            self._passes.clear()
+            self._infers, self._passes = False, {}
             self.adapter.boundary()
