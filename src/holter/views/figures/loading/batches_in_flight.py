@@ -8,7 +8,6 @@ import numpy as np
 
 from holter.analysis.loading.loader_timeline import in_flight
 from holter.views.figure import Axis, Figure, Series
-from holter.views.figures.loading._fetches import MISSING
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
     from holter.views.reading import Reading
 
-__all__ = ["MISSING", "draw"]
+MISSING = "No batch was seen on its way from a worker to the training: a loader without workers has none."
 
 
 def draw(reading: Reading, *, rank: int | None = None) -> Figure | None:
