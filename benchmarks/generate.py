@@ -4,7 +4,7 @@ The rows go through the real writer, in the order in which an agent would hand t
 readings and their noise are drawn at random with a fixed seed; how finely each is resolved is that of
 its source: clocks in nanoseconds, CPU shares of whole ticks, GPU readings as NVML gives them.
 
-    python benchmarks/generate.py STORE --job NAME [--hours 12] [--ranks 8] [--no-spans] …
+    python benchmarks/generate.py STORE --job NAME [--hours 12] [--ranks 8] [--step-s 0.3] [--no-spans] …
 """
 
 from __future__ import annotations
@@ -293,11 +293,12 @@ def main() -> None:
     parser.add_argument("--hours", type=float, default=12)
     parser.add_argument("--ranks", type=int, default=8)
     parser.add_argument("--nodes", type=int, default=1)
+    parser.add_argument("--step-s", type=float, default=0.3, help="seconds of a step")
     parser.add_argument("--no-spans", action="store_true")
     parser.add_argument("--tensors", type=int, default=0, help="saved by each rank every 100 steps")
     given = parser.parse_args()
     began = time.perf_counter()
-    sizes = {name: getattr(given, name) for name in ("hours", "ranks", "nodes", "tensors")}
+    sizes = {name: getattr(given, name) for name in ("hours", "ranks", "nodes", "tensors", "step_s")}
     training = Training(**sizes, spans=not given.no_spans)
     folder = generate(given.store, given.job, training)
     size = sum(entry.size for entry in folder.place.files())
