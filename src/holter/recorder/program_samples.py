@@ -13,6 +13,7 @@ import time
 
 from holter.recorder import STARTED_NS
 from holter.recorder.sampling.frames import frame_text, is_library
+from holter.recorder.sampling.other_threads import reading_frames
 from holter.schema.programs import samples_name
 
 TYPE_CHECKING = False
@@ -137,15 +138,16 @@ class ProgramSampler:
                 sys.setswitchinterval(PYTHON_SWITCH_S)
 
     def _add(self, duration: int) -> None:
-        frames = sys._current_frames()
-        frame = frames.get(self._main)
-        if len(frames) > 2 and frame is not None and _waits(frame.f_code):
-            mine = _thread.get_ident()
-            others = (one for thread, one in frames.items() if thread not in (mine, self._main))
-            frame = next((one for one in others if not _waits(one.f_code)), frame)
-        if frame is not None and frame.f_back is not None and self._enters(frame):
-            frame = frame.f_back
-        key = self._key_of(frame)
+        with reading_frames:
+            frames = sys._current_frames()
+            frame = frames.get(self._main)
+            if len(frames) > 2 and frame is not None and _waits(frame.f_code):
+                mine = _thread.get_ident()
+                others = (one for thread, one in frames.items() if thread not in (mine, self._main))
+                frame = next((one for one in others if not _waits(one.f_code)), frame)
+            if frame is not None and frame.f_back is not None and self._enters(frame):
+                frame = frame.f_back
+            key = self._key_of(frame)
         if not key:
             return
         if key in self._stacks or len(self._stacks) < MAX_STACKS:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from time import perf_counter_ns
 
 from holter.recorder.sampling.frames import frame_text
+from holter.recorder.sampling.other_threads import reading_frames
 from holter.recorder.sampling.producers import of_user
 
 LATE = 0.8
@@ -52,10 +53,11 @@ class Holders:
             return None
         # `threading.enumerate` would take a lock that the training may need.
         threads = getattr(threading, "_active", {})
-        stacks = sys._current_frames()
         passed = (trains, threading.get_ident())
-        own = {ident: of_user(frame) for ident, frame in stacks.items() if ident not in passed}
-        stacks.clear()  # the frames of the training, too
+        with reading_frames:
+            stacks = sys._current_frames()
+            own = {ident: of_user(frame) for ident, frame in stacks.items() if ident not in passed}
+            stacks.clear()  # the frames of the training, too
         if len(self._known) > _MOST_KNOWN:
             self._known.clear()
         found, most = None, CPU_SHARE

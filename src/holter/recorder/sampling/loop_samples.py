@@ -18,6 +18,7 @@ from time import perf_counter_ns, thread_time_ns
 from typing import TYPE_CHECKING
 
 from holter.recorder.sampling.holders import Holders
+from holter.recorder.sampling.other_threads import reading_frames
 from holter.recorder.sampling.producers import Seen, producer, waits
 from holter.recorder.sampling.stack_text import LoopCode, called_in, stack_text, waited_for
 from holter.recorder.spool.thread_spool import NAN
@@ -192,14 +193,15 @@ class LoopSampler:
     def _frames(self, thread: int) -> list[Seen]:
         """Return copies of a thread's frames, from the loop inwards; frames themselves hold tensors."""
         frames: list[Seen] = []
-        frame = sys._current_frames().get(thread)
-        while frame is not None and len(frames) < _MAX_DEPTH:
-            if id(frame.f_code) in self._loop:
-                frames.append(Seen.of(frame))
-                break
-            if not frame.f_code.co_filename.startswith(_OURS):
-                frames.append(Seen.of(frame))
-            frame = frame.f_back
+        with reading_frames:
+            frame = sys._current_frames().get(thread)
+            while frame is not None and len(frames) < _MAX_DEPTH:
+                if id(frame.f_code) in self._loop:
+                    frames.append(Seen.of(frame))
+                    break
+                if not frame.f_code.co_filename.startswith(_OURS):
+                    frames.append(Seen.of(frame))
+                frame = frame.f_back
         frames.reverse()
         return frames
 

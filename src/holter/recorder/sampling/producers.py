@@ -8,6 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holter.recorder.sampling.frames import is_library
+from holter.recorder.sampling.other_threads import reading_frames
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -74,10 +75,11 @@ def producer(
     """
     # `threading.enumerate` would take a lock that the training may need.
     threads = getattr(threading, "_active", {})
-    stacks = sys._current_frames()
-    inner = {ident: Seen.of(frame) for ident, frame in stacks.items() if ident not in without}
-    own = {ident: frames for ident in inner if (frames := of_user(stacks[ident]))}
-    stacks.clear()  # frames hold the training's tensors
+    with reading_frames:
+        stacks = sys._current_frames()
+        inner = {ident: Seen.of(frame) for ident, frame in stacks.items() if ident not in without}
+        own = {ident: frames for ident in inner if (frames := of_user(stacks[ident]))}
+        stacks.clear()  # frames hold the training's tensors
     found = [
         Producer(f"thread {getattr(threads.get(ident), 'name', ident)}", frames, len(own) == 1)
         for ident, frames in own.items()

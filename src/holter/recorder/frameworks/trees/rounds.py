@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import sys
 import weakref
 from threading import get_ident
 from time import perf_counter_ns
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from holter.recorder.frameworks.spans import timed
 from holter.recorder.frameworks.written import size_written
 from holter.recorder.patches import Patches, hide
+from holter.recorder.sampling.other_threads import exists
 from holter.schema.phases import SCRIPT, Phase
 from holter.schema.tensor_spool import ENV_SAVE
 
@@ -138,7 +138,7 @@ class Rounds:
             if apart:
                 session.since = since or perf_counter_ns()
             return True
-        if self.reported and self._thread not in (0, get_ident()) and self._thread in sys._current_frames():
+        if self.reported and self._thread not in (0, get_ident()) and exists(self._thread):
             about = {"kind": "training of another thread", "name": str(self._thread), "recorded": get_ident()}
             session.journal("left_out", about)
         self._thread = get_ident()

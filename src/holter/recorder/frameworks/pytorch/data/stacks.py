@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from holter.recorder.frameworks.pytorch.data.fetching import UNKNOWN, Kinds, Ledger
 from holter.recorder.frameworks.pytorch.data.paths import Paths
+from holter.recorder.sampling.other_threads import reading_frames
 from holter.recorder.switch_interval import SwitchInterval
 from holter.schema.phases import Phase
 
@@ -89,9 +90,10 @@ class StackSampler:
                 known = self._paths.count
                 cpu = thread_time_ns()
                 files = fetching.files
-                frame = sys._current_frames().get(fetching.thread)
-                name = self._paths.name(frame)
-                del frame
+                with reading_frames:
+                    frame = sys._current_frames().get(fetching.thread)
+                    name = self._paths.name(frame)
+                    del frame
                 state = UNKNOWN if files is None else files.state()
                 computes = kinds.computes(name, state, late=perf_counter_ns() > soon)
                 if name:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import sys
 import weakref
 from dataclasses import dataclass, field
 from functools import partial
@@ -36,6 +35,7 @@ from holter.recorder.frameworks.pytorch.sentinel.resuming import Resuming
 from holter.recorder.frameworks.pytorch.sentinel.schedules import Schedules
 from holter.recorder.frameworks.pytorch.sentinel.untracked import TrainingModeWatch
 from holter.recorder.frameworks.pytorch.tensors.names import gradients_freed
+from holter.recorder.sampling.other_threads import exists
 from holter.recorder.tensors.schedule import NEVER
 from holter.schema.record import ENV_SENTINEL
 
@@ -232,7 +232,7 @@ class Sentinel:
         crash the process. A thread that has ended trains no more.
         """
         if self._thread != get_ident():
-            if self._thread in sys._current_frames():
+            if exists(self._thread):
                 self.on = False
             self._thread = get_ident()
         return self.on

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from holter.recorder.frameworks.pytorch.stepping.adapter_state import PREDICT, TRAIN
 from holter.recorder.patches import hide
+from holter.recorder.sampling.other_threads import exists
 from holter.recorder.steps import TRAINERS
 from holter.schema.phases import Phase
 from holter.schema.record import step_lead
@@ -317,7 +318,7 @@ class StepClock:
     def _beside(self, optimizer: Any, now: int) -> bool:
         """Whether this thread trains in addition to the thread that ends the steps."""
         leader, since = self._leader and self._leader(), max(self.adapter.session.since, self._began)
-        if leader in (None, optimizer) or self._loop not in sys._current_frames():
+        if leader in (None, optimizer) or not exists(self._loop):
             return False
         self._awaited.pop(id(optimizer), None)
         return now - since < SILENT_NS
