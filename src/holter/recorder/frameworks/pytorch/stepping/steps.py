@@ -339,8 +339,7 @@ class StepClock:
         self._leader = weakref.ref(optimizer)
         self._loop, self._began = threading.get_ident(), perf_counter_ns()
         self._last_other = None
-        self._settled = settled
-        self._led = 0
+        self._settled, self._led = settled, 0
 
     def _end_step(self, optimizer: Any, now: int) -> None:
         iterations = self._since if self._alone else 1  # while the clock waited for others
