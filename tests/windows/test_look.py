@@ -107,6 +107,7 @@ def test_a_step_that_evaluates_ends_the_window_within_it(train, how):
     step(evaluate=True)
     assert 1 <= evaluated <= (3 if how == "slowly" else 1), "the profiler ends with the first late pass"
     assert look._left > BUDGET_NS / 2, "the evaluation is no cost of the look"
+    assert session.windows.ended == ("operators", session.step), "no window begins at the end of this step"
     for _ in range(60):
         step()
     refused, first, second = looks(training)

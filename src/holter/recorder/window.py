@@ -287,7 +287,8 @@ class Windows:
             self._beside.remove(run)
         else:
             self._running = None
-            self.ended = window.profiler, self.session.step
+            # What is open when a window ends within a step, such as an optimizer, ends at the next begin.
+            self.ended = window.profiler, self.session.step + within
         fact: dict[str, object] = {
             "profiler": window.profiler,
             "number": window.number,
