@@ -9,7 +9,7 @@ from importlib.resources import files
 
 import pytest
 from tests.dashboard.made import recorded
-from tests.dashboard.serving import PATIENCE_S
+from tests.dashboard.serving import PATIENCE_S, serving
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -51,6 +51,13 @@ def profiled(tmp_path_factory):
     folder = tmp_path_factory.mktemp("profiled")
     recorded(folder / "store", folder)
     return folder / "store"
+
+
+@pytest.fixture(scope="module")
+def server(store):
+    """Serve the module's store."""
+    with serving(store) as running:
+        yield running
 
 
 @pytest.fixture

@@ -57,12 +57,6 @@ def store(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def server(store):
-    with serving(store) as running:
-        yield running
-
-
 @pytest.mark.parametrize("path", PAGES)
 def test_every_page_is_quiet_and_fit_for_everybody(look, path):
     seen = look(path)

@@ -8,7 +8,6 @@ import pytest
 from tests.dashboard.canvases import colors, expect, made, ready, until
 from tests.dashboard.conftest import fits, violations
 from tests.dashboard.conftest import until as waited
-from tests.dashboard.serving import serving
 
 pytestmark = pytest.mark.slow
 
@@ -16,12 +15,6 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def store(tmp_path_factory) -> Path:
     return made(tmp_path_factory.mktemp("seen") / "store")
-
-
-@pytest.fixture(scope="module")
-def server(store):
-    with serving(store) as running:
-        yield running
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

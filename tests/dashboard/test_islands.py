@@ -31,12 +31,6 @@ def store(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def server(store):
-    with serving(store) as running:
-        yield running
-
-
 def chart(page, name):
     """Return a chart once it lives, and shows what was asked for last."""
     island = page.locator(f"[data-figure={name}]")

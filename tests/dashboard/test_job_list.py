@@ -66,12 +66,6 @@ def store(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module")
-def server(store):
-    with serving(store) as running:
-        yield running
-
-
 @pytest.mark.parametrize(
     ("name", "says"),
     [

@@ -53,12 +53,6 @@ def _rule():
     return {"rule": "r", "name": HOSTILE, "status": "IssuesFound", "parameters": {}, "issues": [issue]}
 
 
-@pytest.fixture(scope="module")
-def server(store):
-    with serving(store) as running:
-        yield running
-
-
 @pytest.mark.parametrize("name", ["before", "empty", "running", "failed", "broken"])
 @pytest.mark.parametrize("page", PAGES)
 def test_every_page_of_every_kind_of_job_is_there(server, name, page):

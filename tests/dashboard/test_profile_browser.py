@@ -9,7 +9,6 @@ from tests.cli.conftest import job, told
 from tests.dashboard.canvases import ready
 from tests.dashboard.conftest import fits, settled, until, violations
 from tests.dashboard.made import HOSTILE, imported, stalled
-from tests.dashboard.serving import serving
 
 from holter.store.job import find
 from holter.store.writer import Writer
@@ -39,12 +38,6 @@ def store(profiled, tmp_path_factory):
     told("before", str(profiled), ranks=2, cores=4, steps=100, samples=100)
     job("empty", str(profiled))
     return profiled
-
-
-@pytest.fixture(scope="module")
-def server(store):
-    with serving(store) as running:
-        yield running
 
 
 @pytest.mark.parametrize("path", PAGES)

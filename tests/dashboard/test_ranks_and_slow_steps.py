@@ -10,7 +10,6 @@ import pytest
 from tests.cli.conftest import told
 from tests.dashboard.conftest import fits, settled, violations
 from tests.dashboard.made import imported
-from tests.dashboard.serving import serving
 from tests.dashboard.stories import judged
 
 from holter.analysis.steps.outliers import slowest
@@ -38,12 +37,6 @@ def store(tmp_path_factory):
     told("before", str(store), ranks=1, cores=4, steps=40, samples=100)
     imported(store, folder)
     return store
-
-
-@pytest.fixture(scope="module")
-def server(store):
-    with serving(store) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

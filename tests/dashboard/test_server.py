@@ -31,12 +31,6 @@ def store(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def server(store):
-    with serving(store) as running:
-        yield running
-
-
 def test_without_the_token_nothing_is_told(server):
     for path in ("/", "/jobs/before", "/api/v1/jobs", "/metrics", "/events", "/app/x/page.js"):
         status, text, _ = server.ask(path)

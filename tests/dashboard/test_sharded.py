@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from tests.cli.conftest import job
 from tests.dashboard.conftest import settled
-from tests.dashboard.serving import serving
 from tests.rules.tensor_rows import tensor
 
 from holter.drawing.figure import figure as html
@@ -157,12 +156,6 @@ def test_the_list_tells_the_size_of_the_whole(readings):
     for name, values in WHOLE.items():
         assert listed[name]["elements"] == values.shape[1]
         assert listed[name]["abs_mean"] == pytest.approx(np.abs(values[-1]).mean(), rel=1e-5)
-
-
-@pytest.fixture(scope="module")
-def server(store):
-    with serving(store) as running:
-        yield running
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.cli.conftest import job, told
 from tests.dashboard.conftest import settled, until, violations
-from tests.dashboard.serving import BEARER, serving
+from tests.dashboard.serving import BEARER
 from tests.dashboard.stories import judged
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright comes with the extra dev")
@@ -22,12 +22,6 @@ def store(tmp_path_factory) -> Path:
         judged(told(name, str(folder), ranks=2, cores=4, steps=60, samples=100)[0])
     job("failed", str(folder), status="Failed", exit_code=1)
     return folder
-
-
-@pytest.fixture(scope="module")
-def server(store):
-    with serving(store) as running:
-        yield running
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from benchmarks.generated_trace import STEP_NS, write
 from tests.cli.conftest import job, told
-from tests.dashboard.serving import BEARER, serving
+from tests.dashboard.serving import BEARER
 
 from holter.importers.importing import import_job
 from holter.store.job import at
@@ -26,12 +26,6 @@ def store(tmp_path_factory):
     told("before", str(folder), ranks=2, cores=2, steps=50, samples=100)
     job("empty", str(folder))
     return folder
-
-
-@pytest.fixture(scope="module")
-def server(store):
-    with serving(store) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

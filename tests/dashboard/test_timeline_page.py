@@ -24,12 +24,6 @@ def store(tmp_path_factory) -> Path:
     return made(tmp_path_factory.mktemp("seen") / "store")
 
 
-@pytest.fixture(scope="module")
-def server(store):
-    with serving(store) as running:
-        yield running
-
-
 def test_a_job_without_events_teaches_how_to_get_some(look):
     seen = look("/jobs/empty/timeline")
     text = seen.page.inner_text("main")
