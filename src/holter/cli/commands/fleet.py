@@ -109,8 +109,8 @@ def _groups(title: str, groups: Mapping[str, FleetSum]) -> Table:
             output.clean(words(name) if title == "verdict" else name),
             f"{one['jobs']:,}",
             f"{one['failed']:,}",
-            hours_text(one["node_hours"]),
-            hours_text(one["gpu_hours"]),
+            "" if one["nodes_unknown"] == one["jobs"] else hours_text(one["node_hours"]),
+            "" if one["gpus_unknown"] == one["jobs"] else hours_text(one["gpu_hours"]),
             "" if one["idle_unknown"] == one["jobs"] else hours_text(one["idle_node_hours"]),
             "" if one["cost"] is None else money(one["cost"]),
         )
