@@ -44,6 +44,7 @@ SHAPES_COST = 4
 DISTURBED, DISTURBED_NS = 2, 50_000_000
 """A step that takes this many times as long as others, and this much more, ends the window within it."""
 MOST_TRIES = 3
+"""Windows without a whole step, after which there is no other."""
 SAMPLES = 100
 """Stack samples of a look, at least."""
 MOST_SAMPLING_NS = 2_000_000_000

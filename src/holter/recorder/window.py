@@ -314,7 +314,7 @@ class Windows:
         if order == page.LOOK and self.automatic is not None:
             fact["cost_ns"] = self.automatic.ended(bounds, ended - stopping)
             if len(bounds) == 1:
-                self._give_up(profiler)
+                self._forget(window, profiler)
                 found = {"refused": "its first step took much longer than the steps before"}
         if callable(found):
             later = threading.Thread(
@@ -326,11 +326,6 @@ class Windows:
             self._tell({**fact, **(found or {})})
         self.switching = False
 
-    def _give_up(self, profiler: Profiler) -> None:
-        """Free the events of a window without a whole step."""
-        if (forget := getattr(profiler, "forget", None)) is not None:
-            forget()
-
     def _finish(
         self, window: ProfilingWindow, profiler: Profiler, work: Callable[[], Found], fact: dict[str, object]
     ) -> None:
@@ -341,12 +336,16 @@ class Windows:
             found = self._failed(window, error)
         # Up to here this thread has competed with the training for the interpreter lock.
         self._tell({**fact, "done": time.perf_counter_ns(), **(found or {})})
+        self._forget(window, profiler)
+        self._finishing.remove(threading.current_thread())
+
+    def _forget(self, window: ProfilingWindow, profiler: Profiler) -> None:
+        """Free the events of a window."""
         if (forget := getattr(profiler, "forget", None)) is not None:
             try:
                 forget()
             except Exception as error:
                 self._failed(window, error)
-        self._finishing.remove(threading.current_thread())
 
     def _failed(self, window: ProfilingWindow, error: Exception) -> dict[str, object]:
         self.session.fault(f"profiler {window.profiler}", error)

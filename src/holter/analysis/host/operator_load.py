@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 SMALL_NS = 50_000
 """Shorter operators, as the profiler sees them, are small: their own cost outweighs their work."""
 MIN_SAMPLES = 3
-ENOUGH = 10
-"""With so many samples in small operators, the others do not count: the loop may do other work, too."""
 """Fewer samples name no line."""
+_ENOUGH = 10
+"""With so many samples in small operators, the others do not count: the loop may do other work, too."""
 _ITEM = ("aten::item",)
 _BACKWARD = float(Phase.BACKWARD)
 """Value of samples inside a backward pass."""
@@ -116,7 +116,7 @@ def operator_load(tables: Mapping[str, Table]) -> OperatorLoad | None:
         per_step=float(outer.sum()) / steps.rows,
         small_per_step=float(small.sum()) / steps.rows,
         large_ms=float(usual[outer & ~small].sum()) / 1e6 / steps.rows,
-        line=samples.line(issued if issued.sum() >= ENOUGH else samples.issues),
+        line=samples.line(issued if issued.sum() >= _ENOUGH else samples.issues),
         top=_share(tree, top, own, whole, detail, samples),
         double=_share(tree, double, own, whole, detail, samples) if double.any() else None,
         items_per_step=float(items.sum()) / steps.rows,
@@ -167,9 +167,8 @@ class _Samples:
         if whole <= 0:
             return None
         place, weight = lines.most_common(1)[0]
-        return OperatorLine(
-            place, 100.0 * (weight if place.startswith("<module>") else lines.total()) / whole
-        )
+        told = weight if place.startswith("<module>") else lines.total()
+        return OperatorLine(place, 100.0 * told / whole)
 
     def within(self, begin: Ints, end: Ints) -> NDArray[np.bool_]:
         """Return the samples that were taken while one of some events ran."""

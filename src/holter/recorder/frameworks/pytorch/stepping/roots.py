@@ -242,8 +242,8 @@ class Roots:
         if module._modules and self.is_root(module):
             self.add(cls)
             # A script that samples from a model often calls a part of it, which no step calls by itself.
-            for part in module._modules.values():
-                if part is not None and part._modules and not type(part).__module__.startswith("torch."):
+            for part in module.children():
+                if part._modules and not type(part).__module__.startswith("torch."):
                     self.add(type(part))
 
     def end_unseen_step(self) -> None:

@@ -75,7 +75,7 @@ class StepClock:
         """Codes of OPTIMIZER spans, by class."""
         self._fetched: tuple[int, Any] | None = None
         """A step that began with a batch, and the loader of that batch."""
-        self._infers, self._passes = False, dict[int, int]()  # passes that may be, by the `id` of the model
+        self._infers, self._passes = False, dict[int, int]()  # passes of each model, by `id`, until then
         self._trains_without_optimizer = False
         self._thread = 0  # the first thread that called a model: its calls are steps
 
