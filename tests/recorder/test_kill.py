@@ -27,7 +27,7 @@ while True:
     thread_spool.end()
     thread_spool.end()
     n += 2
-    struct.pack_into("<q", counter, 0, n)
+    counter[:] = struct.pack("<q", n)  # at once; pack_into writes zeros first
     if n % 100 == 0:
         current.boundary()
         n += 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 
 import torch
 
@@ -30,20 +29,22 @@ def test_a_script_that_profiles_itself_is_not_disturbed(train, tmp_path):
 def test_a_script_that_profiles_itself_in_another_thread_is_not_disturbed(train):
     made = train(json.dumps({"requests": [{"profiler": "operators", "start_step": 1, "steps": 1000}]}))
     made.steps(3)
-    found, stop = [], threading.Event()
+    found, asked, enough = [], threading.Event(), threading.Event()
 
     def other():
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as theirs:
             torch.ones(3).tan()
             made.ask({"profiler": "operators", "steps": 1})
-            time.sleep(0.1)
+            asked.set()
+            enough.wait(30)
         found.extend(event.name for event in theirs.events())
-        stop.set()
 
     thread = threading.Thread(target=other)
     thread.start()
-    while thread.is_alive() and not stop.wait(0.005):
+    while not asked.wait(0.005):
         made.steps(1)
+    made.steps(2)
+    enough.set()
     thread.join()
     assert "aten::tan" in found
     made.steps(2)

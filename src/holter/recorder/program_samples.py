@@ -20,6 +20,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import CodeType, FrameType
 
+    from holter.recorder.session import Session
+
 AFTER_S = 1.0
 """A shorter program is not sampled."""
 INTERVAL_S = 0.02
@@ -225,14 +227,25 @@ def stop() -> None:
     except FileNotFoundError:
         pass  # the spool is gone, and with it who reads the samples
     except Exception as error:
-        sys.stderr.write(f"holter: the last samples were not written: {type(error).__name__}: {error}\n")
+        if not _faults():
+            sys.stderr.write(f"holter: the last samples were not written: {type(error).__name__}: {error}\n")
 
 
 def _recorded() -> bool:
     """Return whether an adapter samples this process by its own rules."""
-    session = sys.modules.get("holter.recorder.session")
-    current = None if session is None else getattr(session, "current", None)
+    current = _session()
     return current is not None and current.attached
+
+
+def _faults() -> bool:
+    """Return whether the recorder of this process had a fault: it has said so, in one line."""
+    current = _session()
+    return current is not None and bool(current.fault_counts)
+
+
+def _session() -> Session | None:
+    session = sys.modules.get("holter.recorder.session")
+    return None if session is None else getattr(session, "current", None)
 
 
 def _waits(code: CodeType) -> bool:

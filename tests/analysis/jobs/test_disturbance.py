@@ -69,8 +69,8 @@ def test_a_disturbance_makes_a_job_slower_and_never_faster(before, after, ratio,
 
 @pytest.mark.parametrize(
     "change",
-    [{"cores": 64}, {"cpu_ms": 20}, {"cpu_ms": 42}, {"cores": None}],
-    ids=["small load", "no more CPU time", "more than half a core costs", "unknown cores"],
+    [{"cores": 64}, {"cpu_ms": 20}, {"cpu_ms": 42}, {"cores": None}, {"step_ms": 400}],
+    ids=["small load", "no more CPU time", "more than half a core costs", "unknown cores", "a small part"],
 )
 def test_programs_on_other_cores_do_not_explain_every_slower_job(change):
     assert disturbance(QUIET, COMPANY) is not None

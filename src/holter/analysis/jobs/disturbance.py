@@ -34,6 +34,8 @@ COMPANY = 0.1
 """Share of the cores from which on other programs slow steps without a wait: they share caches and cores."""
 HALF = 2.0
 """Two threads on the halves of a core take at most this factor longer."""
+SLOWED = 0.03
+"""Share of a step from which on additional CPU time makes it longer."""
 THROTTLED = 5.0
 GPU_SLOWED = 10.0
 CLOCK = 0.03
@@ -94,7 +96,9 @@ class Conditions:
         if not (self.cpu_ms and other.cpu_ms and self.cores and self.foreign_cores):
             return False
         company = self.foreign_cores >= COMPANY * self.cores
-        return company and 1 + SPREAD < self.cpu_ms / other.cpu_ms < HALF
+        # A step that mostly waits takes no longer for a little more CPU time.
+        more = self.step_ms is None or self.cpu_ms - other.cpu_ms >= SLOWED * self.step_ms
+        return company and more and 1 + SPREAD < self.cpu_ms / other.cpu_ms < HALF
 
     @property
     def free(self) -> float:
