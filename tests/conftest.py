@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests import azurite as azure
 from tests.gateway import MISSING, WHERE_FROM, Gateway
 from tests.recorder.reading import pythons
 
@@ -51,6 +52,18 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     if MISSING:
         pytest.skip(f"no S3 server here: {', '.join(MISSING)} missing; {WHERE_FROM}")
     server = Gateway(tmp_path_factory.mktemp("gateway"))
+    try:
+        yield server.start()
+    finally:
+        server.close()
+
+
+@pytest.fixture(scope="session")
+def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[azure.Azurite]:
+    """A server of Azure's blob storage that runs as long as the tests; about 3 s to start."""
+    if azure.MISSING:
+        pytest.skip(f"no Azure server here: {azure.PROGRAM} is missing; {azure.WHERE_FROM}")
+    server = azure.Azurite(tmp_path_factory.mktemp("azurite"))
     try:
         yield server.start()
     finally:

@@ -1,4 +1,4 @@
-"""Jobs recorded directly into an object store: an S3 server on the loopback interface."""
+"""Jobs recorded directly into an object store: servers of S3 and of Azure on the loopback interface."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from tests.azurite import Azurite
 from tests.gateway import Gateway
 from tests.jobs.starting import TRAININGS, environment, here, holter, wait_for
 
@@ -26,6 +27,18 @@ def store(gateway: Gateway, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for name, value in {**gateway.variables, "XDG_CACHE_HOME": str(tmp_path / "cache")}.items():
         monkeypatch.setenv(name, value)
     return f"{gateway.bucket()}/trainings"
+
+
+@pytest.fixture(params=["s3", "azure"])
+def any_store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An empty store on each kind of server."""
+    if request.param == "s3":
+        s3: str = request.getfixturevalue("store")
+        return s3
+    azurite: Azurite = request.getfixturevalue("azurite")
+    for name, value in {**azurite.variables, "XDG_CACHE_HOME": str(tmp_path / "cache")}.items():
+        monkeypatch.setenv(name, value)
+    return f"{azurite.container()}/trainings"
 
 
 @pytest.fixture
@@ -170,6 +183,40 @@ def test_a_store_that_cannot_be_used_is_refused_at_once(
     assert said in listed.stderr
 
 
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ({"AZURE_STORAGE_ACCOUNT_NAME": ""}, "set AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY"),
+        ({"AZURE_STORAGE_ACCOUNT_KEY": "d3Jvbmc="}, "denies access (AuthorizationFailure); check AZURE_"),
+        ({"AZURE_STORAGE_ENDPOINT": "http://127.0.0.1:1/me"}, "http://127.0.0.1:1 cannot be reached"),
+        ({"store": "az://nowhere/x"}, "there is no bucket 'nowhere'"),
+    ],
+)
+def test_a_store_on_azure_that_cannot_be_used_is_refused(
+    azurite: Azurite, what: dict[str, str], said: str
+) -> None:
+    reach = {name: value for name, value in {**azurite.variables, **what}.items() if value}
+    url = reach.pop("store", azurite.container())
+    done = holter("run", "--store", url, "--", "true", check=False, env=environment(**reach))
+    assert (done.returncode, done.stdout) == (64, "")
+    (line,) = done.stderr.splitlines()
+    assert said in line
+
+
+def test_a_job_on_azure(azurite: Azurite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {**azurite.variables, "XDG_CACHE_HOME": str(tmp_path / "cache")}.items():
+        monkeypatch.setenv(name, value)
+    store = f"{azurite.container()}/trainings"
+    loop = "import holter\nfor _ in holter.steps(range(40)): holter.log(loss=1.0)"
+    said = holter("run", "--store", store, "--job", "a", "--", PYTHON, "-c", loop).stderr
+    assert "40 steps" in said
+    document = json.loads(holter("describe", f"{store}/a", "--json").stdout)
+    assert (document["steps"]["trainings"], document["job"]["status"]) == ([40], "Completed")
+    assert [one["last"] for one in document["numbers"]] == [1.0]
+    assert holter("prune", "--store", store, "--keep", "0", "--yes").returncode == 0
+    assert job.jobs(store) == []
+
+
 def test_doctor_says_whether_the_store_can_be_used(store: str) -> None:
     said = holter("doctor", check=False, env=environment(HOLTER_STORE=store)).stdout
     assert f"{store}: writable, 0 jobs" in " ".join(said.split())
@@ -177,25 +224,25 @@ def test_doctor_says_whether_the_store_can_be_used(store: str) -> None:
     assert "denies access" in holter("doctor", check=False, env=wrong).stdout
 
 
-def test_of_two_that_take_one_name_at_once_one_gets_it(store: str) -> None:
+def test_of_two_that_take_one_name_at_once_one_gets_it(any_store: str) -> None:
     def create(_: int) -> str:
         try:
-            made = job.create(store, "same", command=["true"], interval_ms=500, rules=[], now_ns=1)
+            made = job.create(any_store, "same", command=["true"], interval_ms=500, rules=[], now_ns=1)
         except job.JobExists as error:
             return str(error)
         return str(made.manifest()["id"])
 
     with ThreadPoolExecutor(8) as pool:
         said = list(pool.map(create, range(8)))
-    got = [one for one in said if one == job.find(store, "same").manifest()["id"]]
+    got = [one for one in said if one == job.find(any_store, "same").manifest()["id"]]
     assert len(got) == 1
     assert sum("job 'same' exists" in one for one in said) == 7
 
 
-def test_changes_of_a_document_by_many_at_once_are_all_kept(store: str) -> None:
-    folder = job.create(store, "a", command=["true"], interval_ms=500, rules=[], now_ns=1)
+def test_changes_of_a_document_by_many_at_once_are_all_kept(any_store: str) -> None:
+    folder = job.create(any_store, "a", command=["true"], interval_ms=500, rules=[], now_ns=1)
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda n: job.find(store, "a").order(**{f"order{n}": n}), range(12)))
+        list(pool.map(lambda n: job.find(any_store, "a").order(**{f"order{n}": n}), range(12)))
     assert folder.control() == {f"order{n}": n for n in range(12)}
     assert folder.place.read("control.json")
     with pytest.raises(FileNotFoundError):

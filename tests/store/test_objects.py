@@ -1,4 +1,4 @@
-"""The same store on every shelf: a folder, a real S3 server, and the client's own memory and disk."""
+"""The same store on every shelf: a folder, real servers of S3 and Azure, the client's own memory and disk."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import obstore.store
 import pytest
+from tests.azurite import Azurite
 from tests.gateway import Gateway
 from tests.store.strategies import bag, columns, numbered, write
 
@@ -21,7 +22,7 @@ from holter.store.trial import Trial
 from holter.store.writer import Writer
 
 
-@pytest.fixture(params=["folder", "s3", "memory", "client"])
+@pytest.fixture(params=["folder", "s3", "azure", "memory", "client"])
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     """Each kind of place, empty."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -32,6 +33,11 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
         for name, value in gateway.variables.items():
             monkeypatch.setenv(name, value)
         return ObjectPlace.open(f"{gateway.bucket()}/deep/store").below("job")
+    if request.param == "azure":
+        azurite: Azurite = request.getfixturevalue("azurite")
+        for name, value in azurite.variables.items():
+            monkeypatch.setenv(name, value)
+        return ObjectPlace.open(f"{azurite.container()}/deep/store").below("job")
     if request.param == "memory":
         return ObjectPlace(obstore.store.MemoryStore(), "", f"memory:{tmp_path}").below("job")
     (tmp_path / "store").mkdir()
