@@ -155,8 +155,8 @@ def run(code: str, *arguments: str) -> dict[str, Any]:
     return result
 
 
-def repeat(trace: Path, target: Path, times: int) -> None:
-    """Write a trace again so many times as long."""
+def repeat(trace: Path, target: Path, times: int) -> int:
+    """Write a trace again so many times as long; return its number of events."""
     document = msgspec.json.decode(gzip.decompress(trace.read_bytes()))
     events = document.pop("traceEvents")
     moments = [event["ts"] for event in events if event.get("ts")]
@@ -170,6 +170,7 @@ def repeat(trace: Path, target: Path, times: int) -> None:
                     later(event, length)
             file.write(b",\n".join(msgspec.json.encode(event) for event in events))
         file.write(b"]}")
+    return times * len(events)
 
 
 def later(event: dict[str, Any], length: float) -> None:
