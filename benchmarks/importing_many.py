@@ -90,7 +90,7 @@ def measured(traces: Path, workers: int) -> None:
             watching.join()
         if process.returncode:
             raise SystemExit(process.returncode)
-    told = json.loads(said)
+    told = json.loads(said.splitlines()[-1])  # Ray may print, too
     if told["skipped"]:
         raise SystemExit(f"left out: {told['skipped']}")
     events = told["events"]

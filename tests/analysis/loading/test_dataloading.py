@@ -92,6 +92,14 @@ def test_shares_of_callables_add_up():
     assert callables([]) == []
 
 
+def test_what_joins_samples_is_a_callable_unless_it_is_pytorchs_own():
+    joins = [("pad (train.py:9)", 60.0), ("default_collate (collate.py:338)", 20.0)]
+    found = callables([(f"{OWN};decode (t.py:1)", 20.0)], joins)
+    assert [(c.name, c.stage, c.fetch_pct) for c in found] == [
+        ("pad (train.py:9)", "collate", 60), ("decode (t.py:1)", "decode", 20),
+    ]  # fmt: skip
+
+
 def test_stages_of_the_worked_case():
     job = story("before", samples=10)
     found = stages(job.spans, steps(job.spans), loaders(job.events))

@@ -57,6 +57,16 @@ def test_a_full_cpu_has_no_room_for_workers():
     assert one(found, "slow", "and decode") == pytest.approx(30)
 
 
+def test_what_joins_samples_is_named_and_made_faster():
+    join = SampledCallable(name="pad (train.py:9)", stage="collate", fetch_pct=80.0, stages={"collate": 80.0})
+    other = SampledCallable(name="slow (t.py:1)", stage="read", fetch_pct=20.0, stages={"read": 20.0})
+    facts = starved(callables=[join, other], stages={"read": 18.0, "collate": 72.0})
+    found = expected(facts)
+    assert one(found, "Make pad (train.py:9) faster") == pytest.approx(60)
+    assert not any("Prepare" in text for text in found)
+    assert "collate in pad (train.py:9) 72 %" in job_suspects.data_pipeline(facts).sentence
+
+
 def test_on_a_full_cpu_the_training_gets_its_own_time_back():
     """4 % of a core in a mean step of 300 ms are 12 ms: what compute takes once workers leave it alone."""
     assert one(expected(starved(trainer=4.0)), "slow", "and decode") == pytest.approx(12)

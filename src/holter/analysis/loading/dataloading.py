@@ -59,7 +59,7 @@ class DataLoading:
     `read`, `decode`, `transform` come from stack samples; without these they are one stage, `fetch`.
     """
     callables: list[SampledCallable] = field(default_factory=list)
-    """Callables of the dataset, with their shares of the fetch time."""
+    """Callables that build batches, with their shares of that time."""
     workers: int | None = None
     pin_memory: bool | None = None
     prefetch_factor: int | None = None
@@ -74,8 +74,6 @@ class DataLoading:
     """Median of forward, loss, backward, optimizer and copies to the device, per step."""
     fetch_ms: float | None = None
     """Median time that one worker takes for one batch."""
-    collate_ms: float = 0.0
-    """Median time to join its samples, within the fetch."""
     batches_per_step: float = 1.0
     busy_pct: float | None = None
     """Percent of the loop in which a worker builds a batch, mean over the workers."""
@@ -135,7 +133,7 @@ def stages(
     every = fetches
     fetches, joins = within(fetches, used), within(joins, used)
     stacks = within(outside(stacks, joins), used)
-    found = callables(zip(stacks["name"].tolist(), stacks["duration"].tolist(), strict=True))
+    found = callables(_timed(stacks), _timed(joins))
     workers = loader.get("workers")
     compute = float(np.median(np.sum([used[part] for part in COMPUTE], axis=0))) / 1e6
     fetch_ms = float(np.median(fetches["duration"])) / 1e6 if fetches.rows else None
@@ -156,7 +154,6 @@ def stages(
         handover_ms=float(np.percentile(wait, 10)),
         compute_ms=compute,
         fetch_ms=fetch_ms,
-        collate_ms=float(np.median(joins["duration"])) / 1e6 if joins.rows else 0.0,
         batches_per_step=float(batches),
         busy_pct=_busy(every, used),
         needed_workers=math.ceil(fetch_ms * batches / compute) if fetch_ms and compute > 0 else None,
@@ -208,13 +205,19 @@ def _work(spans: Table, waits: Table) -> tuple[Table, Table, Table]:
     return fetches, joins, stacks
 
 
+def _timed(spans: Table) -> list[tuple[str, float]]:
+    """Return name and duration of each span."""
+    return list(zip(spans["name"].tolist(), spans["duration"].tolist(), strict=True))
+
+
 def _named(split: dict[str, float] | None, found: list[SampledCallable], share: float) -> dict[str, float]:
     if split is None:
         return {}
     weights: dict[str, float] = {}
     for item in found:
         for stage, percent in item.stages.items():
-            weights[stage] = weights.get(stage, 0.0) + percent
+            if stage != "collate":  # its time is known without samples
+                weights[stage] = weights.get(stage, 0.0) + percent
     weights = weights or {"fetch": 100.0}
     total = sum(weights.values())
     order = sorted(weights, key=lambda stage: STAGES.index(stage) if stage in STAGES else -1)

@@ -1,4 +1,4 @@
-"""Finds the callables that take a dataset's time, and their stage, from stack samples."""
+"""Finds the callables that build batches: those of the dataset from stack samples, and what joins samples."""
 
 from __future__ import annotations
 
@@ -142,9 +142,13 @@ def _words(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_")
 
 
+# PyTorch's own functions that join samples. They take as long as their samples are large.
+_DEFAULT_JOINS = re.compile(r"^default_(collate|convert)\b")
+
+
 @dataclass(frozen=True, slots=True)
 class SampledCallable:
-    """A callable of the dataset, and its share of the sampled fetch time."""
+    """A callable that builds batches, and its share of the time in which they are built."""
 
     name: str
     """`qualname (file:line)`; the line where it was called most."""
@@ -152,14 +156,18 @@ class SampledCallable:
     """The stage most of its time belongs to."""
     fetch_pct: float
     stages: dict[str, float]
-    """Stage → percent of fetch."""
+    """Stage → percent of building batches."""
 
 
-def callables(samples: Iterable[tuple[str, float]]) -> list[SampledCallable]:
+def callables(
+    samples: Iterable[tuple[str, float]], joins: Iterable[tuple[str, float]] = ()
+) -> list[SampledCallable]:
     """Group stack samples by the callable of the dataset, the most expensive first.
 
     Args:
         samples: (stack, time it stands for) each; the same stack may come many times.
+        joins: (name of the function that joined samples, its time) each, of the same batches. PyTorch's own
+            functions count, but are no result.
     """
     by_place: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
     texts: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
@@ -175,6 +183,11 @@ def callables(samples: Iterable[tuple[str, float]]) -> list[SampledCallable]:
         by_place[place][stage(stack)] += weight
         texts[place][found.text] += weight
         total += weight
+    for name, weight in joins:
+        total += weight
+        if not _DEFAULT_JOINS.match(name):
+            by_place[name, "collate"]["collate"] += weight
+            texts[name, "collate"][name] += weight
     if total <= 0:
         return []
     result = []

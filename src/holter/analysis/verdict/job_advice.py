@@ -72,8 +72,8 @@ def data_pipeline(facts: VerdictFacts) -> list[Advice]:
         return [Advice(text, rest, why)]
     pipeline = _Pipeline.of(facts, loading, step)
     advice = [_prepared(pipeline, [item]) for item in pipeline.expensive]
-    # Reading stays: prepared data are read, too.
-    work = [item for item in pipeline.expensive if item.stage != "read"]
+    # Reading and joining stay: prepared data are read and joined, too.
+    work = [item for item in pipeline.expensive if item.stage not in ("read", "collate")]
     if len(work) > 1:
         advice.append(_prepared(pipeline, work))
     if not pipeline.workers and loading.fetch_ms < HAND_OVER_MS:
@@ -105,8 +105,7 @@ class _Pipeline:
     handover: float
     """Cost of receiving a batch that is ready, ms."""
     fetch: float
-    """Time of one worker to fetch the batches of one step, ms."""
-    collate: float
+    """Time of one worker to build the batches of one step, ms."""
     workers: int
     strain: float
     """Measured step time over `fetch / workers`: how much the workers slow one another down."""
@@ -125,7 +124,6 @@ class _Pipeline:
             rest=facts.free_rest_ms or 0.0,
             handover=min(loading.handover_ms, queue),
             fetch=fetch,
-            collate=min(loading.collate_ms * loading.batches_per_step, fetch),
             workers=workers,
             strain=strain,
             expensive=[item for item in loading.callables if item.fetch_pct >= _NAMED][:3],
@@ -143,7 +141,7 @@ class _Pipeline:
 
 def _prepared(pipeline: _Pipeline, items: list[SampledCallable]) -> Advice:
     removed = sum(item.fetch_pct for item in items) / 100
-    left = pipeline.fetch - removed * (pipeline.fetch - pipeline.collate)
+    left = pipeline.fetch * (1 - removed)
     expected = pipeline.expected(fetch=left)
     names = " and ".join(item.name for item in items)
     stages = {item.stage for item in items}
@@ -151,6 +149,10 @@ def _prepared(pipeline: _Pipeline, items: list[SampledCallable]) -> Advice:
         text = f"Take {names} out of the data loading: cache its result, run it on the GPU, or speed it up."
     elif stages == {"read"}:
         text = f"Make the reads of {names} faster: use a local copy, larger files, or a cache in memory."
+    elif stages == {"collate"}:
+        text = (
+            f"Make {names} faster, which joins the samples: fill whole tensors at once, or run it on the GPU."
+        )
     else:
         text = f"Prepare the data once, before the training, instead of running {names} on every access."
     shared = f", shared by {counted(pipeline.workers, 'worker')}" if pipeline.workers else ""

@@ -104,10 +104,13 @@ def data_pipeline(facts: VerdictFacts) -> SuspectResult:
 
 def _named(facts: VerdictFacts, loading: DataLoading) -> list[tuple[str, Evidence]]:
     """Name the callables that take the dataset's time, each with its share of the loop."""
-    fetch = sum(loading.stages.get(stage, 0.0) for stage in ("read", "decode", "transform"))
+    within = dict.fromkeys(loading.stages, 0.0)
+    for item in loading.callables:
+        for stage, percent in item.stages.items():
+            within[stage] = within.get(stage, 0.0) + percent
     found = []
     for item in loading.callables[:4]:
-        part = fetch * item.fetch_pct / 100
+        part = sum(loading.stages.get(stage, 0.0) * pc / within[stage] for stage, pc in item.stages.items())
         text = (
             f"{item.stage} in {item.name} takes {pct(part)} {facts.of_time('data_loading')} and "
             f"{pct(item.fetch_pct)} of the time to build a batch"

@@ -66,7 +66,10 @@ def loaders(
     facts = loader_facts(events)
     counts = {fact["index"]: fact["workers"] for fact in facts if fact.get("workers") and "index" in fact}
     followed = timeline.batches(spans, counts)
-    stacks = spans.where(spans["phase"] == "stack")
+    stacks, joins = (
+        zip(mine["name"].tolist(), mine["duration"].tolist(), strict=True)
+        for mine in (spans.where(spans["phase"] == kind) for kind in ("stack", "collate"))
+    )
     return {
         "loaders": facts,
         "next_batch": _summary(loader_durations.next_batches(spans)),
@@ -82,7 +85,7 @@ def loaders(
         "ready": _mean(timeline.in_flight(followed), "ready"),
         "callables": [
             {"name": one.name, "stage": one.stage, "fetch_pct": one.fetch_pct}
-            for one in callables(zip(stacks["name"].tolist(), stacks["duration"].tolist(), strict=True))
+            for one in callables(stacks, joins)
         ],
     }
 
