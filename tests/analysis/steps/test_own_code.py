@@ -205,12 +205,13 @@ def test_calls_of_the_function_that_holds_the_loop_are_told_apart():
     ] * 4
     names += ["<module> (a.py:12)"] * 5 + ["<module> (a.py:7);act (a.py:3)"] * 7
     found = own_code(stacks(names), steps(20), 60.0)
-    shown = [("<module> (a.py:9), calling envs.step", 24), ("act (a.py:3)", 21), ("<module> (a.py:12)", 15)]
+    top = "top-level code (a.py:9), calling envs.step"
+    shown = [(top, 24), ("act (a.py:3)", 21), ("top-level code (a.py:12)", 15)]
     assert [(one.text, round(one.pct)) for one in found] == shown
     assert [one.holds_loop for one in found] == [True, False, True]
     small = own_code(stacks(names), steps(20), 12.0)
     assert [(one.text, round(one.pct)) for one in small] == [
-        ("<module> (a.py:9), calling envs.step", 8),
+        (top, 8),
         ("act (a.py:3)", 4),
     ]
 
@@ -244,7 +245,9 @@ def test_a_wait_without_a_named_call_names_its_place():
         "<module>", "train.py", 18, 11.0, "", "lock", iterates=False, step=1, step_share=0.1,
         checkpoints=False, producer="thread fill", produces=("decode (train.py:9)",),
     )  # fmt: skip
-    assert waiting.text == "<module> (train.py:18) waits, while thread fill works in decode (train.py:9)"
+    assert (
+        waiting.text == "top-level code (train.py:18) waits, while thread fill works in decode (train.py:9)"
+    )
 
 
 def test_reading_an_array_waits_for_a_device_that_computes_meanwhile():

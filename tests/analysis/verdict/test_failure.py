@@ -95,7 +95,7 @@ def seen(**detail):
         ),
         (
             {"direction": "forward", "module": "act", "parameter": "enc.1.weight", "step": 2},
-            " It first appears in the output of module act, after parameter enc.1.weight, "
+            " It first appears in the output of module act (the last parameter before it is enc.1.weight), "
             "in the forward pass of step 2.",
         ),
         (
@@ -109,7 +109,8 @@ def seen(**detail):
         ({"direction": "forward", "module": "", "parameter": "", "step": 2}, ""),
         (
             {"direction": "forward", "module": "", "parameter": "fc.bias", "step": 2, "operation": "Log"},
-            " It first appears in the loss, after parameter fc.bias, in the forward pass of step 2.",
+            " It first appears in the loss (the last parameter before it is fc.bias), "
+            "in the forward pass of step 2.",
         ),
         ({"direction": "forward", "module": "later", "parameter": "", "step": 3}, ""),
     ],

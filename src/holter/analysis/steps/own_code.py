@@ -95,7 +95,8 @@ class OwnCode:
     @property
     def place(self) -> str:
         """The function and its place, as `name (file:line)`."""
-        return f"{self.function} ({self.file}:{self.line})"
+        name = "top-level code" if self.function == "<module>" else self.function
+        return f"{name} ({self.file}:{self.line})"
 
     @property
     def text(self) -> str:

@@ -185,7 +185,11 @@ def _place(module: str, parameter: str, *, output: bool) -> str:
     if not parameter:
         return where
     own = parameter.removeprefix(f"{module}.")
-    return f"{where} (parameter {own})" if own != parameter else f"{where}, after parameter {parameter}"
+    return (
+        f"{where} (parameter {own})"
+        if own != parameter
+        else f"{where} (the last parameter before it is {parameter})"
+    )
 
 
 def _pass(detail: Mapping[str, object]) -> str:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _TREES = ("xgboost", "lightgbm", "catboost")
 """Frameworks that grow trees."""
+_WAITS = {"subprocess": "start of a process", "fsync": "write to disk"}
+"""What a function waits in → its name in advice; others are an access."""
 FEWER_EVALUATIONS = "Evaluate less often, on fewer batches, or with larger batches."
 _FEWER_TREE_EVALUATIONS = (
     "Evaluate less: leave the training data out of the evaluation sets, use a sample of the validation data, "
@@ -38,7 +40,8 @@ def own_code(facts: VerdictFacts) -> list[Advice]:
         elif one.waits_in in ("sleep", "lock", "queue", "input"):
             text = f"Remove the wait in {one.place}, or find out what it waits for."
         elif one.waits_in:
-            text = f"Move the {one.waits_in} access of {one.place} out of the loop, or into a thread."
+            what = _WAITS.get(one.waits_in, f"{one.waits_in} access")
+            text = f"Move the {what} in {one.place} out of the loop, or into a thread."
         found.append(_without(facts, share, text))
     if found:
         return found
