@@ -19,6 +19,17 @@ def scalars(*values, name="loss", rank=0):
     return Table.of("scalars", rows)
 
 
+IN_A_WORKER = """KeyError: Caught KeyError in DataLoader worker process 1.
+Original Traceback (most recent call last):
+  File "/lib/torch/utils/data/_utils/fetch.py", line 54, in fetch
+    data = [self.dataset[idx] for idx in possibly_batched_index]
+  File "/home/ada/photos.py", line 6, in __getitem__
+    return self.photos[name]
+           ~~~~~~~~~~~^^^^^^
+KeyError: 'cat.png'
+"""
+
+
 def failed(kind, **more):
     at = {"step": 812, "phase": "backward", "rank": 0, "exception": None}
     return {"status": "Failed", "exit_code": 1, "signal": None, "failure": {"kind": kind, **at, **more}}
@@ -35,6 +46,11 @@ def failed(kind, **more):
         (
             failed("exception", exception="ValueError: no such layer\nmore"),
             "ValueError: no such layer in step 812 while in backward (rank 0).",
+        ),
+        (
+            failed("exception", phase="data_loading", exception=IN_A_WORKER),
+            "KeyError: 'cat.png' in __getitem__ (photos.py:6) of DataLoader worker process 1 in step 812 "
+            "while in data loading (rank 0).",
         ),
         (failed("hang"), "Hangs in step 812 while in backward (rank 0): no progress since then."),
         (failed("oom"), "Out of memory in step 812 while in backward (rank 0)."),

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from holter.analysis.events import details
+from holter.analysis.verdict.evidence import part_name
 from holter.schema.phases import ENDED
 from holter.schema.signals import signal_name
 
@@ -16,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from holter.schema.table import Table
+
+_RAISED_AGAIN = re.compile(r"Caught \w+ in (?P<where>.+)\.\nOriginal Traceback \(most recent call last\):\n")
+_FRAME = re.compile(r'^  File "(.+)", line (\d+), in (\S+)$', re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +140,7 @@ def _where(failure: Mapping[str, object]) -> str:
     if phase == ENDED:
         text = f"{f' after step {step},' if stepped else ''} when its recording had ended"
     elif phase and phase not in ("step", "other"):
-        text += f" while in {phase}"
+        text += f" while in {part_name(str(phase))}"
     known = [f"rank {rank}"] if isinstance(rank, int) and rank >= 0 else []
     known += [f"node {failure['node']}"] if failure.get("node") else []
     return text + (f" ({', '.join(known)})" if known else "")
@@ -200,6 +206,19 @@ def _pass(detail: Mapping[str, object]) -> str:
 
 
 def first_line(text: str) -> str:
-    """Return the first line of an exception's text, shortened to 120 characters."""
-    line = text.strip().splitlines()[0] if text.strip() else ""
+    """Return the first line of an exception's text, shortened to 120 characters.
+
+    PyTorch raises the exception of another process or thread again, with its traceback as text: then the
+    first line only says where that was, and the last one says what happened.
+    """
+    lines = text.strip().splitlines()
+    again = _RAISED_AGAIN.search(text)
+    if again is None:
+        return _shortened(lines[0]) if lines else ""
+    frames = _FRAME.findall(text)
+    place = f" in {frames[-1][2]} ({PurePath(frames[-1][0]).name}:{frames[-1][1]})" if frames else ""
+    return f"{_shortened(lines[-1])}{place} of {again['where']}"
+
+
+def _shortened(line: str) -> str:
     return (line if len(line) <= 120 else line[:117] + "...").rstrip(".: ")
