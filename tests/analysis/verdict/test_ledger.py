@@ -130,6 +130,9 @@ def test_what_outweighs_the_steps_leads_the_verdict():
     assert compiled.suspect == "compilation"
     assert compiled.sentence.startswith("Compilation takes 39 s of ")
     assert "TORCHINDUCTOR_CACHE_DIR" in compiled.advice[0].text
+    again = with_ledger(HEALTHY, job([4.0] * 10 + [0.1] * 60, compile=[3.9] * 10 + [0.0] * 60), compiling=10)
+    assert again.sentence.startswith("Compilation takes 39 s of 49 s in 10 steps.")
+    assert "mark_dynamic" in again.advice[0].text
     of_jax = with_ledger(HEALTHY, job([40.0] + [0.1] * 60, compile=[39.0] + [0.0] * 60), framework="jax")
     assert "JAX_COMPILATION_CACHE_DIR" in of_jax.advice[0].text
     late = with_ledger(HEALTHY, job([0.1] * 60, evaluation_s=20))

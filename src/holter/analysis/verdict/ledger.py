@@ -53,6 +53,16 @@ _ADVICE = {
 }
 
 
+_AGAIN = 4
+"""Training, evaluation and their last short batches compile in fewer steps than this."""
+_DYNAMIC = (
+    "Compile fewer times: pad inputs to a few sizes, or mark the sizes that change as dynamic "
+    "(torch._dynamo.mark_dynamic). `TORCH_LOGS=recompiles` says what changed."
+)
+_DYNAMICS: dict[str | None, str] = {
+    "jax": "Compile fewer times: pad batches to a few sizes, and pass numbers that change as arrays."
+}
+"""Framework → advice for steps that compile again and again."""
 _CACHE = "TORCHINDUCTOR_CACHE_DIR"
 _CACHES: dict[str | None, str] = {"jax": "JAX_COMPILATION_CACHE_DIR"}
 """Framework → the variable that names the folder of its compiler's cache."""
@@ -242,8 +252,17 @@ def _shared(items: Sequence[LedgerItem], seconds: float, total: float) -> list[L
     ]
 
 
+def compiling_steps(steps: Table) -> int:
+    """Return in how many steps the rank that compiles most often does so."""
+    return max(np.bincount(np.unique(steps["rank"][steps["compile"] > 0], return_inverse=True)[1]), default=0)
+
+
 def with_ledger(
-    verdict: Verdict, items: Sequence[LedgerItem], after_s: float = 0.0, framework: str | None = None
+    verdict: Verdict,
+    items: Sequence[LedgerItem],
+    after_s: float = 0.0,
+    framework: str | None = None,
+    compiling: int = 0,
 ) -> Verdict:
     """Return the verdict with what it leaves out of the job's time.
 
@@ -255,8 +274,9 @@ def with_ledger(
         items: The ledger; without one the verdict stays.
         after_s: Evaluation after the last step, which is no part of the loop.
         framework: The framework that trains; the advice uses its terms.
+        compiling: Number of steps that compile.
     """
-    led = _led(verdict, items, framework)
+    led = _led(verdict, items, framework, compiling)
     covered = _covered(items, after_s, led)
     if not covered:
         return led
@@ -283,7 +303,7 @@ def _covered(items: Sequence[LedgerItem], after_s: float, led: Verdict) -> tuple
     return text, share < SMALLER
 
 
-def _led(verdict: Verdict, items: Sequence[LedgerItem], framework: str | None) -> Verdict:
+def _led(verdict: Verdict, items: Sequence[LedgerItem], framework: str | None, compiling: int) -> Verdict:
     """Return the verdict, led by compilation, evaluation or start-up where these outweigh the steps."""
     total = sum(one.seconds for one in items)
     found = [
@@ -303,6 +323,9 @@ def _led(verdict: Verdict, items: Sequence[LedgerItem], framework: str | None) -
     steps = [one for one in (verdict.suspect, *verdict.also) if one != "mixed"]
     text = f"{NAMES[first.item]} takes {took(first.seconds)} of {took(total)}"
     advised = _ADVICE[first.item].format(cache=_CACHES.get(framework, _CACHE))
+    if first.item == "compile" and compiling >= _AGAIN:
+        text += f" in {compiling} steps"
+        advised = _DYNAMICS.get(framework, _DYNAMIC)
     evidence = Evidence(f"{text}, {pct(first.pct)} of the job", first.item, first.pct, UNEXPLAINED)
     return replace(
         verdict,

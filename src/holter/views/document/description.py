@@ -25,7 +25,7 @@ from holter.analysis.verdict.changes import resource_changes, step_changes
 from holter.analysis.verdict.failure import headline
 from holter.analysis.verdict.gathering import gather
 from holter.analysis.verdict.job_verdict import verdict
-from holter.analysis.verdict.ledger import ledger, with_ledger
+from holter.analysis.verdict.ledger import compiling_steps, ledger, with_ledger
 from holter.analysis.verdict.result import SMALLER
 from holter.views.document import description_kept, profiled_steps, program, unattached
 from holter.views.document.bill import bill_of
@@ -263,7 +263,9 @@ def _verdict(
 ) -> JobVerdict:
     """Return the verdict. If damaged files lack the steps, the advice is to restore them, not to record."""
     after = (lengths["evaluation_s"] if lengths else None) or 0.0
-    told = cast("JobVerdict", with_ledger(verdict(facts), items, after, facts.framework).to_json())
+    compiling = compiling_steps(steps) if steps.rows else 0
+    led = with_ledger(verdict(facts), items, after, facts.framework, compiling)
+    told = cast("JobVerdict", led.to_json())
     if trial.skipped and not steps.rows:
         text = "Some files of this job cannot be read, its steps may be in them: restore them from a copy."
         told["advice"] = [{"text": text, "expected_step_ms": None, "why": ""}]
