@@ -192,6 +192,24 @@ def test_workers_of_another_loader_do_not_count():
     assert found.workers == 3
 
 
+def test_the_start_of_an_evaluations_workers_is_its_own_number():
+    rows = loop(20, wait=10, compute=90)
+    for i in (5, 15):
+        t = 100 * i + 10
+        rows += [
+            span(t, t + 20, "data_loading", value=1.0, name="iterator start", step=i),
+            span(t + 20, t + 50, "data_loading", value=1.0, name="next batch", step=i),
+            span(t + 55, t + 60, "data_loading", value=1.0, name="next batch", step=i),
+        ]  # fmt: skip
+    spans = Table.of("spans", rows)
+    made = Table({name: column.copy() for name, column in steps(spans).columns.items()})
+    made["eval"][[5, 15]] = 60
+    found = stages(spans, made, [{"index": 0, "workers": 2}, {"index": 1, "workers": 2}])
+    assert found.evaluation_start_pct == pytest.approx(100 * 100 / 1900)  # the first step warms up
+    without = stages(spans, made, [{"index": 0, "workers": 2}, {"index": 1, "workers": 0}])
+    assert without.evaluation_start_pct == 0
+
+
 def test_waits_in_every_kth_step_are_periodic_and_at_epochs_are_starts():
     def waiting(waits):
         rows, t = [], 0

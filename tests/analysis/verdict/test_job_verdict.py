@@ -226,6 +226,11 @@ def test_all_shares_are_of_the_loop_and_the_second_is_named_beside_the_first():
     assert "Evaluation takes 60 % of the loop's time. A smaller share: data loading takes 24 % of" in (
         found.sentence
     )
+    loading = replace(facts.loading, evaluation_start_pct=30.0)
+    starting = verdict(replace(facts, breakdown=diluted, loading=loading))
+    said = "Evaluation takes 60 % of the loop's time; starting the workers of its loader takes 30 %."
+    assert starting.sentence.startswith(said)
+    assert any("persistent_workers=True" in one.text for one in starting.advice)
     # What data loading is worth is a part of the same step that the card shows.
     assert found.smaller[0].text.endswith("worth up to 600 ms of 2.5 s")
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from holter.analysis.events import details
 from holter.analysis.loading.stacks import SampledCallable, callables
-from holter.analysis.loading.waits import holding, inside, outside, split_waits, within
+from holter.analysis.loading.waits import first_waits, holding, inside, outside, split_waits, within
 from holter.analysis.steps.breakdown import breakdown
 from holter.analysis.steps.loop_thread import by_loop
 from holter.analysis.steps.warmup import by_rank, steady
@@ -83,6 +83,8 @@ class DataLoading:
     """Most of the wait falls in every k-th step, k = workers."""
     epoch_start_ms: float = 0.0
     """Mean extra wait per step that falls in few steps at equal distances: workers start anew."""
+    evaluation_start_pct: float = 0.0
+    """Percent of the loop in which evaluations start workers of a loader, until their first batch."""
 
     def to_json(self) -> dict[str, object]:
         """Return the facts as `describe --json` prints them under `dataloading`."""
@@ -125,7 +127,8 @@ def stages(
     plain = within(main, training)
     loader = _loader(facts, plain)
     # An epoch's first step holds the evaluation before it, and that one's own waits.
-    waits = within(main.where(~(np.isfinite(main["value"]) & ~np.isin(main["value"], plain["value"]))), used)
+    evaluating = np.isfinite(main["value"]) & ~np.isin(main["value"], plain["value"])
+    waits = within(main.where(~evaluating), used)
     fetches, joins, stacks = _work(spans, plain)
     if loader.get("workers") == 0:  # what its own thread does is recorded while that takes long enough only
         waits = holding(waits, fetches)
@@ -159,6 +162,7 @@ def stages(
         needed_workers=math.ceil(fetch_ms * batches / compute) if fetch_ms and compute > 0 else None,
         periodic=any(_periodic(used["data_loading"][rows], workers) for rows in by_rank(used)),
         epoch_start_ms=sum(starts) / used.rows / 1e6,
+        evaluation_start_pct=_starting(within(main.where(evaluating), used), facts, used),
     )
 
 
@@ -236,6 +240,13 @@ def _loader(facts: Sequence[LoaderSettings], waits: Table) -> LoaderSettings:
             if fact.get("index") == index:
                 return fact
     return facts[0] if len(facts) == 1 else {}
+
+
+def _starting(waits: Table, facts: Sequence[LoaderSettings], used: Table) -> float:
+    """Return the percentage of the steps in which loaders with workers start, until their first batch."""
+    with_workers = [fact["index"] for fact in facts if fact.get("workers") and "index" in fact]
+    starts = first_waits(waits.where(np.isin(waits["value"], with_workers)))
+    return 100.0 * float(starts["duration"].sum()) / float(used["duration"].sum())
 
 
 def _busy(fetches: Table, used: Table) -> float | None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from holter.analysis.grouping import groups
 from holter.analysis.steps.warmup import by_rank
+from holter.schema.phases import ITERATOR_START
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,6 +36,16 @@ def holding(waits: Table, fetches: Table) -> Table:
         begin, end = waits["time"][mine], (waits["time"] + waits["duration"])[mine]
         keep[mine] = np.searchsorted(begun, begin) < np.searchsorted(begun, end)
     return waits.where(keep)
+
+
+def first_waits(waits: Table) -> Table:
+    """Keep the starts of loaders' iterators, each with the wait for its first batch."""
+    ordered = waits.sorted("rank", "value", "time")
+    starts = ordered["name"] == ITERATOR_START
+    keep = starts.copy()
+    same = (np.diff(ordered["rank"]) == 0) & (np.diff(ordered["value"]) == 0)
+    keep[1:] |= starts[:-1] & same
+    return ordered.where(keep)
 
 
 def split_waits(waits: Table, fetches: Table, collates: Table) -> dict[str, float] | None:

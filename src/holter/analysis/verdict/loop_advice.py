@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from holter.analysis.steps.own_code import DEVICE
 from holter.analysis.verdict.evidence import pct
-from holter.analysis.verdict.loop_suspects import calls
+from holter.analysis.verdict.loop_suspects import calls, evaluation_starts
 from holter.analysis.verdict.result import SMALLER, UNEXPLAINED, Advice
 
 if TYPE_CHECKING:
@@ -104,4 +104,9 @@ def evaluation(facts: VerdictFacts) -> list[Advice]:
     """Advise on evaluations that take a large part of the loop."""
     text = _FEWER_TREE_EVALUATIONS if facts.framework in _TREES else FEWER_EVALUATIONS
     why = f"evaluation takes {pct(facts.share('eval'))} of the loop's time; the expected step has none"
-    return [Advice(text, facts.mean_step_ms, why)]
+    advice = [Advice(text, facts.mean_step_ms, why)]
+    if starts := evaluation_starts(facts):
+        kept = "Keep the workers of the evaluation's loader: make it once, with persistent_workers=True."
+        expected = facts.whole_step_ms * (1 - starts / 100)
+        advice.insert(0, Advice(kept, expected, f"starting them takes {pct(starts)} of the loop's time"))
+    return advice

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from holter.analysis.steps.own_code import DEVICE
@@ -150,7 +151,19 @@ def evaluation(facts: VerdictFacts) -> SuspectResult:
         return SuspectResult(because=text if share else "")
     if share < EVALUATION_SHARE:
         return facts.smaller(text, share)
-    return _guilty(facts, text, "eval", share, EVALUATION_SHARE)
+    found = _guilty(facts, text, "eval", share, EVALUATION_SHARE)
+    if starts := evaluation_starts(facts):
+        more = f"starting the workers of the evaluation's loader takes {pct(starts)} of the loop's time"
+        found.evidence.append(facts.seen(more, "evaluation_start", starts))
+        said = f"{sentence(text).rstrip('.')}; starting the workers of its loader takes {pct(starts)}."
+        found = replace(found, sentence=said)
+    return found
+
+
+def evaluation_starts(facts: VerdictFacts) -> float:
+    """Return the percentage of the loop in which evaluations start workers, if that is worth naming."""
+    starts = facts.loading.evaluation_start_pct if facts.loading else 0.0
+    return starts if starts >= SMALLER and 3 * starts >= facts.share("eval") else 0.0
 
 
 def _guilty(facts: VerdictFacts, text: str, metric: str, share: float, limit: float) -> SuspectResult:
