@@ -62,7 +62,7 @@ def test_what_joins_samples_is_named_and_made_faster():
     other = SampledCallable(name="slow (t.py:1)", stage="read", fetch_pct=20.0, stages={"read": 20.0})
     facts = starved(callables=[join, other], stages={"read": 18.0, "collate": 72.0})
     found = expected(facts)
-    assert one(found, "Make pad (train.py:9) faster") == pytest.approx(60)
+    assert one(found, "Make pad (train.py:9), which joins the samples, faster") == pytest.approx(60)
     assert not any("Prepare" in text for text in found)
     assert "collate in pad (train.py:9) 72 %" in job_suspects.data_pipeline(facts).sentence
 

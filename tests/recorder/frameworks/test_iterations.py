@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from holter.recorder.frameworks.pytorch.stepping.unused_optimizers import PATIENCE
 from holter.schema.phases import Phase
 
 
@@ -37,3 +40,36 @@ def test_two_loaders_and_two_optimizers_make_one_step(record):
             optimizers[1].step()
     """).trainer
     assert trainer.per_step(Phase.OPTIMIZER) == [2] * 16
+
+
+BY_HAND = """
+    model = Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    {deleted}
+    for x, y in DataLoader(data(640), batch_size=4):
+        nn.functional.cross_entropy(model(x), y).backward()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter -= 0.1 * parameter.grad
+                parameter.grad = None
+"""
+
+
+@pytest.mark.parametrize(("deleted", "counted"), [("del optimizer", 160), ("", 160 - PATIENCE)])
+def test_an_optimizer_that_never_steps_is_not_awaited_forever(record, deleted, counted):
+    trainer = record(BY_HAND.format(deleted=deleted)).trainer
+    assert len(trainer.of(Phase.STEP)) == counted
+    # All passes before are a part of the first step.
+    assert trainer.per_step(Phase.BACKWARD) == [161 - counted] + [1] * (counted - 1)
+
+
+def test_an_optimizer_that_accumulates_passes_is_awaited(record):
+    trainer = record("""
+        model = Net()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for i, (x, y) in enumerate(DataLoader(data(360), batch_size=2)):
+            nn.functional.cross_entropy(model(x), y).backward()
+            if i % 90 == 89:
+                optimizer.step()
+    """).trainer
+    assert trainer.per_step(Phase.BACKWARD) == [90, 90]

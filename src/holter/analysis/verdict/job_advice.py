@@ -67,7 +67,7 @@ def data_pipeline(facts: VerdictFacts) -> list[Advice]:
         if stages:
             text = _RAY_TASKS if stages[0] == RAY_DATA["production_wait"] else _RAY_BATCHES
         if filled := next((one for one in facts.own_code if one.iterates and one.producer), None):
-            slow = f"{filled.produces[-1]}, which fills the queue" if filled.produces else filled.producer
+            slow = f"{filled.produces[-1]}, which fills the queue," if filled.produces else filled.producer
             text = f"Make {slow} faster, or let several threads or processes fill the queue."
         return [Advice(text, rest, why)]
     pipeline = _Pipeline.of(facts, loading, step)
@@ -143,16 +143,15 @@ def _prepared(pipeline: _Pipeline, items: list[SampledCallable]) -> Advice:
     removed = sum(item.fetch_pct for item in items) / 100
     left = pipeline.fetch * (1 - removed)
     expected = pipeline.expected(fetch=left)
-    names = " and ".join(item.name for item in items)
+    *first, last = [item.name for item in items]
+    names = f"{', '.join(first)} and {last}" if first else last
     stages = {item.stage for item in items}
     if stages == {"transform"}:
         text = f"Take {names} out of the data loading: cache its result, run it on the GPU, or speed it up."
     elif stages == {"read"}:
         text = f"Make the reads of {names} faster: use a local copy, larger files, or a cache in memory."
     elif stages == {"collate"}:
-        text = (
-            f"Make {names} faster, which joins the samples: fill whole tensors at once, or run it on the GPU."
-        )
+        text = f"Make {names}, which joins the samples, faster: fill whole tensors at once, or use the GPU."
     else:
         text = f"Prepare the data once, before the training, instead of running {names} on every access."
     shared = f", shared by {counted(pipeline.workers, 'worker')}" if pipeline.workers else ""

@@ -23,6 +23,7 @@ from holter.recorder.frameworks.pytorch.stepping.evaluations import Evaluations
 from holter.recorder.frameworks.pytorch.stepping.gpu_times import GpuTimer
 from holter.recorder.frameworks.pytorch.stepping.roots import Roots
 from holter.recorder.frameworks.pytorch.stepping.steps import StepClock
+from holter.recorder.frameworks.pytorch.stepping.unused_optimizers import UnusedOptimizers
 from holter.recorder.frameworks.pytorch.tensors import TensorRecorder
 from holter.recorder.look import Look, mode_from_environment
 from holter.recorder.patches import Patches
@@ -72,6 +73,7 @@ def attach(session: Session) -> Callable[[], None]:
         "forward": lambda patches: roots.attach(),
         "eval": lambda patches: patches.before(torch.nn.Module, "eval", roots.on_eval, roots.breaker),
         "backward": backward.attach,
+        "unused": UnusedOptimizers(adapter, clock).attach,
         "evaluation": evaluations.attach,
         "h2d": transfers.attach,
         "checkpoint": lambda patches: watch_checkpoints(adapter, patches),

@@ -60,8 +60,8 @@ class StepClock:
         """Called with an optimizer whose step a scaler skipped."""
         self.on_scaler: Callable[[Any], None] | None = None
         """Called with a scaler that is about to step an optimizer."""
-        self._awaited: dict[int, weakref.ref[Any]] = {}
-        self._known: dict[int, weakref.ref[Any]] = {}
+        self.awaited: dict[int, weakref.ref[Any]] = {}  # optimizers that have not stepped
+        self.known: dict[int, weakref.ref[Any]] = {}  # optimizers that have
         self._leader: weakref.ref[Any] | None = None
         self._loop = self._began = 0  # the thread whose optimizers end steps, and when it began
         self._settled = False
@@ -108,9 +108,9 @@ class StepClock:
         self.adapter.predicting = False
         self.adapter.sole = 0
         key = id(optimizer)
-        awaited = self._awaited
+        awaited = self.awaited
         awaited[key] = weakref.ref(optimizer, lambda _: awaited.pop(key, None))
-        self._known.pop(key, None)
+        self.known.pop(key, None)
         self._count()
 
     def _hooks(self) -> tuple[Callable[..., None], Callable[..., None]]:
@@ -231,12 +231,12 @@ class StepClock:
         """Begin the span of an optimizer."""
         state.optimizers += 1
         if state.optimizers > 1:
-            self._awaited.pop(id(optimizer), None)  # an optimizer inside another
+            self.awaited.pop(id(optimizer), None)  # an optimizer inside another
             return
         state.seen = True
         state.forward_end = 0
         state.optimizer = key = id(optimizer)
-        if key not in self._known:
+        if key not in self.known:
             self._add(key, optimizer)
         cls = type(optimizer)
         if cls not in self.codes:
@@ -244,16 +244,16 @@ class StepClock:
         state.began = state.begin(self.codes[cls])
 
     def _add(self, key: int, optimizer: Any) -> None:
-        if len(self._known) > 100_000:  # ids of deleted optimizers
-            self._known.clear()
-        self._known[key] = weakref.ref(optimizer)
+        if len(self.known) > 100_000:  # ids of deleted optimizers
+            self.known.clear()
+        self.known[key] = weakref.ref(optimizer)
         self.adapter.predicting = False
         self._count()
         self.on_new_optimizer()
 
     def _count(self) -> None:
-        known = {key for key, each in self._known.items() if each() is not None}
-        self.on_several(len(known | self._awaited.keys()) > 1)
+        known = {key for key, each in self.known.items() if each() is not None}
+        self.on_several(len(known | self.awaited.keys()) > 1)
 
     def leave(self, optimizer: Any, state: ThreadState, *, stepped: bool) -> None:
         """End the span of an optimizer; `stepped` is false when its step raised."""
@@ -290,8 +290,8 @@ class StepClock:
         self._latest = id(optimizer)
         self._unended = threading.get_ident()
         self.adapter.sole = 0
-        if self._awaited:
-            self._awaited.pop(id(optimizer), None)
+        if self.awaited:
+            self.awaited.pop(id(optimizer), None)
         leader = self._leader() if self._leader is not None else None
         if leader is None:
             self._lead(optimizer)
@@ -302,15 +302,15 @@ class StepClock:
                 self._lead(other, settled=True)
                 self._since = 1
                 return
-        elif self._held and not self._awaited and not elsewhere:
+        elif self._held and not self.awaited and not elsewhere:
             self._lead(optimizer, settled=True)  # the last expected optimizer ends the first iteration
         else:
             self._last_other = None if elsewhere else weakref.ref(optimizer)
-            cycle = max(self._cycle, len(self._known)) if self._held else self._cycle
+            cycle = max(self._cycle, len(self.known)) if self._held else self._cycle
             if self._since <= ABSENT * cycle:
                 return
             self._lead(optimizer)
-        if self._awaited and not (self._led or self._settled) and self._held < PATIENCE:
+        if self.awaited and not (self._led or self._settled) and self._held < PATIENCE:
             self._held += 1
             return
         self._end_step(optimizer, now)
@@ -320,12 +320,12 @@ class StepClock:
         leader, since = self._leader and self._leader(), max(self.adapter.session.since, self._began)
         if leader in (None, optimizer) or not exists(self._loop):
             return False
-        self._awaited.pop(id(optimizer), None)
+        self.awaited.pop(id(optimizer), None)
         return now - since < SILENT_NS
 
     def _leads(self, optimizer: Any) -> bool:
         """Whether this is the only optimizer, which ends every step: the usual case."""
-        if self._settled and not self._since and not self._awaited and self._leader() is optimizer:  # type: ignore[misc]
+        if self._settled and not self._since and not self.awaited and self._leader() is optimizer:  # type: ignore[misc]
             self._cycle = 1
             adapter, kind = self.adapter, type(optimizer)
             if not adapter.sole:
@@ -394,7 +394,7 @@ class StepClock:
 
     def on_backward_end(self) -> None:
         """End a step after a backward pass without optimizer: the script updates its parameters itself."""
-        if self.adapter.predicting is not False and not self._known:
+        if self.adapter.predicting is not False and not self.known:
             self.adapter.predicting, self._trains_without_optimizer = None, True
             self._infers, self._passes = False, {}
             self.adapter.boundary()
