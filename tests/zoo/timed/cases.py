@@ -37,7 +37,7 @@ LOADING = [
     Case("loading.slow_getitem", "data_pipeline", r"Photos\.decode|busy", "loading"),
     Case("loading.one_worker_is_too_slow", "data_pipeline", r"Photos\.decode|busy", "loading"),
     Case("loading.slow_parse", "data_pipeline", r"Lines\.parse", "loading"),
-    Case("loading.slow_collate", "data_pipeline", r"collat", "loading", promises=False),
+    Case("loading.slow_collate", "data_pipeline", r"collate in pad AT", "loading"),
     Case("loading.compressed_files", "data_pipeline", r"Files\.unpack", "loading"),
     Case(
         "loading.workers_start_each_epoch",
@@ -85,6 +85,13 @@ WHOLE = [
     Case("whole.evaluates_each_epoch", "evaluation", r"Evaluation takes", "evaluation", promises=False),
     Case("whole.evaluates_without_eval", "evaluation", r"Evaluation takes", "evaluation", promises=False),
     Case("whole.loads_slowly_to_evaluate", "evaluation", r"Evaluation takes", "evaluation", promises=False),
+    Case(
+        "whole.starts_workers_to_evaluate",
+        "evaluation",
+        r"starting the workers of its loader takes",
+        "evaluation",
+        promises=False,
+    ),
     Case("whole.evaluates_each_step", "evaluation", r"Evaluation takes", "evaluation", promises=False),
 ]
 JOBS = [
@@ -96,6 +103,7 @@ JOBS = [
         promises=False,
     ),
     Case("whole.compiles", "healthy", r"[Cc]ompilation takes", "compile", promises=False),
+    Case("whole.compiles_again", "healthy", r"Compilation takes .* in \d+ steps", "compile", promises=False),
     Case("whole.starts_late", "healthy", r"start-up takes", "startup", promises=False),
     Case("whole.ends_late", "healthy", r"finalization takes", "end", promises=False),
 ]

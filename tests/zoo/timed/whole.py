@@ -57,6 +57,17 @@ def loads_slowly_to_evaluate() -> None:
             test(model, held)
 
 
+def starts_workers_to_evaluate() -> None:
+    """Makes the loader of the evaluation each time, whose worker starts anew."""
+    model, loader = net(), data(640)
+    kept = DataLoader(TensorDataset(*batch(256)), 64, num_workers=1, persistent_workers=True)
+    for _ in range(10):
+        train(loader, model=model)
+        held = DataLoader(TensorDataset(*batch(256)), 64, num_workers=1) if SICK else kept
+        with spending("evaluation"):
+            test(model, held)
+
+
 def evaluates_at_the_end() -> None:
     model = train(data(64 * 100))
     model.eval()
@@ -92,6 +103,17 @@ def compiles() -> None:
     train(given, model=compiled)
     spent["compile"] = time.perf_counter() - begin
     train(given * 60, model=compiled)
+
+
+def compiles_again() -> None:
+    """Each of twelve lengths of a batch compiles the model again."""
+    model = net()
+    torch._dynamo.config.cache_size_limit = 64
+    compiled: Any = torch.compile(model, backend="aot_eager", dynamic=False) if SICK else model
+    for rows in range(101, 113):
+        with spending("compile"):
+            train([batch(rows)], model=compiled)
+    train([batch(101)] * 60, model=compiled)
 
 
 def starts_late() -> None:
