@@ -37,5 +37,5 @@ class UnusedOptimizers:
                 self._stop()
 
     def _stop(self) -> None:
-        if self._look in self._adapter.before_end:
-            self._adapter.before_end.remove(self._look)
+        # A new list, because the calls of the present one are being made.
+        self._adapter.before_end = [call for call in self._adapter.before_end if call != self._look]
