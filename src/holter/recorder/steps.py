@@ -9,7 +9,7 @@ from holter.recorder.spool import hotpath
 from holter.recorder.spool.names import NO_NAME
 from holter.recorder.spool.thread_spool import NAN, TRAIN, earliest
 from holter.schema import record
-from holter.schema.phases import SCRIPT, Phase
+from holter.schema.phases import ITERATOR_START, SCRIPT, Phase
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +24,8 @@ TRAINERS = ("deepspeed", "keras", "lightning.Trainer", "torchtitan", "transforme
 """Owners of steps that run the loop of other frameworks."""
 _LOOP = {int(Phase.DATA_LOADING), int(Phase.FORWARD), int(Phase.BACKWARD), int(Phase.OPTIMIZER)}
 _STEP = int(Phase.STEP)
+_APART_NS = 1_000_000_000
+"""After this time without a batch, an iterator was made for later: what lies between is start-up."""
 
 
 class Steps(StepCounter):
@@ -46,6 +48,10 @@ class Steps(StepCounter):
         """Whether an adapter would have ended the step that its owner will end."""
         self.before_end: Callable[[], None] | None = None
         """What the adapter does before that."""
+
+    def name(self, text: str) -> int:
+        """Return the id of a name."""
+        raise NotImplementedError
 
     def fault(self, where: str, error: BaseException) -> None:
         """Count a fault by place."""
@@ -73,7 +79,9 @@ class Steps(StepCounter):
                 self.before_end()
             self.worked = False
             thread_spool = self.local.thread_spool
-            begin = self.since or earliest(thread_spool, _LOOP, end)
+            begin = self.since or earliest(
+                thread_spool, _LOOP, end, apart=self.name(ITERATOR_START), gap=_APART_NS
+            )
             if steps == 1:
                 thread_spool.add(_STEP, NO_NAME, begin, end - begin, NAN, None, mode)
             else:

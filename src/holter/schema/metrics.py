@@ -76,8 +76,8 @@ _ALL = (
     Metric(
         "proc.cpu.delay",
         "%",
-        "Share of the time that the main threads of the processes with this role (device) are ready to run "
-        "without a core.",
+        "Share of the time that the training threads (else the main threads) of the processes with this role "
+        "(device) are ready to run without a core.",
         rate=True,
     ),
     Metric(

@@ -11,7 +11,7 @@ import pytest
 from tests.agent.conftest import until
 from tests.agent.trees import stat_of, values, write
 
-from holter.agent.collectors import Machine, Unavailable, Watched
+from holter.agent.collectors import LoopThread, Machine, Unavailable, Watched
 from holter.agent.collectors.contention import Contention
 
 SECOND = 1_000_000_000
@@ -19,7 +19,7 @@ SECOND = 1_000_000_000
 
 def schedstats(**waited):
     """Return the files of processes that waited for a core so long, ns."""
-    return {f"{pid[1:]}/schedstat": f"5 {ns} 7\n" for pid, ns in waited.items()}
+    return {f"{pid[1:]}/task/{pid[1:]}/schedstat": f"5 {ns} 7\n" for pid, ns in waited.items()}
 
 
 def test_the_delay_is_the_share_since_the_last_reading(machine):
@@ -32,9 +32,22 @@ def test_the_delay_is_the_share_since_the_last_reading(machine):
     assert seen["trainer", "proc.cpu.delay"] == pytest.approx(30)
     assert seen["worker", "proc.cpu.delay"] == pytest.approx(25)
     # A process that ends is left out, and one that appears has no share yet.
-    (machine.proc / "10/schedstat").unlink()
+    (machine.proc / "10/task/10/schedstat").unlink()
     write(machine.proc, schedstats(p11=SECOND // 5))
     assert values(collector, 2 * SECOND)["trainer", "proc.cpu.delay"] == pytest.approx(10)
+
+
+def test_the_delay_is_that_of_the_thread_that_trains(machine):
+    write(machine.proc, {f"{os.getpid()}/schedstat": "1 2 3\n", **schedstats(p10=0)})
+    write(machine.proc, {"10/task/15/schedstat": "5 0 7\n"})
+    machine.watched.roles = {10: "trainer"}
+    collector = Contention(machine)
+    values(collector, 0)
+    # A training begins in a thread of its own, as in a worker of Ray Train: its first share comes later.
+    machine.watched.loops = {10: LoopThread(rank=0, thread=15, head=machine.proc)}
+    assert ("trainer", "proc.cpu.delay") not in values(collector, SECOND)
+    write(machine.proc, {"10/task/15/schedstat": f"5 {SECOND // 2} 7\n"})
+    assert values(collector, 2 * SECOND)["trainer", "proc.cpu.delay"] == pytest.approx(50)
 
 
 def test_threads_that_run_or_wait_are_counted_by_role(machine):

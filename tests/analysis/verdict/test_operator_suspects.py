@@ -75,7 +75,7 @@ def test_the_sentence_has_count_time_and_line():
 def test_values_that_are_read_are_advised_on_first():
     found = judged(per_step=1800, small_per_step=1800.0, large_ms=1.0, items_per_step=900, item_line=LINE)
     assert found.advice[0].text.startswith("Read values of tensors once per step in tiny (a.py:4)")
-    text = "the script reads 900 values from tensors per step, issued by tiny (a.py:4)"
+    text = "the training reads 900 values from tensors per step, issued by tiny (a.py:4)"
     assert text in [one.text for one in found.evidence]
 
 

@@ -314,3 +314,35 @@ def test_threads_that_load_at_the_same_time_are_no_fault(record):
             for thread in threads: thread.join()
     """)  # a fault fails
     assert len(recording.trainer.of(Phase.DATA_LOADING, "next batch")) > 700
+
+
+def test_an_iterator_that_is_made_before_the_model_does_not_begin_the_first_step(record):
+    recording = record(
+        """
+import time
+
+batches = iter(DataLoader([(torch.randn(8), i % 2) for i in range(32)], batch_size=8))
+time.sleep(1.5)
+model = Net()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in batches:
+    optimizer.zero_grad()
+    nn.functional.cross_entropy(model(x), y).backward()
+    optimizer.step()
+"""
+    )
+    steps = recording.trainer.of(Phase.STEP)
+    assert len(steps) == 4
+    assert steps[0].begin == min(one.begin for one in recording.trainer.of(Phase.DATA_LOADING, "next batch"))
+
+
+def test_an_iterator_that_is_made_for_the_loop_begins_the_first_step(record):
+    recording = record(
+        """
+def loader():
+    return DataLoader([(torch.randn(8), i % 2) for i in range(32)], batch_size=8)
+"""
+        + LOOP
+    )
+    start = recording.trainer.of(Phase.DATA_LOADING, "iterator start")[0]
+    assert recording.trainer.of(Phase.STEP)[0].begin == start.begin

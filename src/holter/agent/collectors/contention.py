@@ -30,7 +30,7 @@ class Contention(Collector):
         super().__init__(machine)
         if procfs.scheduled(machine.proc / str(os.getpid())) is None:
             raise Unavailable("the kernel does not count the time that threads wait for a core (schedstat)")
-        self._waited: dict[int, int] = {}
+        self._waited: dict[tuple[int, int], int] = {}
         self._read_at = 0
         self._wanted: dict[tuple[int, str], int] = {}
         self._counted_at = 0
@@ -42,12 +42,16 @@ class Contention(Collector):
     def read(self, now: int) -> Iterator[Reading]:
         """Read the mean delay by role, the threads that want a core, and every few seconds other programs."""
         before, elapsed = self._waited, now - self._read_at
-        roles = self.machine.watched.roles
-        read = ((pid, procfs.scheduled(self.machine.proc / str(pid))) for pid in roles)
-        self._waited, self._read_at = {pid: one.waiting for pid, one in read if one is not None}, now
+        roles, loops = self.machine.watched.roles, self.machine.watched.loops
+        # The main thread of a process need not train: a worker of Ray Train trains in another one.
+        threads = [(pid, loops[pid].thread if pid in loops else pid) for pid in roles]
+        read = (
+            (one, procfs.scheduled(self.machine.proc / str(one[0]) / "task" / str(one[1]))) for one in threads
+        )
+        self._waited, self._read_at = {one: times.waiting for one, times in read if times is not None}, now
         for role in sorted(set(roles.values())):
-            mine = [pid for pid in self._waited if pid in before and roles[pid] == role]
-            grown = sum(self._waited[pid] - before[pid] for pid in mine)
+            mine = [one for one in self._waited if one in before and roles[one[0]] == role]
+            grown = sum(self._waited[one] - before[one] for one in mine)
             if mine and elapsed > 0:
                 yield role, "proc.cpu.delay", min(100.0 * grown / len(mine) / elapsed, 100.0)
         if now - self._counted_at >= self._counting_pause:

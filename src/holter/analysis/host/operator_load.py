@@ -77,7 +77,7 @@ class OperatorLoad:
     double: OperatorGroup | None
     """Operators on 64-bit floating-point tensors: their sum, and the longest of them."""
     items_per_step: float
-    """Values that the script reads from tensors."""
+    """Values that the training reads from tensors."""
     item_line: OperatorLine | None
     print_line: OperatorLine | None
     """The line that prints tensors, and its share of all samples."""

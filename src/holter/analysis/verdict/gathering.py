@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from holter.analysis.events import device_ms, framework
+from holter.analysis.jobs.lone_evaluation import lone_evaluation
 from holter.analysis.jobs.stragglers import stragglers
 from holter.analysis.jobs.synchronous_steps import what_if_of_steps
 from holter.analysis.loading.dataloading import causes, loaders, stages
@@ -148,6 +149,7 @@ def gather(
             if loading
             else [],
             "stragglers": slow,
+            "lone_evaluation": lone_evaluation(used),
             "what_if": None if staged else what_if_of_steps(used, [one.rank for one in slow]),
             "loads": machines,
             "threads": threads,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from holter.analysis.jobs.stragglers import place_text, slow_together
 from holter.analysis.loading.dataloading import HAND_OVER_MS
+from holter.analysis.slow_group import ranks_text
 from holter.analysis.verdict import loop_advice, machine_advice
 from holter.analysis.verdict.evidence import counted, ms, part_name
 from holter.analysis.verdict.pipeline_advice import pipeline_advice
@@ -260,6 +261,10 @@ def communication(facts: VerdictFacts) -> list[Advice]:
             text = "Give all ranks equal work in each step, for example by bucketing samples by length."
             saved = f"the ranks wait for the last one; equal ranks save {ms(step - equal.step_ms)} per step"
             found.append(Advice(text, equal.step_ms, saved))
+    alone = facts.lone_evaluation
+    if alone is not None and alone.waiting_ms >= exposed / 2:
+        saved = f"all others wait for {ranks_text(alone.ranks)}, {ms(alone.waiting_ms)} per step on average"
+        return [Advice("Evaluate on all ranks, each a part of the data, or less often.", None, saved)]
     text = "Overlap communication with the backward pass: use larger buckets and avoid blocking collectives."
     return [
         *found,

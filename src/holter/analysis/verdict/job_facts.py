@@ -10,6 +10,7 @@ from holter.analysis.verdict.evidence import Evidence, ms, pct
 from holter.analysis.verdict.result import SuspectResult
 
 if TYPE_CHECKING:
+    from holter.analysis.jobs.lone_evaluation import LoneEvaluation
     from holter.analysis.jobs.stragglers import Straggler
     from holter.analysis.jobs.what_if import WhatIf
     from holter.analysis.loading.dataloading import DataLoading
@@ -75,6 +76,8 @@ class VerdictFacts:
     causes: list[str] = field(default_factory=list)
     """Codes of the reasons why the training thread waits for batches."""
     stragglers: list[Straggler] = field(default_factory=list)
+    lone_evaluation: LoneEvaluation | None = None
+    """Ranks that evaluate while the others wait for them."""
     staged: bool = False
     """Whether ranks send tensors to single other ranks, as the stages of a pipeline do."""
     what_if: WhatIf | None = None

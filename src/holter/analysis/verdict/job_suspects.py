@@ -208,7 +208,11 @@ def communication(facts: VerdictFacts) -> SuspectResult:
             f"{ms(exposed - moved)}"
         )
         evidence.append(facts.seen(text, "communication.waiting_ms", exposed - moved))
-        if moved < exposed / 2:
+        alone = facts.lone_evaluation
+        if alone is not None and alone.waiting_ms >= exposed / 2:
+            evaluate = "evaluates" if len(alone.ranks) == 1 else "evaluate"
+            said = f"{said[:-1]}, most of it waiting while only {ranks_text(alone.ranks)} {evaluate}."
+        elif moved < exposed / 2:
             said = f"{said[:-1]}, most of it waiting for the rank that comes last."
     share = facts.breakdown["communication"]
     return SuspectResult(guilty=True, sentence=said, share=share, evidence=evidence)

@@ -136,7 +136,7 @@ def evidence(facts: VerdictFacts) -> list[Evidence]:
         found.append(_seen(facts, text, "operators.top", top.pct))
     if load.items_per_step >= MANY_ITEMS:
         count = f"{load.items_per_step:,.0f} values from tensors per step"
-        text = f"the script reads {count}{_issued(load.item_line)}"
+        text = f"the training reads {count}{_issued(load.item_line)}"
         found.append(_seen(facts, text, "operators.item", load.items_per_step, MANY_ITEMS))
     if load.print_line is not None and load.print_line.pct >= PRINT_SHARE:
         text = (
@@ -194,7 +194,7 @@ def _fewer_items(load: OperatorLoad) -> list[Advice]:
         return []
     where = f" in {load.item_line.place}" if load.item_line else ""
     text = f"Read values of tensors once per step{where}: collect them in a tensor, and use .tolist()."
-    return [Advice(text, None, f"the script reads {load.items_per_step:,.0f} values per step")]
+    return [Advice(text, None, f"the training reads {load.items_per_step:,.0f} values per step")]
 
 
 _ADVICE: dict[str, Callable[[VerdictFacts, OperatorLoad], list[Advice]]] = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import threading
 import time
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from holter.recorder.spool import hotpath
@@ -226,12 +227,19 @@ class ThreadSpool:
         return len(writer.space) > 0
 
 
-def earliest(thread_spool: ThreadSpool, phases: Container[int], before: int) -> int:
-    """Return when the first of some phases began in step 0; `before` when the current segment has none."""
-    begins: list[int] = [
-        begin
-        for begin, _, _, step, _, _, phase in record.RECORD.iter_unpack(thread_spool.recent())
+def earliest(thread_spool: ThreadSpool, phases: Container[int], before: int, *, apart: int, gap: int) -> int:
+    """Return when the first of some phases began in step 0; `before` when the current segment has none.
+
+    A first span with the name `apart` does not count if nothing of these phases follows it within `gap`, ns.
+    """
+    spans: list[tuple[int, int, int]] = [
+        (begin, begin + took, name)
+        for begin, took, _, step, name, _, phase in record.RECORD.iter_unpack(thread_spool.recent())
         if phase in phases and step == 0
     ]
-    begins += [begin for begin, code in thread_spool.open_spans() if code & 255 in phases]
-    return min([before, *begins])
+    spans += [(begin, begin, code >> 8) for begin, code in thread_spool.open_spans() if code & 255 in phases]
+    spans.sort()
+    for (begin, end, name), (after, _, _) in pairwise(spans):
+        if name != apart or after - end < gap:
+            return begin
+    return spans[-1][0] if spans else before

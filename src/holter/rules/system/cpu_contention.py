@@ -28,7 +28,7 @@ class CPUContention(Rule):
         "samples/cpu.core.util",
     )
     formula = (
-        "mean of the last minute: the time that the main threads of the trainers wait for a core >= info, "
+        "mean of the last minute: the time that the training threads wait for a core >= info, "
         "warning or critical, and the job itself uses less than half of the used CPU time"
     )
     advice = (

@@ -45,8 +45,8 @@ class CPUOversubscription(Rule):
         "samples/proc.threads",
     )
     formula = (
-        "means of the last minute: share of CPU periods throttled by a quota, or time that the main threads "
-        "of the trainers wait for a core while the job uses most of the used CPU time; where that is "
+        "means of the last minute: share of CPU periods throttled by a quota, or time that the training "
+        "threads wait for a core while the job uses most of the used CPU time; where that is "
         "unknown, the job's load per core while cores are busy, or share of time in which a task waits for a "
         "CPU (psi.cpu); each >= its limits"
     )
