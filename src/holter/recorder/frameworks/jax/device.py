@@ -20,6 +20,8 @@ PAUSE_S = 0.1
 """Time between two pairs of neighbouring steps that are measured."""
 MOST_READ = 50
 """Steps of which the numbers are read for each such time. Of more steps, some are left out."""
+LARGEST_HELD = 1 << 20
+"""Bytes of an array of the state that may be held."""
 _KEPT = 8192
 """Steps whose numbers may wait to be read."""
 _MEASURED = 512
@@ -44,7 +46,8 @@ class _Timed(NamedTuple):
 class DeviceWatch:
     """Waits for outputs of the steps: of all to read them, of few neighbouring ones to measure the device.
 
-    Only scalars are held: state may be donated to the next step, and is large.
+    Only scalars are held: state may be donated to the next step, and is large. Of a step that returns its
+    state only, the smallest array is held while the device is measured.
     """
 
     def __init__(self, session: Session, jax: Any) -> None:
@@ -72,9 +75,21 @@ class DeviceWatch:
     def add(self, step: int, began: int, ended: int, names: list[str], values: list[Any]) -> None:
         """Take the outputs of a step whose call began and ended then, monotonic ns."""
         self._steps.append(_Step(step, names, values))
+        self._time(began, ended, values[0])
+        self._start()
+
+    def add_state(self, began: int, ended: int, array: Any) -> None:
+        """Take the smallest array of a step that returns its state only; it is held if it is measured."""
+        if array.nbytes <= LARGEST_HELD:
+            self._time(began, ended, array)
+            self._start()
+
+    def _time(self, began: int, ended: int, output: Any) -> None:
         if self._wanted:
             self._wanted -= 1
-            self._queue.put(_Timed(began, ended, values[0], values[0].is_ready()))
+            self._queue.put(_Timed(began, ended, output, output.is_ready()))
+
+    def _start(self) -> None:
         if self._pid != os.getpid():  # a forked child has no thread of its parent
             self._pid = os.getpid()
             self._reading = threading.Lock()
