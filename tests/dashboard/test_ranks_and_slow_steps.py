@@ -48,7 +48,7 @@ def reading(store):
 
 def test_the_slowest_steps_are_the_longest_each_once_with_all_their_parts(reading):
     steps = reading.steps.where(steady(reading.steps))
-    found = slowest(reading.steps, 30, steady(reading.steps))
+    found = slowest(steps, 30)
     longest = {
         int(step): int(steps["duration"][steps["step"] == step].max()) for step in np.unique(steps["step"])
     }
@@ -61,7 +61,7 @@ def test_the_slowest_steps_are_the_longest_each_once_with_all_their_parts(readin
 
 
 def test_a_slow_step_opens_in_the_timeline_by_its_number_and_by_its_bar(look, reading):
-    longest = slowest(reading.steps, 30, steady(reading.steps))[0][0]
+    longest = slowest(reading.steps.where(steady(reading.steps)), 1)[0][0]
     for click in ("a:text-matches('^[0-9,]+$')", "td a:has(.bar-of-parts)"):
         seen = look("/jobs/straggler/performance")
         table = seen.page.locator("[data-key=slow]")

@@ -41,6 +41,7 @@ CASES = {
     "data_bound": "train_step",
     "compute_bound": "train_step",
     "gradient_only": "loss_of",
+    "state_only": "update",
     "divided": "update_model",
     "eager": "apply_updates",
     "scanned": "train_epoch",
@@ -123,8 +124,9 @@ def test_slow_batches_and_a_large_model_get_the_right_verdict(train: Train) -> N
     assert large.named("wait for the device") > 50
 
 
-def test_the_device_is_measured_without_waiting_for_it(train: Train) -> None:
-    it = train("device")
+@pytest.mark.parametrize("case", ["device", "state_only"])
+def test_the_device_is_measured_without_waiting_for_it(train: Train, case: str) -> None:
+    it = train(case)
     measured = [json.loads(row["detail"]) for row in _events(it, "device_time")]
     assert measured[-1]["steps"] >= 5
     # Both measure a busy machine, at other times.

@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.frameworks.trained import Trained, trained
+from tests.frameworks.environments import python_of
+from tests.frameworks.trained import TRAININGS, Trained, trained
 from tests.recorder.reading import BOOTSTRAP, SOURCE
 
 pytestmark = pytest.mark.framework("tensorflow")
@@ -178,3 +179,22 @@ def test_an_import_loads_no_session_and_the_first_use_does(framework_python: Pat
     done = subprocess.run(command, env=surroundings, capture_output=True, text=True, check=True, timeout=180)
     assert done.stdout.split() == ["False", "True"]
     assert "holter:" not in done.stderr
+
+
+def test_keras_on_jax_may_read_its_batches_with_tf_data(framework_python: Path, tmp_path: Path) -> None:
+    try:
+        other = python_of("keras-jax")
+    except LookupError as missing:
+        pytest.skip(str(missing))
+    packages = next((other.parent.parent / "lib").glob("python*/site-packages"))
+    links = tmp_path / "links"
+    links.mkdir()
+    for name in ("jax", "jaxlib", "scipy", "scipy.libs"):
+        (links / name).symlink_to(packages / name)
+    launcher = (str(framework_python), str(TRAININGS / "keras_jax_tfdata.py"))
+    it = trained(framework_python, str(links), "", tmp_path, launcher=launcher)
+    assert it.truth["model"] == it.alone["model"]
+    assert it.told["cost"]["faults"] == []
+    assert it.told["steps"]["count"] == it.truth["steps"]  # tracing the optimizer is no step of TensorFlow
+    assert it.told["job"]["framework"]["name"] == "jax"
+    assert it.seconds("next batch") > 0

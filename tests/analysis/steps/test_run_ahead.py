@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.rules.tables import SECOND, found, steps
 
-from holter.analysis.steps.outliers import outliers
+from holter.analysis.steps.outliers import outliers, slowest
 from holter.analysis.steps.run_ahead import paced
 from holter.rules.framework.step_outlier import StepOutlier
 from holter.schema.table import Table
@@ -35,12 +35,22 @@ def test_a_wait_for_many_steps_is_divided_among_them():
     table = reading_each()
     assert outliers(table)[0].duration_ms == pytest.approx(1990, abs=1)
     assert outliers(table, device_ns=DEVICE) == []
+    (longest, parts), *_ = slowest(table, 30, device_ns=DEVICE)
+    assert longest.duration_ms == pytest.approx(sum(parts.values()) / MS, rel=0.01)
+    assert longest.duration_ms == pytest.approx(80, rel=0.01)
     even = paced(table, DEVICE)
     assert even["duration"].tolist() == pytest.approx(200 * [80 * MS], rel=0.01)
     assert int(even["duration"].sum()) == pytest.approx(int(table["duration"].sum()), rel=0.01)
     assert (even["compute"] <= even["duration"]).all()
     for name in ("data_loading", "time", "step"):
         assert even[name].tolist() == table[name].tolist()
+
+
+def test_calls_that_wait_for_a_place_in_the_queue_of_the_device_do_not_end_a_stretch():
+    short, full = 31 * [0.0004], 8 * [0.081]
+    table = steps(6 * [*short, *full, 0.08 * 40 - sum(short) - sum(full)], compute=0.99)
+    assert len(outliers(table)) > 0
+    assert outliers(table, device_ns=DEVICE) == []
 
 
 @pytest.mark.parametrize("measured", [65, 80, 120])

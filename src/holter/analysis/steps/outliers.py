@@ -95,34 +95,36 @@ def outliers(
 
 
 def slowest(
-    steps: Table, most: int, mask: NDArray[np.bool_], *, windows: Sequence[tuple[int, int, int]] = ()
+    steps: Table,
+    most: int,
+    *,
+    windows: Sequence[tuple[int, int, int]] = (),
+    device_ns: Mapping[int, int] | None = None,
 ) -> list[tuple[Outlier, dict[str, int]]]:
     """Return the longest steps, whether outliers or not, the longest first, each with its parts in ns.
 
-    Only rows of `mask` count. Each step is there once, as the rank that took longest for it. What is usual is
-    the median of the rank; `windows` is as for `outliers`.
+    Each step is there once, as the rank that took longest for it. What is usual is the median of the rank;
+    `windows` and `device_ns` are as for `outliers`.
     """
-    longest = _longest(steps, most, np.flatnonzero(mask))
+    steps = paced(steps, device_ns) if device_ns else steps
+    longest = _longest(steps, most)
     found: list[tuple[Outlier, dict[str, int]]] = []
     for rank in by_rank(steps):
         mine = longest[np.isin(longest, rank)]
         if not len(mine):
             continue
-        usual = rank[mask[rank]]
-        median, limit = _limit(steps["duration"][_some(usual)])
+        median, limit = _limit(steps["duration"][_some(rank)])
         rows = steps.where(mine)
-        judged = _of_rank(rows, _beside(rows, median, windows), median, limit, _usual(steps, usual))
+        judged = _of_rank(rows, _beside(rows, median, windows), median, limit, _usual(steps, rank))
         parts = ({part: int(rows[part][at]) for part in BREAKDOWN} for at in range(rows.rows))
         found += zip(judged, parts, strict=True)
     return sorted(found, key=lambda one: (-one[0].duration_ms, one[0].rank, one[0].step))
 
 
-def _longest(steps: Table, most: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the numbers of the longest of some rows, each step once, in the order of the table."""
-    if not len(rows):
-        return rows
-    count = min(most * len(np.unique(steps["rank"])), len(rows))
-    some = rows[np.argpartition(-steps["duration"][rows], count - 1)[:count]]
+def _longest(steps: Table, most: int) -> NDArray[np.int64]:
+    """Return the rows of the longest steps, each step once, in the order of the table."""
+    count = min(most * len(np.unique(steps["rank"])), steps.rows)
+    some = np.argpartition(-steps["duration"], count - 1)[:count]
     some = some[np.lexsort((some, -steps["duration"][some]))]
     _, first = np.unique(steps["step"][some], return_index=True)
     return np.sort(some[np.sort(first)[:most]])

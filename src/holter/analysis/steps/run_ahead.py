@@ -43,9 +43,7 @@ def paced(steps: Table, device_ns: Mapping[int, int]) -> Table:
         pace = min(_TOLERANCE * measured, _usual(duration, measured)) if measured else 0.0
         if pace <= median(duration):
             continue
-        walk = np.cumsum(pace - duration)
-        backlog = walk - np.minimum(np.minimum.accumulate(walk), 0.0)
-        left = np.diff(backlog, prepend=0.0).astype(np.int64)
+        left = np.diff(_backlog(duration, pace), prepend=0.0).astype(np.int64)
         columns["duration"] = _changed(columns["duration"], rows, duration + left)
         for part in _WAITING:
             taken = np.maximum(steps[part][rows] + left, 0)
@@ -55,13 +53,22 @@ def paced(steps: Table, device_ns: Mapping[int, int]) -> Table:
 
 
 def _usual(duration: NDArray[Any], measured: int) -> float:
-    """Return the mean duration of the steps from one wait for the device to the next, as it usually is."""
-    ends = np.flatnonzero(duration > measured) + 1
+    """Return the mean duration of the steps from one wait for the device to the next, as it usually is.
+
+    Calls that wait because too many others are under way do not end such a stretch.
+    """
+    ends = np.flatnonzero((duration > measured) & (_backlog(duration, measured) == 0)) + 1
     if not len(ends):
         return float(duration.mean())
     begins = np.concatenate([[0], ends[:-1]])
     means = np.add.reduceat(duration[: ends[-1]], begins) / (ends - begins)
     return median(np.repeat(means, ends - begins))
+
+
+def _backlog(duration: NDArray[Any], pace: float) -> NDArray[Any]:
+    """Return how long the device still computes after each step, if it needs `pace` for a step."""
+    walk = np.cumsum(pace - duration)
+    return walk - np.minimum(np.minimum.accumulate(walk), 0)
 
 
 def _changed(column: NDArray[Any], rows: NDArray[np.int64], values: NDArray[Any]) -> NDArray[Any]:

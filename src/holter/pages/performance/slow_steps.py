@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holter.analysis.events import device_ns
 from holter.analysis.steps.outliers import slowest
 from holter.drawing.markup import html, tag
 from holter.drawing.parts import bar_of_parts
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 MOST = 30
 _ABOUT = "Without warm-up and steps in which a compiler ran. "
+_DIVIDED = "A wait for the device is divided among the steps that it waits for. "
 
 
 def slowest_step(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) -> Markup | None:
@@ -50,9 +52,10 @@ def slowest_step(rendering: Rendering, reading: Reading, asked: Mapping[str, str
 def slow_steps(rendering: Rendering, reading: Reading, asked: Mapping[str, str]) -> Markup:
     """List the slowest steps of the window; each is a bar of its parts and leads to the timeline."""
     rank, steps = number(asked, "rank"), reading.steps
-    count = int(reading.drawn_steady(rank).sum()) if steps.rows else 0
-    if not count:
+    used = steps.where(reading.drawn_steady(rank)) if steps.rows else steps
+    if not (count := used.rows):
         return html()
+    device = device_ns(reading.trial.table("events", where="kind = 'device_time'"))
     divided = any(steps[part].any() for part in BREAKDOWN if part != "other")
     several = len(reading.description["ranks"]) > 1
     heads = [
@@ -66,7 +69,7 @@ def slow_steps(rendering: Rendering, reading: Reading, asked: Mapping[str, str])
 
     def rows() -> Iterator[list[str]]:
         windows = finishing(reading.trial.table("events", where="kind = 'window'"))
-        found = slowest(steps, MOST, reading.drawn_steady(rank), windows=windows)
+        found = slowest(used, MOST, windows=windows, device_ns=device)
         for one, parts in found:
             row = [
                 _open(rendering, reading, asked, one.step, f"{one.step:,}"),
@@ -87,7 +90,7 @@ def slow_steps(rendering: Rendering, reading: Reading, asked: Mapping[str, str])
     return tag(
         "div",
         sortable(rendering, "slow", title, heads, rows()),
-        tag("p", _ABOUT, of, cause, class_="note"),
+        tag("p", _ABOUT, of, _DIVIDED if device else "", cause, class_="note"),
         class_="slowest divided" if divided else "slowest",
     )
 

@@ -186,6 +186,7 @@ class CompiledCalls:
     ) -> None:
         if self.compilations.pending.events:
             self.compilations.compiled(program, args, kwargs, began, ended)
+            program.compiled()
             program.outputs = None
         if program.updates or program.gradients:
             self._trained(program, began, ended, args, kwargs, result)
@@ -217,7 +218,7 @@ class CompiledCalls:
         elif self._others:
             self._others.clear()
         outputs = self._outputs(program, args, kwargs, result)
-        self._last = outputs[1][0] if outputs[0] else self._some_output(result)
+        self._last = outputs[1][0] if outputs[0] else self._smallest(program, result)
         self._read(outputs, began, ended, program.updates)
         self._end_step(began, ended, program.updates or 1)
 
@@ -288,13 +289,15 @@ class CompiledCalls:
         self._loss = ([], [])
         if names:
             self.device.add(self.session.step + max(updates, 1) - 1, began, ended, names, values)
+        elif isinstance(self._last, weakref.ref) and (array := self._last()) is not None:
+            self.device.add_state(began, ended, array)
 
     # -- evaluations
 
-    def _some_output(self, result: Any) -> Any:
+    def _smallest(self, program: TracedFunction, result: Any) -> Any:
         """Return a weak reference to an output, which is state: it must not live longer than without us."""
-        leaves = self.jax.tree_util.tree_leaves(result)
-        return weakref.ref(leaves[0]) if leaves else None
+        at = program.outputs.smallest
+        return weakref.ref(self.jax.tree_util.tree_leaves(result)[at]) if at >= 0 else None
 
     def _is_idle(self) -> bool:
         """Whether the device has computed the last step. If that is unknown, it is not."""

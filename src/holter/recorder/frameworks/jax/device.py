@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 PAUSE_S = 0.1
 """Time between two pairs of neighbouring steps that are measured."""
 MOST_READ = 50
-"""Steps of which the numbers are read after a pause. Of more steps, some are left out."""
+"""Steps of which the numbers are read for each such time. Of more steps, some are left out."""
+LARGEST_HELD = 1 << 20
+"""Bytes of an array of the state that may be held."""
 _KEPT = 8192
 """Steps whose numbers may wait to be read."""
 _MEASURED = 512
@@ -44,7 +46,8 @@ class _Timed(NamedTuple):
 class DeviceWatch:
     """Waits for outputs of the steps: of all to read them, of few neighbouring ones to measure the device.
 
-    Only scalars are held: state may be donated to the next step, and is large.
+    Only scalars are held: state may be donated to the next step, and is large. Of a step that returns its
+    state only, the smallest array is held while the device is measured.
     """
 
     def __init__(self, session: Session, jax: Any) -> None:
@@ -61,6 +64,8 @@ class DeviceWatch:
         self._took: deque[int] = deque(maxlen=_MEASURED)
         self._count, self._told = 0, 0
         self._finite = True
+        self._reading = threading.Lock()
+        self._read_at = perf_counter_ns()
 
     @property
     def thread(self) -> int:
@@ -70,11 +75,24 @@ class DeviceWatch:
     def add(self, step: int, began: int, ended: int, names: list[str], values: list[Any]) -> None:
         """Take the outputs of a step whose call began and ended then, monotonic ns."""
         self._steps.append(_Step(step, names, values))
+        self._time(began, ended, values[0])
+        self._start()
+
+    def add_state(self, began: int, ended: int, array: Any) -> None:
+        """Take the smallest array of a step that returns its state only; it is held if it is measured."""
+        if array.nbytes <= LARGEST_HELD:
+            self._time(began, ended, array)
+            self._start()
+
+    def _time(self, began: int, ended: int, output: Any) -> None:
         if self._wanted:
             self._wanted -= 1
-            self._queue.put(_Timed(began, ended, values[0], values[0].is_ready()))
+            self._queue.put(_Timed(began, ended, output, output.is_ready()))
+
+    def _start(self) -> None:
         if self._pid != os.getpid():  # a forked child has no thread of its parent
             self._pid = os.getpid()
+            self._reading = threading.Lock()
             self._stop.clear()
             self._session.background.start("holter-jax", self._run, self._stop.set)
 
@@ -82,7 +100,7 @@ class DeviceWatch:
         """End the thread, and write what is computed by now."""
         self._stop.set()
         if self._pid == os.getpid():
-            self._read(len(self._steps))
+            self._read(_KEPT)
             self._tell()
 
     def _run(self) -> None:
@@ -91,7 +109,7 @@ class DeviceWatch:
         while self.breaker.on and not self._stop.wait(PAUSE_S):
             began = thread_time_ns()
             try:
-                self._read(MOST_READ)
+                self._read()
                 self._measure(switch)
             except Exception as error:
                 self.breaker.fault(error)
@@ -125,7 +143,7 @@ class DeviceWatch:
             try:
                 return self._queue.get(timeout=PAUSE_S)
             except Empty:
-                self._read(MOST_READ)
+                self._read()
         self._wanted = 0
         return None
 
@@ -147,8 +165,17 @@ class DeviceWatch:
 
     # -- numbers
 
-    def _read(self, most: int) -> None:
-        """Write the numbers of computed steps, of at most so many, and of all before the first wild one."""
+    def _read(self, most: int = 0) -> None:
+        """Write the numbers of computed steps, of at most so many, and of all before the first wild one.
+
+        By default that is as many as the time since the last reading allows: on a busy machine it is late.
+        """
+        with self._reading:  # the script may end meanwhile, and its thread reads the last numbers
+            now = perf_counter_ns()
+            since, self._read_at = (now - self._read_at) / 1e9, now
+            self._write_computed(most or int(MOST_READ * max(1.0, since / PAUSE_S)))
+
+    def _write_computed(self, most: int) -> None:
         ready: list[_Step] = []
         while self._steps and (len(ready) < _KEPT) and _is_ready(self._steps[0]):
             ready.append(self._steps.popleft())

@@ -23,8 +23,10 @@ Path = tuple["Callable[[Any], Any]", ...]
 class ScalarOutputs:
     """The places of the scalars in the output of a program."""
 
-    def __init__(self, paths: list[Path], names: list[str]) -> None:
+    def __init__(self, paths: list[Path], names: list[str], smallest: int) -> None:
         self.paths, self.names = paths, names
+        self.smallest = smallest
+        """The place of the smallest array among the leaves of the output; -1 without one."""
 
     @classmethod
     def of(cls, jax: Any, program: TracedFunction, args: Any, kwargs: Any, result: Any) -> ScalarOutputs:
@@ -43,7 +45,8 @@ class ScalarOutputs:
         if len(found) == 1 and (not names[0] or "loss" not in names[0].lower()):
             names = ["loss"]
         names = [name or f"output{at}" for at, name in enumerate(names)]
-        return cls([path for path, _ in found], names)
+        sizes = [getattr(one, "nbytes", math.inf) for one in jax.tree_util.tree_leaves(result)]
+        return cls([path for path, _ in found], names, sizes.index(min(sizes)) if sizes else -1)
 
     def values(self, result: Any) -> list[Any]:
         """Return the scalars of an output."""

@@ -12,8 +12,9 @@ import operator
 import sys
 import threading
 from time import perf_counter_ns
-from types import MethodType
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, Protocol
+from weakref import WeakKeyDictionary
 
 from holter.recorder.patches import Patches, hide, passed_over
 
@@ -45,6 +46,10 @@ _before_first: Callable[[], object] | None = None
 _patches = Patches()
 _is_clean: Callable[[], bool] = bool
 """Whether this thread traces nothing."""
+
+
+_contents: WeakKeyDictionary[FunctionType, tuple[int, int]] = WeakKeyDictionary()
+"""Function of the script → gradients and updates in its trace."""
 
 
 class TracedFunction:
@@ -88,6 +93,13 @@ class TracedFunction:
         times = math.prod(_local.loops) or 1
         self.gradients = max(self.gradients, gradients * times)
         self.updates = max(self.updates, updates * times)
+        if isinstance(self.function, FunctionType):
+            _contents[self.function] = self.gradients, self.updates
+
+    def compiled(self) -> None:
+        """Take over what a trace of its function contains: JAX traces it once for several `jit` of it."""
+        if not (self.gradients or self.updates) and isinstance(self.function, FunctionType):
+            self.gradients, self.updates = _contents.get(self.function, (0, 0))
 
 
 class _Local(threading.local):

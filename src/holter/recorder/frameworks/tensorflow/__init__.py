@@ -33,6 +33,8 @@ def attach(session: Session) -> Callable[[], None]:
 
     def watch_keras(module: str) -> None:
         try:
+            if "keras.src.backend.tensorflow" not in sys.modules:
+                return  # Keras computes with another framework, and the script reads its data with tf.data
             if module == _OPTIMIZERS:
                 eager.attach_optimizer(sys.modules[module].BaseOptimizer)
             else:
