@@ -28,7 +28,8 @@ IMPORT = """
 import json, resource, sys, time
 from pathlib import Path
 import ray
-ray.init(num_cpus=int(sys.argv[3]), log_to_driver=False, logging_level="error", include_dashboard=False)
+quiet = {"log_to_driver": False, "logging_level": "error", "include_dashboard": False}
+ray.init("local", num_cpus=int(sys.argv[3]), **quiet)
 from holter.importers import import_job
 began, used = time.perf_counter(), time.process_time()
 folder, report = import_job([Path(sys.argv[1])], sys.argv[2], "job", now_ns=0, on="ray")
