@@ -8,18 +8,17 @@ import hashlib
 import hmac
 import shutil
 import subprocess
-import time
-import urllib.error
 import urllib.request
 from pathlib import Path
 
-from tests.ports import free_port
+from tests.ports import free_port, wait_until_it_answers
 
 PROGRAM = "azurite-blob"
 WHERE_FROM = "npm install --global azurite@3.37.0"
 ACCOUNT = "devstoreaccount1"
 # The account of every Azurite; it is in its documentation.
 KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+MISSING = shutil.which(PROGRAM) is None
 _VERSION = "2023-11-03"
 _READY_S = 60.0
 
@@ -57,11 +56,7 @@ class Azurite:
                 stdout=log,
                 stderr=subprocess.STDOUT,
             )
-        deadline = time.monotonic() + _READY_S
-        while not self._answers():
-            if time.monotonic() > deadline or self._process.poll() is not None:
-                raise RuntimeError(f"no Azurite within {_READY_S:.0f} s; see {self.folder / 'log'}")
-            time.sleep(0.1)
+        wait_until_it_answers(self.endpoint, self._process, _READY_S, self.folder)
         return self
 
     def close(self) -> None:
@@ -83,15 +78,3 @@ class Azurite:
         url = f"{self.endpoint}/{name}?restype=container"
         with urllib.request.urlopen(urllib.request.Request(url, method="PUT", headers=headers), timeout=10):
             return f"az://{name}"
-
-    def _answers(self) -> bool:
-        try:
-            with urllib.request.urlopen(self.endpoint, timeout=2):
-                return True
-        except urllib.error.HTTPError:
-            return True
-        except OSError:
-            return False
-
-
-MISSING = shutil.which(PROGRAM) is None

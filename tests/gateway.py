@@ -6,7 +6,6 @@ import secrets
 import shutil
 import signal
 import subprocess
-import time
 import urllib.error
 import urllib.request
 import uuid
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import obstore
 import obstore.store
-from tests.ports import free_port
+from tests.ports import free_port, wait_until_it_answers
 
 PROGRAMS = ("ceph-mon", "ceph-osd", "radosgw", "radosgw-admin", "monmaptool", "ceph-authtool", "ceph")
 MISSING = [program for program in PROGRAMS if shutil.which(program) is None]
@@ -76,11 +75,7 @@ class Gateway:
     def resume(self) -> None:
         """Start the gateway in front of the data."""
         self._spawn("rgw", "radosgw", "-f", "-n", "client.admin")
-        deadline = time.monotonic() + _READY_S
-        while not self._answers():
-            if time.monotonic() > deadline or self._processes["rgw"].poll() is not None:
-                raise RuntimeError(f"no gateway within {_READY_S:.0f} s; see {self.folder}")
-            time.sleep(0.1)
+        wait_until_it_answers(self.endpoint, self._processes["rgw"], _READY_S, self.folder)
 
     def pause(self) -> None:
         """End the gateway at once; the data stay."""
@@ -112,15 +107,6 @@ class Gateway:
         url = obstore.sign(store, "PUT", "", timedelta(minutes=1))
         with urllib.request.urlopen(urllib.request.Request(url, method="PUT"), timeout=_READY_S):
             return f"s3://{name}"
-
-    def _answers(self) -> bool:
-        try:
-            with urllib.request.urlopen(self.endpoint, timeout=2):
-                return True
-        except urllib.error.HTTPError:
-            return True
-        except OSError:
-            return False
 
     def _configure(self, fsid: uuid.UUID, mon: int) -> None:
         folder = self.folder

@@ -159,6 +159,8 @@ before = rss()
 for i in range(int(sys.argv[1]) - 200_001):
     begin(4); end()
     if not i % 10_000: wait()
+until = time.monotonic() + 10  # the thread that closes segments may get no core for a while
+while rss() - before >= 4 << 20 and time.monotonic() < until: time.sleep(0.01)
 print(rss() - before)
 """
     child = subprocess.Popen(
@@ -177,8 +179,7 @@ print(rss() - before)
     assert taken + len(main.spans) == SPANS
     assert main.dropped == 0
     assert most <= record.MAX_SEGMENTS
-    # A few segments of 1 MB may wait to be closed; all spans are 96 MB.
-    assert int(child.communicate()[0]) < 16 << 20
+    assert int(child.communicate()[0]) < 4 << 20
 
 
 def test_two_ranks_on_one_node_share_a_spool(spool):
