@@ -12,6 +12,7 @@ import numpy as np
 from holter.analysis.grouping import coded, step_keys
 from holter.analysis.intervals import inside, measure, union
 from holter.analysis.loading.stacks import SampledFrame, frames
+from holter.analysis.verdict.evidence import function_at
 from holter.schema.table import NameCodes
 
 if TYPE_CHECKING:
@@ -95,8 +96,7 @@ class OwnCode:
     @property
     def place(self) -> str:
         """The function and its place, as `name (file:line)`."""
-        name = "top-level code" if self.function == "<module>" else self.function
-        return f"{name} ({self.file}:{self.line})"
+        return function_at(self.function, self.file, self.line)
 
     @property
     def text(self) -> str:

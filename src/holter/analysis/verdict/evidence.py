@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _PYTHON = re.compile(r"^(?:.*/)?([^/]+\.py)\((\d+)\): (.+)$")
 
@@ -57,6 +61,22 @@ def counted(count: float, noun: str, plural: str = "") -> str:
 def steps_text(first: int, last: int) -> str:
     """Name steps for people: `step 7`, `steps 7 to 9`."""
     return f"step {first}" if first == last else f"steps {first} to {last}"
+
+
+def function_name(function: str) -> str:
+    """Write the name of a function; code of no function is top-level code."""
+    return "top-level code" if function == "<module>" else function
+
+
+def function_at(function: str, file: str, line: int) -> str:
+    """Write a function and its place: `evaluate (train.py:12)`."""
+    return f"{function_name(function)} ({file}:{line})"
+
+
+def enumerated(texts: Sequence[str]) -> str:
+    """Write texts as a list: `a`, `a and b`, `a, b and c`."""
+    *first, last = texts
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 def part_name(part: str) -> str:

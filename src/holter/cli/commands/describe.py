@@ -7,7 +7,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, cast
 
-from holter.analysis.verdict.evidence import counted
+from holter.analysis.verdict.evidence import counted, function_at
 from holter.cli import options, output
 from holter.cli.bar import bar, legend
 from holter.cli.job_lookup import readable_job
@@ -130,7 +130,7 @@ def _ledger(d: Description) -> Iterator[str]:
     for own in d["own_code"]:
         if own["pct"] >= 1:
             calls = f", calling {own['calls']}" if own["calls"] else ""
-            place = f"{own['function']} ({own['file']}:{own['line']})"
+            place = function_at(own["function"], own["file"], own["line"])
             waits = ", which waits for the device" if own["waits_in"] == "device" else ""
             yield f"own code: {place}{calls}{waits}: {percent(own['pct'])} of the loop"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from holter.analysis.verdict.evidence import function_at
 from holter.drawing.markup import html, tag
 from holter.drawing.parts import bar_of_parts
 from holter.pages.addresses import to_page
@@ -93,7 +94,7 @@ def _found(told: Description) -> Iterator[tuple[float, str, str]]:
     """Yield share, name and kind of the functions that were seen, from 1 % on."""
     for own in told["own_code"]:
         if own["pct"] >= 1:
-            where = f"{own['function']} ({own['file']}:{own['line']})"
+            where = function_at(own["function"], own["file"], own["line"])
             calls = f", in {own['mostly_in'] or own['calls']}" if own["mostly_in"] or own["calls"] else ""
             yield own["pct"], plain_function(where), f"of the loop{calls}"
     loading = told["dataloading"]

@@ -162,7 +162,7 @@ def _plain(value: Any) -> str:
 
 
 def _of_job(told: Description) -> Sequence[LoadingCallable]:
-    """Return the functions of the dataset in the whole job, with the shares that the Overview shows."""
+    """Return the functions that build batches in the whole job, with the shares that the Overview shows."""
     return told["dataloading"]["callables"] if told["dataloading"] else ()
 
 
@@ -170,8 +170,8 @@ def _callables(rendering: Rendering, found: Sequence[LoadingCallable]) -> Markup
     if not found:
         return Markup()
     rows = ([one["name"], words(one["stage"] or ""), share_cell(one["fetch_pct"])] for one in found[:100])
-    heads = ("function of the dataset", "stage", "share of building batches")
-    return sortable(rendering, "callables", "Functions of the dataset", heads, rows)
+    heads = ("function", "stage", "share of building batches")
+    return sortable(rendering, "callables", "Functions that build batches", heads, rows)
 
 
 def _workers(rendering: Rendering, found: LoaderSummary) -> Markup:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from markupsafe import Markup
 
-from holter.analysis.verdict.evidence import counted, sentence
+from holter.analysis.verdict.evidence import counted, function_at, sentence
 from holter.drawing.markup import html, tag
 from holter.drawing.parts import bar_of_parts
 from holter.drawing.pieces import prose
@@ -168,7 +168,7 @@ def own_code(found: Sequence[OwnCodeEntry]) -> Markup:
     """Return the functions that run outside all known parts of a step, from 1 % of the loop on."""
     rows = [
         (
-            f"{one['function']} ({one['file']}:{one['line']})",
+            function_at(one["function"], one["file"], one["line"]),
             one["calls"],
             "data loading" if one["data_loading"] else one["waits_in"] or "",
             percent(one["pct"]),

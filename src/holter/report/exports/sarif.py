@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from holter.analysis.verdict.evidence import function_name
 from holter.report.exports import ExportSelection, opened
 from holter.views.document.description import describe
 from holter.views.issues import ordered
@@ -71,7 +72,7 @@ def _results(about: Description, sources: _Sources) -> Iterator[Document]:
     for own in about["own_code"]:
         if own["pct"] >= LEAST_PCT:
             calls = f", mostly in {own['calls']}" if own["calls"] else ""
-            text = f"{own['function']} takes {percent(own['pct'])} of each step{calls}"
+            text = f"{function_name(own['function'])} takes {percent(own['pct'])} of each step{calls}"
             kind = "slow-data-loading" if own["data_loading"] else "slow-code"
             yield _result(kind, "warning", text, sources.located((own["file"], own["line"])))
     loading = about["dataloading"]
