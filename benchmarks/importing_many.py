@@ -40,6 +40,7 @@ print(json.dumps({"wall": wall, "cpu": cpu, "events": report.events, "bytes": si
                   "skipped": {file: dict(why) for file, why in report.skipped.items()}}))
 """
 LOOK_S = 0.5
+"""Time between two looks at the workers."""
 
 
 class Workers:

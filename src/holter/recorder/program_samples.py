@@ -227,7 +227,7 @@ def stop() -> None:
     except FileNotFoundError:
         pass  # the spool is gone, and with it who reads the samples
     except Exception as error:
-        if not _faults():
+        if not _had_fault():
             sys.stderr.write(f"holter: the last samples were not written: {type(error).__name__}: {error}\n")
 
 
@@ -237,8 +237,8 @@ def _recorded() -> bool:
     return current is not None and current.attached
 
 
-def _faults() -> bool:
-    """Return whether the recorder of this process had a fault: it has said so, in one line."""
+def _had_fault() -> bool:
+    """Return whether the recorder of this process had a fault, and so has written its line already."""
     current = _session()
     return current is not None and bool(current.fault_counts)
 

@@ -73,7 +73,7 @@ def attach(session: Session) -> Callable[[], None]:
         "forward": lambda patches: roots.attach(),
         "eval": lambda patches: patches.before(torch.nn.Module, "eval", roots.on_eval, roots.breaker),
         "backward": backward.attach,
-        "unused": UnusedOptimizers(adapter, clock).attach,
+        "unused_optimizers": UnusedOptimizers(adapter, clock).attach,
         "evaluation": evaluations.attach,
         "h2d": transfers.attach,
         "checkpoint": lambda patches: watch_checkpoints(adapter, patches),

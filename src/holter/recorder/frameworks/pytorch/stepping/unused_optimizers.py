@@ -1,4 +1,4 @@
-"""Finds out that a script has an optimizer and never steps it: it updates its parameters itself."""
+"""Finds optimizers that exist and never step: the script updates its parameters itself."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from holter.recorder.patches import Patches
 
 PATIENCE = 100
-"""Backward passes that an optimizer may accumulate before its first step."""
+"""Backward passes without a step of an optimizer, after which the optimizers that exist count as unused."""
 
 
 class UnusedOptimizers:
-    """Counts backward passes until the first step of an optimizer, and ends the wait for one."""
+    """Counts backward passes until an optimizer steps; after `PATIENCE` passes, a pass ends a step."""
 
     def __init__(self, adapter: AdapterState, clock: StepClock) -> None:
         self._adapter = adapter
@@ -22,7 +22,7 @@ class UnusedOptimizers:
         self._passes = 0
 
     def attach(self, patches: Patches) -> None:
-        """Look at each backward pass until it is decided."""
+        """Count from the next backward pass on."""
         self._adapter.before_end.append(self._look)
         patches.later(self._stop)
 
@@ -33,9 +33,9 @@ class UnusedOptimizers:
         elif self._adapter.predicting is False:  # an optimizer was made
             self._passes += 1
             if self._passes > PATIENCE or not self._clock.awaited:
-                self._adapter.predicting = None  # from now on, backward passes end steps
+                self._adapter.predicting = None  # as if no optimizer had been made
                 self._stop()
 
     def _stop(self) -> None:
-        # A new list, because the calls of the present one are being made.
+        # A new list: `_look` may be called from a loop over the present one.
         self._adapter.before_end = [call for call in self._adapter.before_end if call != self._look]
