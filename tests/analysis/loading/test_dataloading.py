@@ -92,7 +92,7 @@ def test_shares_of_callables_add_up():
     assert callables([]) == []
 
 
-def test_what_joins_samples_is_a_callable_unless_it_is_pytorchs_own():
+def test_a_collate_function_is_a_callable_unless_it_is_pytorchs_own():
     joins = [("pad (train.py:9)", 60.0), ("default_collate (collate.py:338)", 20.0)]
     found = callables([(f"{OWN};decode (t.py:1)", 20.0)], joins)
     assert [(c.name, c.stage, c.fetch_pct) for c in found] == [

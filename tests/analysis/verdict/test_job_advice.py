@@ -57,12 +57,12 @@ def test_a_full_cpu_has_no_room_for_workers():
     assert one(found, "slow", "and decode") == pytest.approx(30)
 
 
-def test_what_joins_samples_is_named_and_made_faster():
+def test_a_slow_collate_function_is_named_and_made_faster():
     join = SampledCallable(name="pad (train.py:9)", stage="collate", fetch_pct=80.0, stages={"collate": 80.0})
     other = SampledCallable(name="slow (t.py:1)", stage="read", fetch_pct=20.0, stages={"read": 20.0})
     facts = starved(callables=[join, other], stages={"read": 18.0, "collate": 72.0})
     found = expected(facts)
-    assert one(found, "Make pad (train.py:9), which joins the samples, faster") == pytest.approx(60)
+    assert one(found, "Make the collate function pad (train.py:9) faster") == pytest.approx(60)
     assert not any("Prepare" in text for text in found)
     assert "collate in pad (train.py:9) 72 %" in job_suspects.data_pipeline(facts).sentence
 

@@ -1,4 +1,4 @@
-"""Finds the callables that build batches: those of the dataset from stack samples, and what joins samples."""
+"""Finds the callables that build batches: those of the dataset by stack samples, and collate functions."""
 
 from __future__ import annotations
 
@@ -142,8 +142,8 @@ def _words(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower().strip("_")
 
 
-# PyTorch's own functions that join samples. They take as long as their samples are large.
-_DEFAULT_JOINS = re.compile(r"^default_(collate|convert)\b")
+# PyTorch's own collate functions: their time depends on the size of the samples only.
+_DEFAULT_COLLATE = re.compile(r"^default_(collate|convert)\b")
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +162,13 @@ class SampledCallable:
 def callables(
     samples: Iterable[tuple[str, float]], joins: Iterable[tuple[str, float]] = ()
 ) -> list[SampledCallable]:
-    """Group stack samples by the callable of the dataset, the most expensive first.
+    """Return the callables that build batches, the most expensive first.
 
     Args:
-        samples: (stack, time it stands for) each; the same stack may come many times.
-        joins: (name of the function that joined samples, its time) each, of the same batches. PyTorch's own
-            functions count, but are no result.
+        samples: (stack, time it stands for) each; the same stack may come many times. They are grouped by the
+            callable of the dataset.
+        joins: (name of the collate function, its time) each, of the same batches. PyTorch's own functions
+            count as time, and are not returned.
     """
     by_place: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
     texts: dict[tuple[str, str], dict[str, float]] = defaultdict(lambda: defaultdict(float))
@@ -185,7 +186,7 @@ def callables(
         total += weight
     for name, weight in joins:
         total += weight
-        if not _DEFAULT_JOINS.match(name):
+        if not _DEFAULT_COLLATE.match(name):
             by_place[name, "collate"]["collate"] += weight
             texts[name, "collate"][name] += weight
     if total <= 0:

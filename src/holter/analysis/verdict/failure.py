@@ -115,7 +115,7 @@ def _died(manifest: Mapping[str, object], events: Table | None) -> str | None:
     if kind == "hang":
         return f"Hangs{where}: no progress since then."
     if kind == "oom":
-        memory = f": {first_line(said)}" if said else ""
+        memory = f": {exception_line(said)}" if said else ""
         return f"Out of memory{where}{memory}."
     if kind == "agent killed":
         return f"The agent was killed{where}, and the training's end was not recorded."
@@ -128,7 +128,7 @@ def _died(manifest: Mapping[str, object], events: Table | None) -> str | None:
     if kind == "signal" or (number and not said):
         return f"Killed ({number or 'a signal'}){where}."
     if said:
-        return f"{first_line(said)}{where}."
+        return f"{exception_line(said)}{where}."
     code = manifest.get("exit_code")
     return f"Failed with exit code {code}{where}." if code is not None else f"Failed{where}."
 
@@ -191,11 +191,9 @@ def _place(module: str, parameter: str, *, output: bool) -> str:
     if not parameter:
         return where
     own = parameter.removeprefix(f"{module}.")
-    return (
-        f"{where} (parameter {own})"
-        if own != parameter
-        else f"{where} (the last parameter before it is {parameter})"
-    )
+    if own != parameter:
+        return f"{where} (parameter {own})"
+    return f"{where} (the last parameter before it is {parameter})"
 
 
 def _pass(detail: Mapping[str, object]) -> str:
@@ -205,11 +203,11 @@ def _pass(detail: Mapping[str, object]) -> str:
     return "the update" if "noticed" in detail else "the backward pass"
 
 
-def first_line(text: str) -> str:
-    """Return the first line of an exception's text, shortened to 120 characters.
+def exception_line(text: str) -> str:
+    """Return an exception's text in one line; its own text has at most 120 characters.
 
-    PyTorch raises the exception of another process or thread again, with its traceback as text: then the
-    first line only says where that was, and the last one says what happened.
+    That is the first line. PyTorch raises an exception of another process or thread again with its traceback
+    as text. Then the last line says what happened, and the first line where.
     """
     lines = text.strip().splitlines()
     again = _RAISED_AGAIN.search(text)

@@ -10,7 +10,7 @@ from holter.analysis.jobs.stragglers import place_text, slow_together
 from holter.analysis.loading.dataloading import HAND_OVER_MS
 from holter.analysis.slow_group import ranks_text
 from holter.analysis.verdict import loop_advice, machine_advice
-from holter.analysis.verdict.evidence import counted, ms, part_name
+from holter.analysis.verdict.evidence import counted, enumerated, ms, part_name
 from holter.analysis.verdict.pipeline_advice import pipeline_advice
 from holter.analysis.verdict.result import Advice
 from holter.schema.phases import RAY_DATA
@@ -73,7 +73,7 @@ def data_pipeline(facts: VerdictFacts) -> list[Advice]:
         return [Advice(text, rest, why)]
     pipeline = _Pipeline.of(facts, loading, step)
     advice = [_prepared(pipeline, [item]) for item in pipeline.expensive]
-    # Reading and joining stay: prepared data are read and joined, too.
+    # Prepared data are read and collated, too.
     work = [item for item in pipeline.expensive if item.stage not in ("read", "collate")]
     if len(work) > 1:
         advice.append(_prepared(pipeline, work))
@@ -144,15 +144,14 @@ def _prepared(pipeline: _Pipeline, items: list[SampledCallable]) -> Advice:
     removed = sum(item.fetch_pct for item in items) / 100
     left = pipeline.fetch * (1 - removed)
     expected = pipeline.expected(fetch=left)
-    *first, last = [item.name for item in items]
-    names = f"{', '.join(first)} and {last}" if first else last
+    names = enumerated([item.name for item in items])
     stages = {item.stage for item in items}
     if stages == {"transform"}:
         text = f"Take {names} out of the data loading: cache its result, run it on the GPU, or speed it up."
     elif stages == {"read"}:
         text = f"Make the reads of {names} faster: use a local copy, larger files, or a cache in memory."
     elif stages == {"collate"}:
-        text = f"Make {names}, which joins the samples, faster: fill whole tensors at once, or use the GPU."
+        text = f"Make the collate function {names} faster: fill whole tensors at once, not item by item."
     else:
         text = f"Prepare the data once, before the training, instead of running {names} on every access."
     shared = f", shared by {counted(pipeline.workers, 'worker')}" if pipeline.workers else ""
@@ -261,8 +260,7 @@ def communication(facts: VerdictFacts) -> list[Advice]:
             text = "Give all ranks equal work in each step, for example by bucketing samples by length."
             saved = f"the ranks wait for the last one; equal ranks save {ms(step - equal.step_ms)} per step"
             found.append(Advice(text, equal.step_ms, saved))
-    alone = facts.lone_evaluation
-    if alone is not None and alone.waiting_ms >= exposed / 2:
+    if alone := facts.awaited_evaluation:
         saved = f"all others wait for {ranks_text(alone.ranks)}, {ms(alone.waiting_ms)} per step on average"
         return [Advice("Evaluate on all ranks, each a part of the data, or less often.", None, saved)]
     text = "Overlap communication with the backward pass: use larger buckets and avoid blocking collectives."

@@ -188,6 +188,12 @@ class VerdictFacts:
         """Mean time of evaluation per step, ms."""
         return self.whole_step_ms - (self.mean_step_ms or 0.0)
 
+    @property
+    def awaited_evaluation(self) -> LoneEvaluation | None:
+        """The evaluation of few ranks, if waiting for it is most of the communication."""
+        alone = self.lone_evaluation
+        return alone if alone and alone.waiting_ms >= self.mean_ms("communication") / 2 else None
+
     def mean_ms(self, part: str) -> float:
         """Mean time of a part per step, ms."""
         return self.share(part) / 100 * self.whole_step_ms

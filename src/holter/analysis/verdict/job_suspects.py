@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from holter.analysis.jobs.stragglers import place_text, slow_together
@@ -103,14 +104,17 @@ def data_pipeline(facts: VerdictFacts) -> SuspectResult:
 
 
 def _named(facts: VerdictFacts, loading: DataLoading) -> list[tuple[str, Evidence]]:
-    """Name the callables that take the dataset's time, each with its share of the loop."""
-    within = dict.fromkeys(loading.stages, 0.0)
+    """Name the callables that build batches, each with its share of the loop."""
+    sampled_pct: dict[str, float] = defaultdict(float)
     for item in loading.callables:
         for stage, percent in item.stages.items():
-            within[stage] = within.get(stage, 0.0) + percent
+            sampled_pct[stage] += percent
     found = []
     for item in loading.callables[:4]:
-        part = sum(loading.stages.get(stage, 0.0) * pc / within[stage] for stage, pc in item.stages.items())
+        part = sum(
+            loading.stages.get(stage, 0.0) * percent / sampled_pct[stage]
+            for stage, percent in item.stages.items()
+        )
         text = (
             f"{item.stage} in {item.name} takes {pct(part)} {facts.of_time('data_loading')} and "
             f"{pct(item.fetch_pct)} of the time to build a batch"
@@ -208,8 +212,7 @@ def communication(facts: VerdictFacts) -> SuspectResult:
             f"{ms(exposed - moved)}"
         )
         evidence.append(facts.seen(text, "communication.waiting_ms", exposed - moved))
-        alone = facts.lone_evaluation
-        if alone is not None and alone.waiting_ms >= exposed / 2:
+        if alone := facts.awaited_evaluation:
             evaluate = "evaluates" if len(alone.ranks) == 1 else "evaluate"
             said = f"{said[:-1]}, most of it waiting while only {ranks_text(alone.ranks)} {evaluate}."
         elif moved < exposed / 2:

@@ -10,7 +10,7 @@ import numpy as np
 from holter.analysis.steps.breakdown import breakdown
 from holter.analysis.steps.outliers import HOLTER
 from holter.analysis.steps.warmup import steady
-from holter.analysis.verdict.evidence import Evidence, counted, ms, part_name, pct, sentence, took
+from holter.analysis.verdict.evidence import Evidence, counted, enumerated, ms, part_name, pct, sentence, took
 from holter.analysis.verdict.loop_advice import FEWER_EVALUATIONS
 from holter.analysis.verdict.result import SECOND, SMALLER, UNEXPLAINED, Advice, Verdict
 
@@ -54,7 +54,7 @@ _ADVICE = {
 
 
 _AGAIN = 4
-"""Training, evaluation and their last short batches compile in fewer steps than this."""
+"""A job compiles again and again from this number of steps on: a few compile for training and evaluation."""
 _DYNAMIC = (
     "Compile fewer times: pad inputs to a few sizes, or mark the sizes that change as dynamic "
     "(torch._dynamo.mark_dynamic). `TORCH_LOGS=recompiles` says what changed."
@@ -253,8 +253,9 @@ def _shared(items: Sequence[LedgerItem], seconds: float, total: float) -> list[L
 
 
 def compiling_steps(steps: Table) -> int:
-    """Return in how many steps the rank that compiles most often does so."""
-    return max(np.bincount(np.unique(steps["rank"][steps["compile"] > 0], return_inverse=True)[1]), default=0)
+    """Return the number of steps with a compilation, of the rank that has most."""
+    counts = np.unique(steps["rank"][steps["compile"] > 0], return_counts=True)[1]
+    return int(counts.max(initial=0))
 
 
 def with_ledger(
@@ -274,7 +275,7 @@ def with_ledger(
         items: The ledger; without one the verdict stays.
         after_s: Evaluation after the last step, which is no part of the loop.
         framework: The framework that trains; the advice uses its terms.
-        compiling: Number of steps that compile.
+        compiling: Number of steps with a compilation, as `compiling_steps` returns it.
     """
     led = _led(verdict, items, framework, compiling)
     covered = _covered(items, after_s, led)
@@ -298,8 +299,7 @@ def _covered(items: Sequence[LedgerItem], after_s: float, led: Verdict) -> tuple
     share = 100 * loop / total
     text = f"The training loop is {pct(share)} of this job ({took(loop)} of {took(total)})"
     texts = [f"{_OUTSIDE.get(one, 'evaluation after it')} takes {took(outside[one])}" for one in large]
-    last = f"{', '.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else "".join(texts)
-    text += f": {last}." if texts else "."
+    text += f": {enumerated(texts)}." if texts else "."
     return text, share < SMALLER
 
 

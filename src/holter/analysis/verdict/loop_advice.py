@@ -108,5 +108,5 @@ def evaluation(facts: VerdictFacts) -> list[Advice]:
     if starts := evaluation_starts(facts):
         kept = "Keep the workers of the evaluation's loader: make it once, with persistent_workers=True."
         expected = facts.whole_step_ms * (1 - starts / 100)
-        advice.insert(0, Advice(kept, expected, f"starting them takes {pct(starts)} of the loop's time"))
+        advice.append(Advice(kept, expected, f"starting them takes {pct(starts)} of the loop's time"))
     return advice

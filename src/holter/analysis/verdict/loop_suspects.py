@@ -155,8 +155,8 @@ def evaluation(facts: VerdictFacts) -> SuspectResult:
     if starts := evaluation_starts(facts):
         more = f"starting the workers of the evaluation's loader takes {pct(starts)} of the loop's time"
         found.evidence.append(facts.seen(more, "evaluation_start", starts))
-        said = f"{sentence(text).rstrip('.')}; starting the workers of its loader takes {pct(starts)}."
-        found = replace(found, sentence=said)
+        said = f"{text}; starting the workers of its loader takes {pct(starts)}"
+        found = replace(found, sentence=sentence(said))
     return found
 
 

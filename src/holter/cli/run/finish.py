@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from holter.analysis.verdict.failure import first_line
+from holter.analysis.verdict.failure import exception_line
 from holter.cli.naming import command_for
 from holter.cli.output import clean, wrapped
 from holter.recorder.unsupported import NOT_RECORDED
@@ -159,7 +159,7 @@ def _ending(folder: JobFolder, outcome: Outcome) -> str | None:
         )
     if exception := outcome.failure.get("exception"):
         place = _raised_at(folder, outcome.failure)
-        return f"{failed}: {first_line(exception)}" + (f" in {place}" if place else "")
+        return f"{failed}: {exception_line(exception)}" + (f" in {place}" if place else "")
     if outcome.signal:
         return f"the command was killed by {signal_name(outcome.signal)} before its first step"
     return f"{failed}, with exit code {outcome.exit_code}"

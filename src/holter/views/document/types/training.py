@@ -83,7 +83,7 @@ class TraceSteps(TypedDict):
 
 
 class LoadingCallable(TypedDict):
-    """A function that the dataset calls."""
+    """A function that builds batches: one that the dataset calls, or a collate function."""
 
     name: str
     stage: str | None
