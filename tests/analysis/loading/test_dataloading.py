@@ -210,25 +210,31 @@ def test_the_start_of_an_evaluations_workers_is_its_own_number():
     assert without.evaluation_start_pct == 0
 
 
-def test_waits_in_every_kth_step_are_periodic_and_at_epochs_are_starts():
-    def waiting(waits):
+def test_waits_in_every_kth_step_are_periodic_and_at_epochs_workers_end_and_start():
+    def waiting(waits, workers=4):
         rows, t = [], 0
         for i, wait in enumerate(waits):
+            anew = {200: [("iterator start", 0, 60), ("iterator end", 60, 90), ("next batch", 90, 200)]}
+            rows.append(span(t, t + wait + 60, "step", step=i))
             rows += [
-                span(t, t + wait + 60, "step", step=i),
-                span(t, t + wait, "data_loading", value=0, step=i),
+                span(t + begin, t + end, "data_loading", value=0, name=name, step=i)
+                for name, begin, end in (anew if i % 25 == 0 else {}).get(wait, [("next batch", 0, wait)])
             ]
             t += wait + 60
         spans = Table.of("spans", rows)
-        return stages(spans, steps(spans), [{"index": 0, "workers": 4, "persistent_workers": False}])
+        facts = [{"index": 0, "workers": workers, "persistent_workers": False}]
+        return stages(spans, steps(spans), facts)
 
     assert causes(waiting([5, 5, 5, 200] * 20), cpu_p50=None, iowait_p95=None) == ["periodic"]
-    epochs = waiting(([2000] + [5] * 24) * 4)
-    # Four steps of 100 wait 1,995 ns longer than the others; the first one is warm-up.
-    assert epochs.epoch_start_ms == pytest.approx(3 * 1995 / 99 / 1e6)
+    epochs = waiting(([200] + [5] * 24) * 4)
+    # Four steps of 100 restart workers for 200 ns; the first one is warm-up.
+    assert epochs.epoch_start_ms == pytest.approx(3 * 200 / 99 / 1e6)
+    assert epochs.restarts
     assert not epochs.periodic
+    assert waiting(([200] + [5] * 24) * 4, workers=0).epoch_start_ms == 0
     even = waiting([50] * 60)
     assert even.epoch_start_ms == 0
+    assert not even.restarts
     assert not even.periodic
 
 

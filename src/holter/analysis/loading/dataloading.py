@@ -14,7 +14,7 @@ from holter.analysis.loading.waits import first_waits, holding, inside, outside,
 from holter.analysis.steps.breakdown import breakdown
 from holter.analysis.steps.loop_thread import by_loop
 from holter.analysis.steps.warmup import by_rank, steady
-from holter.schema.phases import STAGES
+from holter.schema.phases import ITERATOR_END, STAGES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,7 +31,7 @@ HAND_OVER_MS = 1.0
 over a pipe, and its memory is mapped. (1.3 ms for 16 kB and for 512 kB with torch 2.13 on two cores.)"""
 CPU_FULL = 90.0
 _BUSY = 90.0
-_MUCH = 10.0
+_RESTARTS = 0.2
 
 
 class LoaderSettings(TypedDict, total=False):
@@ -68,6 +68,8 @@ class DataLoading:
     dataset: str | None = None
     wait_ms: float = 0.0
     """Median wait per step."""
+    mean_wait_ms: float = 0.0
+    """Mean wait per step."""
     handover_ms: float = 0.0
     """Wait per step when the batch is ready: the fastest tenth of the steps."""
     compute_ms: float = 0.0
@@ -82,9 +84,15 @@ class DataLoading:
     periodic: bool = False
     """Most of the wait falls in every k-th step, k = workers."""
     epoch_start_ms: float = 0.0
-    """Mean extra wait per step that falls in few steps at equal distances: workers start anew."""
+    """Mean time per step that ends workers and starts them anew, until their first batch."""
     evaluation_start_pct: float = 0.0
-    """Percent of the loop in which evaluations start workers of a loader, until their first batch."""
+    """Percent of the loop in which evaluations end and start workers of a loader, until their first batch."""
+
+    @property
+    def restarts(self) -> bool:
+        """Whether restarting workers is a part of the wait that counts."""
+        mean_ms = self.epoch_start_ms
+        return mean_ms > 0 and mean_ms >= _RESTARTS * self.mean_wait_ms
 
     def to_json(self) -> dict[str, object]:
         """Return the facts as `describe --json` prints them under `dataloading`."""
@@ -142,7 +150,6 @@ def stages(
     fetch_ms = float(np.median(fetches["duration"])) / 1e6 if fetches.rows else None
     batches = max(round(plain.rows / max(training.rows, 1)), 1)
     wait = used["data_loading"] / 1e6
-    starts = [_epoch_start_ns(used["data_loading"][rows], workers) for rows in by_rank(used)]
     return DataLoading(
         share_pct=share,
         stages=_named(split, found, share),
@@ -154,6 +161,7 @@ def stages(
         batch_size=loader.get("batch_size"),
         dataset=loader.get("dataset"),
         wait_ms=float(np.median(wait)),
+        mean_wait_ms=float(wait.mean()),
         handover_ms=float(np.percentile(wait, 10)),
         compute_ms=compute,
         fetch_ms=fetch_ms,
@@ -161,8 +169,10 @@ def stages(
         busy_pct=_busy(every, used),
         needed_workers=math.ceil(fetch_ms * batches / compute) if fetch_ms and compute > 0 else None,
         periodic=any(_periodic(used["data_loading"][rows], workers) for rows in by_rank(used)),
-        epoch_start_ms=sum(starts) / used.rows / 1e6,
-        evaluation_start_pct=_starting(within(main.where(evaluating), used), facts, used),
+        epoch_start_ms=_restarting(waits, facts) / used.rows / 1e6,
+        evaluation_start_pct=100.0
+        * _restarting(within(main.where(evaluating), used), facts)
+        / float(used["duration"].sum()),
     )
 
 
@@ -187,7 +197,7 @@ def causes(loading: DataLoading, *, cpu_p50: float | None, iowait_p95: float | N
         found.append("too_few_workers")
     if loading.periodic:
         found.append("periodic")
-    if loading.epoch_start_ms > 0:
+    if loading.restarts:
         found.append("epoch_start")
     return found
 
@@ -242,11 +252,14 @@ def _loader(facts: Sequence[LoaderSettings], waits: Table) -> LoaderSettings:
     return facts[0] if len(facts) == 1 else {}
 
 
-def _starting(waits: Table, facts: Sequence[LoaderSettings], used: Table) -> float:
-    """Return the percentage of the steps in which loaders with workers start, until their first batch."""
+def _restarting(waits: Table, facts: Sequence[LoaderSettings]) -> float:
+    """Return the ns in which loaders end workers, or start them, until their first batch."""
     with_workers = [fact["index"] for fact in facts if fact.get("workers") and "index" in fact]
-    starts = first_waits(waits.where(np.isin(waits["value"], with_workers)))
-    return 100.0 * float(starts["duration"].sum()) / float(used["duration"].sum())
+    theirs = waits.where(np.isin(waits["value"], with_workers))
+    # A loop drops an epoch's iterator after it has started the next one.
+    ended = theirs["name"] == ITERATOR_END
+    started = first_waits(theirs.where(~ended))["duration"].sum()
+    return float(started + theirs["duration"][ended].sum())
 
 
 def _busy(fetches: Table, used: Table) -> float | None:
@@ -267,14 +280,3 @@ def _periodic(wait: NDArray[Any], workers: int | None) -> bool:
         return False
     by_turn = [wait[turn::workers].sum() for turn in range(workers)]
     return bool(max(by_turn) / wait.sum() > (1 + 1 / workers) / 2)
-
-
-def _epoch_start_ns(wait: NDArray[Any], workers: int | None) -> int:
-    """Return how much longer than usual the waits at regular distances are, together; 0 without any."""
-    usual = float(np.median(wait))
-    long = np.flatnonzero(wait > max(_MUCH * usual, float(wait.max()) / 4))
-    if len(long) < 2 or wait[long].sum() < 0.2 * wait.sum():
-        return 0
-    distance = np.diff(long)
-    regular = distance.min() > max(workers or 1, 1) and np.ptp(distance) <= 1
-    return int(wait[long].sum() - usual * len(long)) if regular else 0

@@ -89,7 +89,7 @@ def data_pipeline(facts: VerdictFacts) -> list[Advice]:
         advice.append(Advice(text, None, why))
     else:
         advice += _more_workers(facts, pipeline) or _no_workers(facts, pipeline)
-    if loading.epoch_start_ms > 0 and loading.workers and not loading.persistent_workers:
+    if loading.restarts and not loading.persistent_workers:
         why = f"restarting them takes {ms(loading.epoch_start_ms)} per step on average"
         expected = step - loading.epoch_start_ms
         advice.append(Advice("Keep the workers between epochs: persistent_workers=True.", expected, why))
@@ -139,11 +139,16 @@ class _Pipeline:
         handover = self.handover if self.workers else HAND_OVER_MS
         return max(self.rest + handover, self.strain * fetch / workers)
 
+    def promised(self, *, fetch: float | None = None, workers: int | None = None) -> float:
+        """Return the step time after such a change. What the model does not explain stays."""
+        unexplained = max(self.step - self.expected(), 0.0)
+        return unexplained + self.expected(fetch=fetch, workers=workers)
+
 
 def _prepared(pipeline: _Pipeline, items: list[SampledCallable]) -> Advice:
     removed = sum(item.fetch_pct for item in items) / 100
     left = pipeline.fetch * (1 - removed)
-    expected = pipeline.expected(fetch=left)
+    expected = pipeline.promised(fetch=left)
     names = enumerated([item.name for item in items])
     stages = {item.stage for item in items}
     if stages == {"transform"}:
@@ -187,7 +192,7 @@ def _more_workers(facts: VerdictFacts, pipeline: _Pipeline) -> list[Advice]:
     target = min(wanted, possible, max(int(load.cpus / local), pipeline.workers))
     if target <= pipeline.workers:
         return []
-    expected = pipeline.expected(workers=target)
+    expected = pipeline.promised(workers=target)
     why = f"{hidden}; {free:.0f} of {counted(load.cpus, 'core')} are free"
     advice = Advice(f"{_raise_workers(facts, pipeline, target)}.", expected, why)
     return _as_measured(facts, advice, target)

@@ -76,12 +76,12 @@ def data_pipeline(facts: VerdictFacts) -> SuspectResult:
     said = f"Data loading takes {pct(share)} {facts.of_time_with_stall('data_loading')}"
     if loading is not None:
         named = _named(facts, loading)
-        evidence += [item for _, item in named] + _workers(facts, loading)
+        evidence += _restarts(facts, loading) + [item for _, item in named] + _workers(facts, loading)
         blamed = ", ".join(text for text, item in named[:2] if item.value >= 1)
         largest = max(loading.stages, key=lambda stage: loading.stages[stage], default="")
         collates = largest == "collate" and loading.stages[largest] > sum(item.value for _, item in named)
-        if largest and (collates or not blamed):
-            anew = loading.epoch_start_ms > facts.mean_ms("data_loading") / 2
+        anew = loading.epoch_start_ms > wait / 2
+        if anew or (largest and (collates or not blamed)):
             blamed = f"mostly {'restarting workers' if anew else _STAGES.get(largest, largest)}"
         said += f": {blamed}" if blamed else ""
     stages = [one for one in facts.named_work if one.part == "data_loading"]
@@ -123,6 +123,14 @@ def _named(facts: VerdictFacts, loading: DataLoading) -> list[tuple[str, Evidenc
             short = f"{item.stage} in {item.name} {pct(part)}"
             found.append((short, facts.seen(text, "dataloading.callable", part, None, item.name)))
     return found
+
+
+def _restarts(facts: VerdictFacts, loading: DataLoading) -> list[Evidence]:
+    if not loading.restarts:
+        return []
+    share = loading.share_pct * loading.epoch_start_ms / loading.mean_wait_ms
+    text = f"ending workers and starting them anew takes {pct(share)} of the loop's time"
+    return [facts.seen(text, "worker_restarts", share)]
 
 
 def _workers(facts: VerdictFacts, loading: DataLoading) -> list[Evidence]:

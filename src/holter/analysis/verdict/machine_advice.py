@@ -50,8 +50,9 @@ def _fewer(facts: VerdictFacts, load: Load) -> list[Advice]:
         why = f"the threads of the training want {training:.1f} of {counted(cores, 'core')}"
         found.append(Advice(text, None, why))
     most = max((cores - local) // local, 1) if cores else 0
-    if most and workers > 1 and (load.workers or 0.0) > most * local:
-        text = f"Lower num_workers from {round((load.workers or 0.0) / local)} to {most}."
+    each_has = round((load.workers or 0.0) / local)
+    if most and workers > 1 and each_has > most:
+        text = f"Lower num_workers from {each_has} to {most}."
         why = f"the workers want {workers:.1f} of {counted(cores, 'core')}, and the training needs one, too"
         found.append(Advice(text, None, why))
     return found
