@@ -86,7 +86,12 @@ class Stretches:
     def named(self, trial: Trial) -> Table:
         """Return the spans that `named_work` reads; empty where no span names its work."""
         where = "true" if self.whole else self.where
-        if not trial.sql(f"SELECT 1 AS found FROM spans WHERE phase IN {NAMED} LIMIT 1").rows:  # noqa: S608
+        # One kind of collective alone needs no division.
+        asked = (
+            "SELECT count(DISTINCT name) FILTER (phase = 'communication') > 1 "  # noqa: S608
+            f"OR bool_or(phase != 'communication') AS found FROM spans WHERE phase IN {NAMED}"
+        )
+        if not trial.sql(asked)["found"][0]:
             return Table.empty("spans")
         return trial.table("spans", where=f"{_TRAINER} AND phase IN {PHASES} AND {where}")
 

@@ -11,7 +11,7 @@ from holter.analysis.verdict.job_facts import Stall, VerdictFacts
 from holter.analysis.verdict.job_verdict import verdict
 
 
-def judged(*, ranks=(0,), stalls=None, stragglers=(), evaluation=0.0, **load):
+def judged(*, ranks=(0,), stalls=None, stragglers=(), evaluation=0.0, framework=None, **load):
     """Return the verdict on a job that computes, on a node with four cores."""
     facts = VerdictFacts(
         breakdown={"forward": 90.0 - evaluation, "eval": evaluation, "other": 10.0},
@@ -20,6 +20,7 @@ def judged(*, ranks=(0,), stalls=None, stragglers=(), evaluation=0.0, **load):
         mean_step_ms=50.0,
         ranks=ranks,
         device="cpu",
+        framework=framework,
         loads=[Load(**{"node": "n", "cpus": 4, "cpu_p50": 99.0, **load})],
         stalls=stalls or {},
         stragglers=list(stragglers),
@@ -55,6 +56,11 @@ def test_programs_that_run_shortly_count_among_the_others():
 def test_each_rank_gets_its_share_of_the_cores():
     found = judged(ranks=(0, 1), trainer_delay=40.0, trainer_runnable=7.5)
     assert texts(found) == ["Use 2 threads per training process: OMP_NUM_THREADS=2."]
+
+
+def test_no_variable_is_advised_that_the_framework_does_not_read():
+    (advice,) = texts(judged(trainer_delay=60.0, trainer_runnable=15.8, framework="jax"))
+    assert "OMP_NUM_THREADS" not in advice
 
 
 def test_workers_are_counted():

@@ -200,3 +200,30 @@ def test_no_worker_is_advised_for_a_core_that_another_program_uses():
     alone, beside = expected(starved(workers=0, cpu=60.0)), expected(starved(workers=0, foreign=100.0))
     assert any("num_workers" in text for text in alone)
     assert not any("num_workers" in text for text in beside)
+
+
+def test_time_that_the_model_of_loading_does_not_explain_stays_in_promises():
+    # Two workers build a batch in 5 ms each, so 10 ms of compute hide them: what is waited for are restarts.
+    found = expected(
+        starved(rest=(10.0, 10.0), fetch_ms=5.0, busy_pct=20.0, epoch_start_ms=200.0, mean_wait_ms=270.0)
+    )
+    assert not any("Take slow" in text for text in found)
+    assert one(found, "persistent_workers=True") == pytest.approx(100)
+
+
+@pytest.mark.parametrize(
+    ("name", "advised"), [("broadcast", "Call broadcast less often"), ("DDP gradients", "larger buckets")]
+)
+def test_the_collective_that_is_waited_for_is_named(name, advised):
+    work = [NamedWork("communication", name, 40.0, "communication")]
+    work.append(NamedWork("communication", "barrier", 5.0, "communication"))
+    facts = VerdictFacts(
+        breakdown={"communication": 45.0, "forward": 55.0},
+        mean_step_ms=100.0,
+        ranks=(0, 1),
+        named_work=work,
+    )
+    found = job_suspects.communication(facts)
+    assert found.sentence.endswith(f"45 ms of 100 ms on average, most of it in {name}.")
+    assert f"waiting in {name} takes 40 % of the loop's time" in [item.text for item in found.evidence]
+    assert advised in communication(facts)[0].text

@@ -1,4 +1,4 @@
-"""Splits parts of a step by the names of the work in them: callbacks, loggers, and the user's annotations."""
+"""Splits parts of a step by the names of the work in them: callbacks, loggers, collectives, annotations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from holter.schema.table import Table
 
-NAMED = ("annotation", "compute")
+NAMED = ("annotation", "compute", "communication")
 """Phases whose spans say by their names what they are."""
 PHASES = ("step", *NAMED, *(part for part in BREAKDOWN if part not in ("other", *NAMED)))
 """The phases of spans that `named_work` reads."""

@@ -10,7 +10,8 @@ from holter.analysis.jobs.stragglers import place_text, slow_together
 from holter.analysis.loading.dataloading import HAND_OVER_MS
 from holter.analysis.slow_group import ranks_text
 from holter.analysis.verdict import loop_advice, machine_advice
-from holter.analysis.verdict.evidence import counted, enumerated, ms, part_name
+from holter.analysis.verdict.evidence import counted, enumerated, ms, part_name, pct
+from holter.analysis.verdict.job_suspects import collectives
 from holter.analysis.verdict.pipeline_advice import pipeline_advice
 from holter.analysis.verdict.result import Advice
 from holter.schema.phases import RAY_DATA
@@ -50,6 +51,21 @@ _RAY_TASKS = (
     "data in advance (`Dataset.write_parquet`)."
 )
 _RAY_BATCHES = "Let Ray Data prepare more batches ahead: raise `prefetch_batches` of `iter_torch_batches`."
+
+
+_CALLED = frozenset(
+    {
+        "all_gather",
+        "all_gather_object",
+        "all_reduce",
+        "barrier",
+        "broadcast",
+        "broadcast_object_list",
+        "gather_object",
+        "monitored_barrier",
+    }
+)
+"""Collectives of all ranks that a loop calls for a number or for each tensor."""
 
 
 def data_pipeline(facts: VerdictFacts) -> list[Advice]:
@@ -268,6 +284,9 @@ def communication(facts: VerdictFacts) -> list[Advice]:
     if alone := facts.awaited_evaluation:
         saved = f"all others wait for {ranks_text(alone.ranks)}, {ms(alone.waiting_ms)} per step on average"
         return [Advice("Evaluate on all ranks, each a part of the data, or less often.", None, saved)]
+    if (called := collectives(facts)) and called[0].name in _CALLED:
+        text = f"Call {called[0].name} less often, or once for many values."
+        found.append(Advice(text, facts.without(called[0].pct), f"it takes {pct(called[0].pct)} of the loop"))
     text = "Overlap communication with the backward pass: use larger buckets and avoid blocking collectives."
     return [
         *found,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from holter.analysis.jobs.stragglers import Straggler
     from holter.analysis.loading.dataloading import DataLoading
     from holter.analysis.machine.load import Load
+    from holter.analysis.steps.named_work import NamedWork
     from holter.analysis.verdict.job_facts import VerdictFacts
 
 DATA_SHARE = BOTTLENECK
@@ -39,6 +40,7 @@ SMALL_KERNEL_US = 20.0
 IDLE_IN_COMPUTE = 30.0
 CORE_FULL = 90.0
 NODE_IDLE = 50.0
+_MOST_COLLECTIVES = 3
 
 _STAGES = {
     "fetch": "building batches",
@@ -213,6 +215,9 @@ def communication(facts: VerdictFacts) -> SuspectResult:
         evidence.append(_gpus_busy(facts, load, load.gpu_p50))
     stall = facts.of_time_with_stall("communication")
     said = f"Exposed communication takes {pct(share)} {stall}: {ms(exposed)} of {ms(step)} on average."
+    named, waits = collectives(facts), ""
+    if named and named[0].pct > share / 2:
+        waits = f" in {named[0].name}"
     if facts.what_if and (without := facts.what_if.without("communication")):
         moved = min(facts.what_if.step_ms - without.step_ms, exposed)
         text = (
@@ -220,13 +225,23 @@ def communication(facts: VerdictFacts) -> SuspectResult:
             f"{ms(exposed - moved)}"
         )
         evidence.append(facts.seen(text, "communication.waiting_ms", exposed - moved))
+        if moved < exposed / 2:
+            waits = " waiting for the rank that comes last"
         if alone := facts.awaited_evaluation:
             evaluate = "evaluates" if len(alone.ranks) == 1 else "evaluate"
-            said = f"{said[:-1]}, most of it waiting while only {ranks_text(alone.ranks)} {evaluate}."
-        elif moved < exposed / 2:
-            said = f"{said[:-1]}, most of it waiting for the rank that comes last."
+            waits = f" waiting while only {ranks_text(alone.ranks)} {evaluate}"
+    if waits:
+        said = f"{said[:-1]}, most of it{waits}."
+    for one in named[:_MOST_COLLECTIVES]:
+        text = f"waiting in {one.name} takes {pct(one.pct)} of the loop's time"
+        evidence.append(facts.seen(text, "named_work", one.pct, None, one.name))
     share = facts.breakdown["communication"]
     return SuspectResult(guilty=True, sentence=said, share=share, evidence=evidence)
+
+
+def collectives(facts: VerdictFacts) -> list[NamedWork]:
+    """Return the collectives that the ranks wait in, the longest first."""
+    return [one for one in facts.named_work if one.part == "communication"]
 
 
 def _straggler(facts: VerdictFacts, group: list[Straggler]) -> SuspectResult:

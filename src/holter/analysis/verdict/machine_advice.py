@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from holter.analysis.verdict.job_facts import VerdictFacts
 
 
+_OWN_THREADS = ("jax", "tensorflow")
+"""Frameworks whose threads OMP_NUM_THREADS does not limit."""
+
+
 def contention(facts: VerdictFacts) -> list[Advice]:
     """Advise on a training that shares its cores, has more threads than cores, or is stopped."""
     halted = max((one.stopped_pct or 0.0 for one in facts.loads), default=0.0)
@@ -27,13 +31,13 @@ def contention(facts: VerdictFacts) -> list[Advice]:
             Advice("Raise the CPU quota, or use fewer threads and workers.", None, why),
             *_fewer(facts, load),
         ]
-    if load.crowded:
-        return _fewer(facts, load)
+    if load.crowded and (fewer := _fewer(facts, load)):
+        return fewer
     expected = None if step is None else step * (1 - delay / 100)
     text = "Stop the other programs, or give the job cores of its own (taskset, cgroups, the scheduler)."
     if not load.others and (load.foreign_core or 0.0) < OTHER_PROGRAM:
         text = (
-            "Lower OMP_NUM_THREADS or num_workers if the job has more threads and processes than cores; in a "
+            f"Lower {'' if facts.framework in _OWN_THREADS else 'OMP_NUM_THREADS or '}num_workers if the job has more threads and processes than cores; in a "
             "container, check its CPU quota."
         )
     return [Advice(text, expected, why)]
@@ -44,7 +48,7 @@ def _fewer(facts: VerdictFacts, load: Load) -> list[Advice]:
     cores, found = int(load.cores or 0), []
     local = max(len(facts.ranks) // max(len(facts.loads), 1), 1)
     training, workers = load.trainer_runnable or 0.0, load.worker_runnable or 0.0
-    if cores and training > max(cores, local):
+    if cores and training > max(cores, local) and facts.framework not in _OWN_THREADS:
         each = max(cores // local, 1)
         text = f"Use {counted(each, 'thread')} per training process: OMP_NUM_THREADS={each}."
         why = f"the threads of the training want {training:.1f} of {counted(cores, 'core')}"
