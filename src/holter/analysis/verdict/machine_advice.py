@@ -36,8 +36,9 @@ def contention(facts: VerdictFacts) -> list[Advice]:
     expected = None if step is None else step * (1 - delay / 100)
     text = "Stop the other programs, or give the job cores of its own (taskset, cgroups, the scheduler)."
     if not load.others and (load.foreign_core or 0.0) < OTHER_PROGRAM:
+        variable = "" if facts.framework in _OWN_THREADS else "OMP_NUM_THREADS or "
         text = (
-            f"Lower {'' if facts.framework in _OWN_THREADS else 'OMP_NUM_THREADS or '}num_workers if the job has more threads and processes than cores; in a "
+            f"Lower {variable}num_workers if the job has more threads and processes than cores; in a "
             "container, check its CPU quota."
         )
     return [Advice(text, expected, why)]
