@@ -11,7 +11,7 @@ from tests.frameworks.environments import python_of
 from tests.frameworks.trained import Trained, trained
 
 pytestmark = pytest.mark.framework("tensorflow")
-BOTH = ("arrays", "clocked", "at_once", "unknown", "restored", "on_batch", "several")
+BOTH = ("arrays", "clocked", "at_once", "unknown", "restored", "on_batch", "several", "wrapped")
 ON_TENSORFLOW = ("adversarial", "eagerly")
 ON_JAX = ("own_loop",)
 OPTIONS = {

@@ -31,6 +31,10 @@ _FIRST_USES = {
     "keras": (
         ("keras.src.layers.layer", "Layer", "__init__"),
         ("keras.src.optimizers.base_optimizer", "BaseOptimizer", "__init__"),
+        # Loggers of other libraries wrap them before there is a model, and keep what they find.
+        ("keras.src.models.model", "Trainer", "fit"),
+        ("keras.src.models.model", "Trainer", "evaluate"),
+        ("keras.src.models.model", "Trainer", "predict"),
     ),
     "catboost": (("catboost.core", "Pool", "__init__"), ("catboost.core", "_CatBoostBase", "_train")),
     "ray.train.v2._internal.execution.context": (

@@ -315,6 +315,20 @@ def several():
     return {"steps": 60, "model": weights(inner, outer)}
 
 
+def wrapped():
+    """`fit` as a logger of another library wraps it, before there is a model."""
+    fit = keras.Model.fit
+
+    def logged(self, *args, **kwargs):
+        return fit(self, *args, **kwargs)
+
+    keras.Model.fit = logged
+    x, y = data(20)
+    net = model()
+    net.fit(x, y, batch_size=BATCH, epochs=2, verbose=0)
+    return {"steps": 40, "epochs": 2, "model": weights(net)}
+
+
 def own_loop():
     """A loop of the script's own that validates after each epoch. For JAX."""
     import jax
