@@ -12,6 +12,7 @@ from holter.analysis.events import device_ns
 from holter.analysis.jobs.synchronous_steps import SENT
 from holter.analysis.steps.breakdown import breakdown, only_seen
 from holter.analysis.steps.durations import step_statistics
+from holter.analysis.steps.early_evaluation import with_early_evaluation
 from holter.analysis.steps.gpu_times import gpu_times
 from holter.analysis.steps.loop_thread import COUNTED, not_counted
 from holter.analysis.steps.named_work import before_steps, moved
@@ -106,6 +107,7 @@ def describe(
 
 def _described(trial: Trial, now: int, steps: Table) -> Description:
     """Describe a job without its bill."""
+    steps = with_early_evaluation(steps)
     manifest, nodes = trial.manifest, trial.nodes
     events, scalars = trial.table("events"), trial.table("scalars")
     stretches = Stretches.of(trial, int(manifest.get("start") or 0))
