@@ -227,6 +227,7 @@ def _with_trace(document: Description, trace: TraceDescription) -> Description:
     """Replace what the steps tell: steps of a trace have no phases, its device and operator events do."""
     return {
         **document,
+        "ranks": document["ranks"] or trace["ranks"],
         "breakdown": trace["breakdown"],
         "not_seen": [],
         "dataloading": trace["dataloading"],
