@@ -6,6 +6,7 @@ import shutil
 import threading
 
 import pytest
+import uvicorn
 from starlette.testclient import TestClient
 from tests.cli.conftest import told
 from tests.dashboard.serving import BEARER, PATIENCE_S, until
@@ -70,6 +71,27 @@ def test_the_first_look_does_not_wait_and_word_comes_when_all_is_there(store, sl
         inside = client.get("/jobs/before?part=inside").text
         assert "Slowest functions" in inside
         assert "being read" not in inside
+
+
+@pytest.mark.slow
+def test_a_browser_gets_the_choice_of_ranks_once_all_is_there(store, slowly, browser):
+    server = uvicorn.Server(uvicorn.Config(application([store], "secret-token"), port=0, log_level="warning"))
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    until(lambda: server.started)
+    own = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    page = browser.new_page()
+    try:
+        page.goto(f"{own}/?token=secret-token")
+        page.goto(f"{own}/jobs/before")
+        assert page.locator("main[data-early=yes]").count() == 1
+        assert page.locator("form.rank").count() == 0
+        slowly.set()
+        page.locator("form.rank").wait_for()
+    finally:
+        page.close()
+        server.should_exit = True
+        thread.join(PATIENCE_S)
 
 
 def test_its_text_does_not_wait_for_charts_which_can_be_had_without_scripts(store):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from io import BytesIO
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
+from PIL import Image
 from tests.cli.conftest import told
 from tests.dashboard.conftest import fits, settled, violations
 from tests.dashboard.made import imported
@@ -174,3 +176,17 @@ def test_the_choice_of_a_rank_fits_a_phone(look):
     settled(page)
     fits(page, 400)
     assert violations(page) == []
+
+
+def test_a_shadow_tells_where_a_table_goes_on(look):
+    page = look("/jobs/straggler/performance", width=400).page
+    settled(page)
+    table = page.locator(".slowest .scroll").first
+
+    def edge() -> int:
+        shown = Image.open(BytesIO(table.screenshot())).convert("L")
+        return shown.getpixel((shown.width - 1, 4))
+
+    goes_on = edge()
+    table.evaluate("one => { one.scrollLeft = one.scrollWidth }")
+    assert goes_on < edge()

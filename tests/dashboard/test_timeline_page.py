@@ -107,6 +107,15 @@ def test_search_finds_the_next_and_the_previous_and_what_launched_it(look):
     assert seen.wrong == []
 
 
+def test_search_keeps_to_the_chosen_rank_and_says_so(look):
+    page = look("/jobs/before/timeline?rank=1").page
+    ready(page)
+    page.locator(".timeline-finder input").fill("forward")
+    page.keyboard.press("Enter")
+    expect(page.locator(".timeline-finder output")).to_contain_text("1 name in rank 1")
+    expect(page.locator(".timeline-panel")).to_contain_text("rank 1")
+
+
 def test_a_hand_zooms_drags_clicks_and_measures(look):
     seen = look("/jobs/trace/timeline?from=0&to=0.5")
     page = seen.page

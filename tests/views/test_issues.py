@@ -64,6 +64,32 @@ def test_an_issue_that_the_verdict_rules_out_for_the_whole_job_is_a_note():
     slow, other = weighed(rules, verdict)
     assert [one["severity"] for one in slow["issues"]] == ["info", "info"]
     assert slow["issues"][0]["summary"] == f"DataloaderBottleneck; over the whole job, {loading}"
-    assert slow["issues"][1]["summary"] == "DataloaderBottleneck"
+    assert slow["issues"][1]["summary"] == slow["issues"][0]["summary"], "notes name the difference, too"
     assert other == rules[1], "the verdict does not rule communication out"
     assert rules[0]["issues"][0]["severity"] == "warning", "the evaluations stay as they are"
+
+
+def test_the_wait_of_the_last_minute_is_told_beside_that_of_the_whole_job():
+    waits = "the training waits for a core 6 % of the time"
+    verdict = {"ruled_out": [{"suspect": "contention", "because": waits}]}
+    judged = rule("CPUOversubscription", "info", "warning")
+    for issue, code in zip(judged["issues"], ("delay", "throttled"), strict=True):
+        issue["code"] = code
+    (found,) = weighed([judged], verdict)
+    wait, quota = found["issues"]
+    assert wait["summary"] == f"CPUOversubscription; over the whole job, {waits}"
+    assert quota == judged["issues"][1], "a quota is not the wait"
+
+
+def test_of_equal_issues_failures_come_first_and_lost_time_last():
+    found = ordered(
+        [
+            {**rule("Crowded", "warning"), "category": "system"},
+            {**rule("Slow", "warning"), "category": "framework"},
+            {**rule("NotANumber", "warning"), "category": "training"},
+            {**rule("Mine", "warning"), "category": "own"},
+            {**rule("Hangs", "warning"), "category": "reliability"},
+            {**rule("Full", "critical"), "category": "system"},
+        ]
+    )
+    assert [one.rule for one in found] == ["Full", "Hangs", "NotANumber", "Mine", "Crowded", "Slow"]

@@ -208,6 +208,7 @@ class RuleRun:
         return {
             "name": self.name,
             "rule": type(self.rule).__name__,
+            "category": type(self.rule).category(),
             "status": self.status,
             "status_details": self.status_details,
             "parameters": self.rule.values(),

@@ -149,6 +149,7 @@ class _JudgedRuleEntry(TypedDict, total=False):
     status: Required[str]
     issues: Required[list[_IssueEntry]]
     rule: str
+    category: str
     status_details: str
     parameters: dict[str, object]
     evaluations: _Count

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from holter.views.document.types.verdict import JobVerdict
 
 WORST_FIRST = SEVERITIES[::-1]
+_FAILURES = "reliability"
+_SPEED = ("framework", "system")
+"""The categories of rules about lost time, which is the lesser news beside a failure or a sick training."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +25,8 @@ class IssueGroup:
 
     rule: str
     issue: RuleIssue
+    category: str | None = None
+    """The category of its rule; None in documents of older versions."""
     symptoms: list[IssueGroup] = field(default_factory=list)
 
     @property
@@ -35,13 +40,23 @@ class IssueGroup:
         own: str = self.issue["severity"]
         return min((own, *(one.severity for one in self.symptoms)), key=severity_rank)
 
+    @property
+    def about_learning(self) -> bool:
+        """Whether it is about a failure or about learning, and not about speed or the machine."""
+        return self.category not in (None, "own", *_SPEED)
+
 
 def ordered(rules: Iterable[RuleResult]) -> list[IssueGroup]:
     """Return the issues of rules, the worst first; of equal ones the unresolved first.
 
+    Of those, failures come before problems of learning, and these before lost time, as in the headline.
     An issue with a cause is only among the `symptoms` of that cause.
     """
-    found = [(rule, IssueGroup(rule["name"], issue)) for rule in rules for issue in rule["issues"]]
+    found = [
+        (rule, IssueGroup(rule["name"], issue, rule.get("category")))
+        for rule in rules
+        for issue in rule["issues"]
+    ]
     heads: dict[str, IssueGroup] = {}
     for rule, one in found:
         group = one.issue.get("group_id")
@@ -65,9 +80,12 @@ _SUSPECTS = {
     "CheckpointStall": "checkpointing",
     "EvalOverhead": "evaluation",
     "CPUContention": "contention",
+    "CPUOversubscription": "contention",
     "CpuBoundLaunch": "framework_overhead",
 }
 """Rule → the suspect of the verdict that is about the same share of the time."""
+_CODES = {"CPUOversubscription": ("delay",)}
+"""Rule → the codes of its issues that are about that share, if not all are."""
 
 
 def weighed(rules: list[RuleResult], verdict: JobVerdict) -> list[RuleResult]:
@@ -77,19 +95,21 @@ def weighed(rules: list[RuleResult], verdict: JobVerdict) -> list[RuleResult]:
     """
     innocent = {one["suspect"]: one["because"] for one in verdict["ruled_out"]}
     innocent |= {one["suspect"]: one["text"] for one in verdict.get("smaller") or ()}
-    return [_weighed(rule, innocent.get(_SUSPECTS.get(str(rule.get("rule")), ""))) for rule in rules]
+    return [_weighed(rule, innocent) for rule in rules]
 
 
-def _weighed(rule: RuleResult, because: str | None) -> RuleResult:
+def _weighed(rule: RuleResult, innocent: dict[str, str]) -> RuleResult:
+    kind = str(rule.get("rule"))
+    because = innocent.get(_SUSPECTS.get(kind, ""))
     if because is None:
         return rule
     issues = [
-        issue
-        if issue["severity"] == "info"
-        else cast(
+        cast(
             "RuleIssue",
             {**issue, "severity": "info", "summary": f"{issue['summary']}; over the whole job, {because}"},
         )
+        if kind not in _CODES or issue.get("code") in _CODES[kind]
+        else issue
         for issue in rule["issues"]
     ]
     return {**rule, "issues": issues}
@@ -109,8 +129,9 @@ def coverage(rule: RuleResult) -> RuleCoverage:
     return rule.get("coverage") or cast("RuleCoverage", {})
 
 
-def _rank(found: IssueGroup) -> tuple[int, bool]:
-    return severity_rank(found.severity), found.over
+def _rank(found: IssueGroup) -> tuple[int, bool, int]:
+    subject = 0 if found.category == _FAILURES else 2 if found.category in _SPEED else 1
+    return severity_rank(found.severity), found.over, subject
 
 
 def severity_rank(severity: str) -> int:

@@ -55,6 +55,15 @@ def test_an_exception_brings_its_own_place():
     assert found["exception"] == "RuntimeError: shapes differ"
 
 
+@pytest.mark.parametrize(("recorded", "step"), [(0, None), (1, 0)])
+def test_a_rank_that_recorded_no_step_failed_in_none(recorded, step):
+    early = trainer(0, step=0, phase=None, raised=(80, "shapes differ"), ended=True)
+    early.steps = recorded
+    early.exception |= {"step": 0, "phase": None}
+    found = judge(Ended(1), early)
+    assert (found["step"], found["exception"]) == (step, "RuntimeError: shapes differ")
+
+
 def test_the_first_exception_of_several_ranks_is_the_cause():
     found = judge(
         Ended(1), trainer(0, raised=(95, "connection reset by peer")), trainer(1, raised=(80, "bad sample"))

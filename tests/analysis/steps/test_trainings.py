@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from holter.analysis.steps.trainings import left_out, restarted
+from holter.analysis.steps.trainings import left_out, restarted, workers_began
 from holter.schema.table import Table
 from holter.views.wording import trainings_text
 
@@ -44,6 +44,21 @@ def test_trainings_of_one_run_are_its_attempts(runs, expected):
         "2 attempts of one training" if expected else "2 trainings ran one after the other"
     )
     assert text.endswith(": 30 + 48 steps")
+
+
+def test_workers_of_ray_begin_with_the_first_that_tells_its_run():
+    rows = [
+        ("process", {"role": "other", "process": "driver", "wall": 5}),
+        *(
+            ("process", {"role": "trainer", "process": name, "wall": wall})
+            for name, wall in (("a", 40), ("b", 30))
+        ),
+        *(("rank", {"rank": at, "run": "r", "process": name}) for at, name in enumerate("ab")),
+        ("rank", {"rank": 0, "process": "driver"}),
+    ]
+    assert workers_began(events(*rows)) == 30
+    assert workers_began(events(*rows[:3])) is None
+    assert workers_began(None) is None
 
 
 @pytest.mark.parametrize(

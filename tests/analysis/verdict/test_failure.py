@@ -52,6 +52,14 @@ def failed(kind, **more):
             "KeyError: 'cat.png' in __getitem__ (photos.py:6) of DataLoader worker process 1 in step 812 "
             "while in data loading (rank 0).",
         ),
+        (
+            failed("exception", step=None, phase=None, exception="E: " + "a word or two, " * 10),
+            f"E: {'a word or two, ' * 7}a word or… (rank 0).",
+        ),
+        (
+            failed("exception", step=None, phase=None, rank=None, exception="x" * 200),
+            f"{'x' * 119}…",
+        ),
         (failed("hang"), "Hangs in step 812 while in backward (rank 0): no progress since then."),
         (failed("oom"), "Out of memory in step 812 while in backward (rank 0)."),
         (failed("lost", phase=None), "A rank was lost in step 812 (rank 0)."),

@@ -27,7 +27,7 @@ SECOND = 1_000_000_000
 HEALTHY = Verdict(suspect="healthy", sentence="No bottleneck found.")
 
 
-def job(durations, *, start_s=2.0, rest_s=1.0, evaluation_s=0.0, gap_s=0.0, around=(), **parts):
+def job(durations, *, start_s=2.0, rest_s=1.0, evaluation_s=0.0, gap_s=0.0, around=(), before=None, **parts):
     """Return the ledger of a job with steps of so many seconds; `parts` are seconds by step."""
     count = len(durations)
     took = (np.array(durations) * SECOND).astype(np.int64)
@@ -40,7 +40,7 @@ def job(durations, *, start_s=2.0, rest_s=1.0, evaluation_s=0.0, gap_s=0.0, arou
     steps = Table({"time": begin, "duration": took, **facts, **columns})
     end = int(begin[-1] + took[-1] + (evaluation_s + rest_s) * SECOND)
     phases = job_phases(0, end, steps, int(evaluation_s * SECOND))
-    return ledger(phases, steps, outliers(steps, mask=steady(steps)), around=around)
+    return ledger(phases, steps, outliers(steps, mask=steady(steps)), around=around, before=before)
 
 
 def seconds(items):
@@ -160,6 +160,14 @@ def test_the_start_up_of_a_short_job_is_not_accused():
     )
     assert with_ledger(HEALTHY, job([0.1] * 20, start_s=200)).suspect == "startup"
     assert with_ledger(HEALTHY, []) == HEALTHY
+
+
+@pytest.mark.parametrize(("waits", "tool"), [(150.0, "ray start --head"), (40.0, "importtime")])
+def test_advice_about_start_up_is_about_ray_where_its_workers_come_late(waits, tool):
+    items = job([0.1] * 20, start_s=200, before={ledger_module.BEFORE_RAY: waits})
+    found = with_ledger(HEALTHY, items)
+    assert (found.suspect, tool in found.advice[0].text) == ("startup", True)
+    assert ("150 s of it before the first worker" in found.sentence) == (waits > 100)
 
 
 def test_what_the_verdict_leaves_out_is_named_from_15_percent_on():

@@ -70,6 +70,14 @@ def test_a_spike_of_half_the_loss_is_always_found():
         assert issue.tensor == "loss"
 
 
+def test_a_rise_that_is_nothing_beside_what_was_learned_is_no_spike():
+    noise = np.random.default_rng(5).random(900)
+    for first, found in ((2.0, 0), (0.01, 1)):
+        loss = first * np.exp(-np.arange(900) / 5) + 1e-6 * (1 + 0.1 * noise)
+        loss[700:705] = 5e-5
+        assert len(judged(LossSpike(), scalars=scalars(loss=loss))) == found
+
+
 def test_one_step_is_enough_when_it_is_far_out_and_not_otherwise():
     assert judged(LossSpike(), scalars=spiked(at=[700], length=1, height=1.5)) == []
     (issue,) = judged(LossSpike(), scalars=spiked(at=[700], length=1, height=4))

@@ -9,13 +9,15 @@ import jsonschema
 import numpy as np
 import pytest
 from tests.cli.conftest import told
+from tests.dashboard.made import trace
 from tests.views.windows import window
 
 import holter.views
 from holter.analysis.steps.steps import steps as build_steps
 from holter.cli.trace_sections import trace_sections
+from holter.importers.importing import import_job
 from holter.schema.table import Table
-from holter.store.job import create
+from holter.store.job import at, create
 from holter.store.trial import Trial
 from holter.store.writer import Writer
 from holter.views import tables
@@ -259,3 +261,15 @@ def test_of_a_job_that_was_over_at_once_the_agents_share_is_not_told(tmp_path):
     trial = Trial(folder)
     none = trial.table("samples").where([])
     assert cost(trial, trial.table("events"), tables.steps_of(trial), none)["agent_cpu_pct"] is None
+
+
+def test_a_trace_without_steps_has_the_ranks_of_its_devices(tmp_path):
+    paths = []
+    for rank in range(2):
+        whole = trace(rank)
+        events = [one for one in whole["traceEvents"] if not one["name"].startswith("ProfilerStep")]
+        paths.append(tmp_path / f"rank{rank}.pt.trace.json")
+        paths[-1].write_text(json.dumps({**whole, "traceEvents": events}))
+    import_job(paths, str(tmp_path / "store"), "trace", now_ns=10**18)
+    described = describe(Trial(at(str(tmp_path / "store" / "trace"))))
+    assert (described["steps"], described["ranks"]) == (None, [0, 1])

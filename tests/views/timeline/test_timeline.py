@@ -260,6 +260,16 @@ def test_names_are_found_and_followed(timeline, every):
     assert sum(found.count for found in everything) == sum(map(len, every.values()))
     assert [f.total_ns for f in everything] == sorted((f.total_ns for f in everything), reverse=True)
     assert search(timeline, "no such 'name'") == []
+    ranks = {lane.rank for lane in timeline.lanes}
+    (h2d,) = search(timeline, "h2d")
+    of_each = [search(timeline, "h2d", rank=rank) for rank in sorted(ranks)]
+    assert sum(one.count for found in of_each for one in found) == h2d.count
+    assert {one.first.lane.rank for found in of_each for one in found} == ranks
+    for rank in ranks:
+        at = following(timeline, "h2d", timeline.start_ns - 1, rank=rank)
+        assert at is not None
+        assert at.lane.rank == rank
+    assert search(timeline, "h2d", rank=99) == []
     times = sorted({e[0] for events in every.values() for e in events if e[2] == "h2d"})
     at = following(timeline, "h2d", times[2])
     assert at.time == times[3]

@@ -146,7 +146,7 @@ def failure(
         culprit = gone[0] if gone else trainers[0] if len(trainers) == 1 else None
         found = _exited(ended, oom=oom, hanging=hanging)
     step = -1 if culprit is None or not culprit.is_trainer else max(culprit.last_head_step, culprit.last_step)
-    return {
+    report: FailureEntry = {
         "kind": "exception",
         "step": step if step >= 0 else None,
         "phase": None if culprit is None or not culprit.is_trainer else culprit.last_phase,
@@ -157,6 +157,9 @@ def failure(
         "evidence": None,
         **found,
     }
+    if report["step"] == 0 and culprit is not None and not culprit.steps:
+        report["step"] = None  # counts begin at 0, also where no step follows
+    return report
 
 
 def _vanished(process: Process, ended: Ended, *, alone: bool, oom: Oom | None) -> FailureEntry:

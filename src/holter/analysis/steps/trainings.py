@@ -59,6 +59,22 @@ def restarted(events: Table | None) -> bool:
     return bool(names) and len(names) == len({node for node, _ in names}) and None not in runs.values()
 
 
+def workers_began(events: Table | None) -> int | None:
+    """Return when the first worker of Ray Train ran, ns since the epoch; None for other jobs.
+
+    Only workers of Ray Train tell a run together with their rank.
+    """
+    began: dict[tuple[object, object], int] = {}
+    workers = set()
+    for row, detail in details(events, "process", "rank"):
+        process = row.get("node"), detail.get("process")
+        if row["kind"] == "rank" and detail.get("run"):
+            workers.add(process)
+        elif isinstance(wall := detail.get("wall"), int):
+            began[process] = wall
+    return min((began[one] for one in workers & began.keys()), default=None)
+
+
 def left_out(events: Table | None) -> list[str]:
     """Return what ran beside the recorded training and is not part of the job, such as trials of Ray Tune."""
     kinds: dict[str, set[str]] = {}

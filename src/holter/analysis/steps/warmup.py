@@ -42,11 +42,16 @@ def steady(steps: Table) -> NDArray[np.bool_]:
     an attempt stay, so that a short job keeps some; where only compile steps are left, they stay too.
     """
     keep = np.ones(steps.rows, dtype=bool)
+    for attempt in attempts(steps):
+        _mark(steps, attempt, keep)
+    return keep
+
+
+def attempts(steps: Table) -> Iterator[NDArray[np.int64]]:
+    """Yield the row numbers of each attempt of each rank, in order of time."""
     for rows in by_rank(steps):
         restarts = np.flatnonzero(np.diff(steps["step"][rows]) <= 0) + 1
-        for attempt in np.split(rows, restarts):
-            _mark(steps, attempt, keep)
-    return keep
+        yield from np.split(rows, restarts)
 
 
 def _mark(steps: Table, attempt: NDArray[np.int64], keep: NDArray[np.bool_]) -> None:

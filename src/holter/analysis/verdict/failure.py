@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from holter.schema.table import Table
 
 _RAISED_AGAIN = re.compile(r"Caught \w+ in (?P<where>.+)\.\nOriginal Traceback \(most recent call last\):\n")
+_MOST_LETTERS = 120
 _FRAME = re.compile(r'^  File "(.+)", line (\d+), in (\S+)$', re.MULTILINE)
 
 
@@ -116,7 +117,7 @@ def _died(manifest: Mapping[str, object], events: Table | None) -> str | None:
         return f"Hangs{where}: no progress since then."
     if kind == "oom":
         memory = f": {exception_line(said)}" if said else ""
-        return f"Out of memory{where}{memory}."
+        return f"Out of memory{where}{_ended(memory)}"
     if kind == "agent killed":
         return f"The agent was killed{where}, and the training's end was not recorded."
     if kind == "lost":
@@ -128,7 +129,7 @@ def _died(manifest: Mapping[str, object], events: Table | None) -> str | None:
     if kind == "signal" or (number and not said):
         return f"Killed ({number or 'a signal'}){where}."
     if said:
-        return f"{exception_line(said)}{where}."
+        return _ended(f"{exception_line(said)}{where}")
     code = manifest.get("exit_code")
     return f"Failed with exit code {code}{where}." if code is not None else f"Failed{where}."
 
@@ -204,7 +205,7 @@ def _pass(detail: Mapping[str, object]) -> str:
 
 
 def exception_line(text: str) -> str:
-    """Return an exception's text in one line; its own text has at most 120 characters.
+    """Return an exception's text in one line; its own text has at most 120 characters and ends with a word.
 
     That is the first line. PyTorch raises an exception of another process or thread again with its traceback
     as text. Then the last line says what happened, and the first line where.
@@ -218,5 +219,15 @@ def exception_line(text: str) -> str:
     return f"{_shortened(lines[-1])}{place} of {again['where']}"
 
 
+def _ended(text: str) -> str:
+    return text if text.endswith("…") else f"{text}."
+
+
 def _shortened(line: str) -> str:
-    return (line if len(line) <= 120 else line[:117] + "...").rstrip(".: ")
+    line = line.rstrip(".: ")
+    if len(line) <= _MOST_LETTERS:
+        return line
+    kept = line[:_MOST_LETTERS]
+    # A path or a number can be longer than the line.
+    words = kept.rpartition(" ")[0] if " " in kept[_MOST_LETTERS // 2 :] else kept[:-1]
+    return words.rstrip(".:, ") + "…"

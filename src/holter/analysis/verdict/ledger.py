@@ -51,8 +51,12 @@ _ADVICE = {
     "eval": FEWER_EVALUATIONS,
     "startup": "Find slow imports with `python -X importtime`, and time the script's work before its loop.",
 }
-
-
+BEFORE_RAY = "before the first worker of Ray Train runs"
+"""What of the start-up Ray takes, with the script's imports."""
+_RAY = (
+    "Connect to a Ray cluster that runs already (`ray start --head`), or train longer per start: before a "
+    "worker runs, Ray starts its cluster, the controller of Ray Train and the processes of its workers."
+)
 _AGAIN = 4
 """A job compiles again and again from this number of steps on: a few compile for training and evaluation."""
 _DYNAMIC = (
@@ -326,6 +330,10 @@ def _led(verdict: Verdict, items: Sequence[LedgerItem], framework: str | None, c
     if first.item == "compile" and compiling >= _AGAIN:
         text += f" in {compiling} steps"
         advised = _DYNAMICS.get(framework, _DYNAMIC)
+    before_ray = sum(one.seconds for one in first.children if one.text == BEFORE_RAY)
+    if 2 * before_ray > first.seconds:
+        text += f", {took(before_ray)} of it {BEFORE_RAY}"
+        advised = _RAY
     evidence = Evidence(f"{text}, {pct(first.pct)} of the job", first.item, first.pct, UNEXPLAINED)
     return replace(
         verdict,

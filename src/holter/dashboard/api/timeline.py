@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.routing import Route
 
-from holter.dashboard.answers import MOST_POINTS, RefusalError, which, whole
+from holter.dashboard.answers import MOST_OFFSET, MOST_POINTS, RefusalError, which, whole
 from holter.dashboard.api import JOB
 from holter.pages.data.encoding import encoded
 from holter.pages.data.timeline import curve_bytes, head_bytes, step_bytes
@@ -148,7 +148,7 @@ def _search(opened: Opened, asked: Asked) -> bytes:
     text = asked.get("text", "")
     if not 1 <= len(text) <= MOST_LETTERS:
         raise RefusalError(f"text has {len(text)} letters; valid: 1 to {MOST_LETTERS}")
-    found = search(opened.timeline, text, limit=whole(asked, "limit", 1, MOST_NAMES))
+    found = search(opened.timeline, text, rank=_rank(asked), limit=whole(asked, "limit", 1, MOST_NAMES))
     listed = [
         {
             "code": _code(opened, one.name),
@@ -167,8 +167,12 @@ def _following(opened: Opened, asked: Asked) -> bytes:
     chosen = [str(names[code]) for code in _numbers(asked, "names", len(names), MOST_NAMES)]
     after, backward = whole(asked, "after_ns", -_LAST, _LAST), asked.get("backward") == "1"
     after += opened.origin_ns + _slack(after) * (-1 if backward else 1)  # the same one shall not come again
-    event = following(opened.timeline, chosen, after, backward=backward)
+    event = following(opened.timeline, chosen, after, backward=backward, rank=_rank(asked))
     return encoded({"schema": 1, "event": None if event is None else _told(opened, event)})
+
+
+def _rank(asked: Asked) -> int | None:
+    return whole(asked, "rank", 0, MOST_OFFSET) if asked.get("rank") else None
 
 
 def _told(opened: Opened, event: TimelineEvent, placed: bool = True) -> dict[str, Any]:

@@ -39,6 +39,8 @@ export function follow(page) {
     const told = new DOMParser().parseFromString(await answer.text(), "text/html");
     const fresh = told.getElementById("main");
     if (!fresh) throw new Error("the server answers something else");
+    // The head of an early page lacks the ranks, and which pages have data.
+    if (main.dataset.early && !fresh.dataset.early) return void location.reload();
     Object.assign(main.dataset, fresh.dataset);
     const like = /** @type {HTMLElement} */ (main.cloneNode(false));
     like.append(...fresh.childNodes);

@@ -11,7 +11,6 @@ from holter.drawing.markup import html, tag
 from holter.drawing.pieces import prose
 from holter.pages.layout import WHOLE
 from holter.pages.text.sections import advice, bullets
-from holter.rules import catalogue
 from holter.views.document.cost import unwritten
 from holter.views.issues import ordered
 from holter.views.jobs import ENOUGH, RUNNING, said, summary
@@ -23,11 +22,8 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
     from holter.views.document.types import Description
-    from holter.views.issues import IssueGroup
     from holter.views.reading import Reading
 
-_LEARNING = ("data", "learning", "reliability", "tensors", "training")
-"""The subjects of rules that are not about speed."""
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 
 
@@ -93,7 +89,7 @@ def hero(reading: Reading) -> Markup:
 def _to_do(told: Description, *, about_speed: bool) -> Markup | None:
     """Return the most important advice: about speed, or about what is sick; None without any."""
     if not about_speed:
-        advised = next((one.issue["advice"] for one in ordered(told["rules"]) if _of_learning(one)), None)
+        advised = next((one.issue["advice"] for one in ordered(told["rules"]) if one.about_learning), None)
         return tag("p", tag("b", "What to do: "), prose(advised), class_="to-do") if advised else None
     if not told["verdict"]["advice"]:
         return None
@@ -105,12 +101,6 @@ def _to_do(told: Description, *, about_speed: bool) -> Markup | None:
         said = f"{milliseconds(now)} → {milliseconds(expected)}" if now else f"→ {milliseconds(expected)}"
         gain = html(" ", tag("span", f"{said} a step", class_="gain"))
     return tag("p", tag("b", "What to do: "), prose(one["text"]), gain, class_="to-do")
-
-
-def _of_learning(one: IssueGroup) -> bool:
-    """Whether an issue is about learning or a failure, and not about speed."""
-    known = catalogue().get(one.rule)
-    return known is not None and known.__module__.split(".")[2] in _LEARNING
 
 
 def _why(told: Description) -> Markup | None:

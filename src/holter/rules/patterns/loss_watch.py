@@ -22,8 +22,11 @@ RECENT_STEPS = 1000
 _RECOVERY_STEPS = 100
 _TAIL = 20
 _QUIET = 10
-_NEGLIGIBLE = 1e-4
-"""A smaller rise, as a share of the first loss, is ignored."""
+_NEGLIGIBLE = 1e-3
+"""A smaller rise, as a share of what the loss has fallen by, is ignored.
+
+Moré and Wild (Benchmarking derivative-free optimization algorithms, 2009) call that converged.
+"""
 
 
 class Jump(NamedTuple):
@@ -74,9 +77,18 @@ class LossWatch:
             if not counts.all_are(count):
                 strange = len(counts) >= 10 and count > 1.5 * counts.median
                 counts.add(count)
+            if math.isfinite(value) and not strange:
+                self._measure(value)
             if step - state["start"] >= WARMUP_STEPS and not strange:
                 yield from self._judge(step, value)
         state["again"] = waiting
+
+    def _measure(self, value: float) -> None:
+        """Keep the first losses, whose median one broken batch does not move, and the least one."""
+        state = self.state
+        if len(first := state.setdefault("first_losses", [])) < WARMUP_STEPS:
+            first.append(value)
+        state["least"] = min(state.get("least", value), value)
 
     def _judge(self, step: int, value: float) -> Iterator[Jump]:
         state = self.state
@@ -85,8 +97,6 @@ class LossWatch:
                 state["nonfinite"] = True
                 yield Jump("nonfinite", step, {"step": step, "value": str(value)})
             return
-        if state.get("began") is None and len(self.usual) >= self.needed:
-            state["began"] = self.usual.median
         tail = state.setdefault("tail", [])
         tail.append(value)
         del tail[:-_TAIL]
@@ -133,7 +143,9 @@ class LossWatch:
             return 0
         middle = usual.median
         rise = value - middle
-        if rise <= self.rise * abs(middle) or rise <= _NEGLIGIBLE * abs(self.state.get("began") or 0.0):
+        if rise <= self.rise * abs(middle):
+            return 0
+        if rise <= _NEGLIGIBLE * (float(np.median(self.state["first_losses"])) - self.state["least"]):
             return 0
         z = rise / max(usual.mad, 1e-3 * abs(middle), 1e-8)
         # Losses of small batches have long tails, so positive losses must be outliers in logarithms too.

@@ -18,9 +18,9 @@ class LossSpike(PatternRule):
     reads = ("scalars",)
     formula = (
         "loss more than z MADs above the median of the last 128 losses (also in logarithms when all are > "
-        "0) and more than rise x |median| above it, at two steps in a row; or z + 4 MADs and |median| above"
-        " it at one step: warning; still high after 100 steps, 3 spikes in 1,000 steps, or not finite: "
-        "critical"
+        "0), more than rise x |median| and more than 0.1 % of what the loss has fallen by above it, at two "
+        "steps in a row; or z + 4 MADs and |median| above it at one step: warning; still high after 100 "
+        "steps, 3 spikes in 1,000 steps, or not finite: critical"
     )
     advice = (
         "Skip the batches of these steps, lower the learning rate, or restart from an earlier checkpoint."

@@ -12,20 +12,28 @@ from holter.analysis.events import device_ns
 from holter.analysis.jobs.synchronous_steps import SENT
 from holter.analysis.steps.breakdown import breakdown, only_seen
 from holter.analysis.steps.durations import step_statistics
+from holter.analysis.steps.early_evaluation import with_early_evaluation
 from holter.analysis.steps.gpu_times import gpu_times
 from holter.analysis.steps.loop_thread import COUNTED, not_counted
 from holter.analysis.steps.named_work import before_steps, moved
 from holter.analysis.steps.outliers import outliers
 from holter.analysis.steps.own_code import divided
 from holter.analysis.steps.phases import evaluated, job_phases
-from holter.analysis.steps.trainings import begins, left_out, restarted, step_counts, told_apart
+from holter.analysis.steps.trainings import (
+    begins,
+    left_out,
+    restarted,
+    step_counts,
+    told_apart,
+    workers_began,
+)
 from holter.analysis.steps.warmup import steady
 from holter.analysis.tensors.numbers import numbers
 from holter.analysis.verdict.changes import resource_changes, step_changes
 from holter.analysis.verdict.failure import headline
 from holter.analysis.verdict.gathering import gather
 from holter.analysis.verdict.job_verdict import verdict
-from holter.analysis.verdict.ledger import compiling_steps, ledger, with_ledger
+from holter.analysis.verdict.ledger import BEFORE_RAY, compiling_steps, ledger, with_ledger
 from holter.analysis.verdict.result import SMALLER
 from holter.views.document import description_kept, profiled_steps, program, unattached
 from holter.views.document.bill import bill_of
@@ -106,6 +114,7 @@ def describe(
 
 def _described(trial: Trial, now: int, steps: Table) -> Description:
     """Describe a job without its bill."""
+    steps = with_early_evaluation(steps)
     manifest, nodes = trial.manifest, trial.nodes
     events, scalars = trial.table("events"), trial.table("scalars")
     stretches = Stretches.of(trial, int(manifest.get("start") or 0))
@@ -155,7 +164,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
             split=facts.breakdown or None,
             around=around,
             named=facts.named_work,
-            before=before_steps(named, int(steps["time"].min())),
+            before={**before_steps(named, int(steps["time"].min())), **_before_ray(events, job["start"])},
         )
     judged = _verdict(facts, trial, steps, items, lengths)
     if alone:
@@ -225,6 +234,7 @@ def _with_trace(document: Description, trace: TraceDescription) -> Description:
     """Replace what the steps tell: steps of a trace have no phases, its device and operator events do."""
     return {
         **document,
+        "ranks": document["ranks"] or trace["ranks"],
         "breakdown": trace["breakdown"],
         "not_seen": [],
         "dataloading": trace["dataloading"],
@@ -277,6 +287,12 @@ def _changes(used: Table, steps: Table, samples: Table) -> list[ChangeEntry]:
     slower = sorted(step_changes(used), key=lambda one: -(one.cost_pct or 0.0))[:_MOST_CHANGES]
     found = sorted([*slower, *resource_changes(samples, steps)], key=lambda one: one.time)
     return [cast("ChangeEntry", one.to_json()) for one in found]
+
+
+def _before_ray(events: Table, start: int | None) -> dict[str, float]:
+    """Return how long the job ran before its first worker of Ray Train did, seconds; empty for other jobs."""
+    began = workers_began(events)
+    return {} if began is None or start is None or began <= start else {BEFORE_RAY: (began - start) / 1e9}
 
 
 def _ranks(steps: Table, events: Table) -> list[int]:

@@ -96,12 +96,15 @@ def connections(timeline: Timeline, event: TimelineEvent) -> list[Connection]:
     return list(_arrows(timeline, event))
 
 
-def search(timeline: Timeline, words: str, *, limit: int = 100) -> list[NameMatch]:
-    """Find up to `limit` names of events that hold a text in any case; those that took longest first."""
-    needle = parquet.literal(words.lower())
+def search(timeline: Timeline, words: str, *, rank: int | None = None, limit: int = 100) -> list[NameMatch]:
+    """Find up to `limit` names of events, of one rank or all, that hold a text in any case.
+
+    Those that took longest come first.
+    """
+    needle, of_rank = parquet.literal(words.lower()), _of_rank(rank)
     terms = " UNION ALL ".join(
         f"SELECT {s.name} AS name, duration, time, node, '{s.kind}' AS kind, rank, {s.device} AS device, "  # noqa: S608
-        f"{s.track} AS track FROM {s.table} WHERE {s.where} AND contains(lower({s.name}), {needle})"
+        f"{s.track} AS track FROM {s.table} WHERE {s.where} AND contains(lower({s.name}), {needle}){of_rank}"
         for s in SOURCES
     )
     query = (
@@ -121,13 +124,25 @@ def search(timeline: Timeline, words: str, *, limit: int = 100) -> list[NameMatc
 
 
 def following(
-    timeline: Timeline, names: str | Sequence[str], after_ns: int, *, backward: bool = False
+    timeline: Timeline,
+    names: str | Sequence[str],
+    after_ns: int,
+    *,
+    backward: bool = False,
+    rank: int | None = None,
 ) -> TimelineEvent | None:
-    """Return the next event with one of some names after a time, or the last before it; None without any."""
+    """Return the next event with one of some names after a time, or the last before it; None without any.
+
+    Only events of `rank` count, if it is given.
+    """
     compare, order = ("<", "DESC") if backward else (">", "")
     listed = ", ".join(map(parquet.literal, [names] if isinstance(names, str) else names))
-    condition = f"{{name}} IN ({listed}) AND time {compare} {after_ns}"
+    condition = f"{{name}} IN ({listed}) AND time {compare} {after_ns}{_of_rank(rank)}"
     return next(_events(timeline, condition, order), None)
+
+
+def _of_rank(rank: int | None) -> str:
+    return "" if rank is None else f" AND rank = {rank}"
 
 
 def depth(timeline: Timeline, event: TimelineEvent) -> int:

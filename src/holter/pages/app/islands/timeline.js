@@ -59,7 +59,7 @@ export class Timeline {
     );
     this.panel = new Panel({ fit: () => this.selection.fit(), pin: () => this.pin(), leave: () => this.selection.clear(), go: (arrow) => void this.selection.go(arrow), track: (lane) => this.rows.track(lane) });
     this.selection = new Selection(this);
-    this.finder = new Finder({
+    this.finder = new Finder(page.rank, {
       search: (text, signal) => this.source.search(text, signal),
       step: (codes, backward) => this.selection.follow(codes, backward),
       choose: (codes) => {

@@ -14,9 +14,10 @@ import { counted } from "../words.js";
  */
 
 export class Finder {
-  /** @param {Acts} acts */
-  constructor(acts) {
+  /** @param {number | null} rank the only rank that is searched; null for all @param {Acts} acts */
+  constructor(rank, acts) {
     this.acts = acts;
+    this.where = rank === null ? "" : ` in rank ${rank}`;
     this.asking = new AbortController();
     /** @type {Found[]} */
     this.found = [];
@@ -29,7 +30,7 @@ export class Finder {
     this.list = make("ul.timeline-found");
     this.element = make(
       "form.timeline-finder",
-      { role: "search", "data-ranks": "all", onsubmit: (/** @type {Event} */ event) => void this.submit(event) },
+      { role: "search", onsubmit: (/** @type {Event} */ event) => void this.submit(event) },
       this.input,
       make("button", {}, "Find"),
       button("◀", "previous (N)", true),
@@ -70,7 +71,7 @@ export class Finder {
       if (signal.aborted) return;
       [this.found, this.only, this.last] = [found, null, text];
       const events = found.reduce((sum, { count }) => sum + count, 0);
-      this.said.textContent = found.length ? `${counted(events, "event")}, ${counted(found.length, "name")}` : "no matching event";
+      this.said.textContent = found.length ? `${counted(events, "event")}, ${counted(found.length, "name")}${this.where}` : `no matching event${this.where}`;
       this.show();
       this.acts.choose(new Set(found.map(({ code }) => code)));
       if (found.length) await this.step(false);

@@ -76,12 +76,12 @@ export class Source {
 
   /** @param {string} text @param {AbortSignal} signal @returns {Promise<{found: import("./finder.js").Found[]}>} */
   search(text, signal) {
-    return ask(this.page, "timeline/search", { text, limit: 100 }, signal);
+    return ask(this.page, "timeline/search", { text, limit: 100, rank: this.page.rank }, signal);
   }
 
   /** @param {number[]} codes @param {number} after @param {boolean} backward @returns {Promise<{event: Picked | null}>} */
   following(codes, after, backward) {
-    const query = { version: this.version, names: ranges(codes), after_ns: Math.round(after), backward: backward ? 1 : 0 };
+    const query = { version: this.version, names: ranges(codes), after_ns: Math.round(after), backward: backward ? 1 : 0, rank: this.page.rank };
     return ask(this.page, "timeline/following", query);
   }
 }

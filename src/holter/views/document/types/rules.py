@@ -90,6 +90,7 @@ class RuleResult(TypedDict):
     issues: list[RuleIssue]
     coverage: NotRequired[RuleCoverage]
     rule: NotRequired[str]
+    category: NotRequired[str]
     status_details: NotRequired[str]
     defaults: NotRequired[Any]
     more_issues: NotRequired[Count]
