@@ -42,6 +42,8 @@ class Codes(dict[T, int]):
 
     def codes(self, values: Iterable[T] | NDArray[Any], dtype: Any = np.int64) -> NDArray[Any]:
         """Return the number of each value."""
+        if isinstance(values, np.ndarray) and values.size and values.strides == (0,):
+            return np.full(len(values), self[values[:1].tolist()[0]], dtype)  # a value that repeats
         plain = values.tolist() if isinstance(values, np.ndarray) else values
         return np.fromiter(map(self.__getitem__, plain), dtype)
 
@@ -198,10 +200,8 @@ def detail_of(text: str) -> Detail:
 
 
 def repeated(text: str, rows: int) -> NDArray[Any]:
-    """Return a column of one text: the same object in each row, where `np.full` would make as many."""
-    column = np.empty(rows, object)
-    column.fill(text)
-    return column
+    """Return a column of one text, which takes no memory: each row is the same place."""
+    return np.broadcast_to(np.array(text, object), rows)
 
 
 def objects(values: Collection[object]) -> NDArray[Any]:
