@@ -42,8 +42,8 @@ class Codes(dict[T, int]):
 
     def codes(self, values: Iterable[T] | NDArray[Any], dtype: Any = np.int64) -> NDArray[Any]:
         """Return the number of each value."""
-        if isinstance(values, np.ndarray) and values.size and values.strides == (0,):
-            return np.full(len(values), self[values[:1].tolist()[0]], dtype)  # a value that repeats
+        if isinstance(values, np.ndarray) and repeats(values):
+            return np.full(len(values), self[values[:1].tolist()[0]], dtype)
         plain = values.tolist() if isinstance(values, np.ndarray) else values
         return np.fromiter(map(self.__getitem__, plain), dtype)
 
@@ -139,7 +139,9 @@ class Table:
         if column is None:
             if self._of is None or self._which is None:
                 raise KeyError(name)
-            column = self._columns[name] = self._of[name][self._which]
+            whole = self._of[name]
+            column = _first_of(whole, self.rows) if repeats(whole) else whole[self._which]
+            self._columns[name] = column
         return column
 
     def __contains__(self, name: object) -> bool:
@@ -202,6 +204,15 @@ def detail_of(text: str) -> Detail:
 def repeated(text: str, rows: int) -> NDArray[Any]:
     """Return a column of one text, which takes no memory: each row is the same place."""
     return np.broadcast_to(np.array(text, object), rows)
+
+
+def repeats(column: NDArray[Any]) -> bool:
+    """Return whether a column is known to hold one value only; it takes no memory."""
+    return column.strides == (0,) and len(column) > 0
+
+
+def _first_of(column: NDArray[Any], rows: int) -> NDArray[Any]:
+    return np.broadcast_to(column[:1], rows) if rows else column[:0]
 
 
 def objects(values: Collection[object]) -> NDArray[Any]:
