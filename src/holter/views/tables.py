@@ -11,6 +11,8 @@ from holter.analysis.machine.utilization import told_device, utilization
 from holter.analysis.steps.named_work import NAMED, PHASES
 from holter.analysis.steps.steps import steps as build_steps
 from holter.schema.table import Table
+from holter.views import stored_steps
+from holter.views.stored_steps import StoredSteps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,7 +115,12 @@ def steps_of(
     rules or with a dead machine, are missing in the store. `known` is an earlier result, after which only new
     steps are read. `columns` must contain `time`, `duration` and `rank`.
     """
-    stored = known if known is not None and known.rows else trial.table("steps", columns=columns)
+    if known is not None and known.rows:
+        stored = known
+    elif columns is None and trial.rows("steps") >= stored_steps.LONG:
+        stored = StoredSteps(trial)
+    else:
+        stored = trial.table("steps", columns=columns)
     if not stored.rows:
         built = build_steps(trial.table("spans", where=_TRAINER))
         return built if columns is None else Table({name: built[name] for name in columns})
