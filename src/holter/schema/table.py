@@ -116,7 +116,7 @@ class Table:
             raise ValueError("nothing to concatenate")
         if len(tables) == 1:
             return tables[0]
-        return cls({name: np.concatenate([t[name] for t in tables]) for name in tables[0].names})
+        return cls({name: _joined([table[name] for table in tables]) for name in tables[0].names})
 
     @property
     def columns(self) -> dict[str, NDArray[Any]]:
@@ -227,6 +227,13 @@ def repeated(text: str, rows: int) -> NDArray[Any]:
 def repeats(column: NDArray[Any]) -> bool:
     """Return whether a column is known to hold one value only; it takes no memory."""
     return column.strides == (0,) and len(column) > 0
+
+
+def _joined(columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    filled = [column for column in columns if len(column)]
+    if filled and all(map(repeats, filled)) and len({column[0] for column in filled}) == 1:
+        return np.broadcast_to(filled[0][:1], sum(map(len, filled)))
+    return np.concatenate(columns)
 
 
 def objects(values: Collection[object]) -> NDArray[Any]:

@@ -57,8 +57,10 @@ class StoredSteps(Table):
 
     def selected(self, name: str, which: NDArray[Any] | slice) -> dict[str, NDArray[Any]]:
         """Return a column of some rows, and others that were read with it."""
+        if not self.reads(name):
+            return super().selected(name, which)
         rows = np.arange(self.rows)[which]
-        if not self.reads(name) or _FEW * len(rows) > self.rows:
+        if _FEW * len(rows) > self.rows:
             return super().selected(name, which)
         return self._found(tuple(filter(self.reads, _PARTS)), rows)
 
