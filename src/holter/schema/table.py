@@ -231,7 +231,8 @@ def repeats(column: NDArray[Any]) -> bool:
 
 def _joined(columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
     filled = [column for column in columns if len(column)]
-    if filled and all(map(repeats, filled)) and len({column[0] for column in filled}) == 1:
+    # A few new rows after many equal ones are looked at: mostly they are equal, too.
+    if filled and repeats(filled[0]) and all((column == filled[0][0]).all() for column in filled):
         return np.broadcast_to(filled[0][:1], sum(map(len, filled)))
     return np.concatenate(columns)
 

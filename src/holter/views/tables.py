@@ -133,6 +133,8 @@ def steps_of(
         return steps_of(trial)  # a rank joined late: it has earlier steps
     done = np.array([last.get(rank, 0) for rank in fresh["rank"].tolist()], dtype=np.int64)
     fresh = fresh.where(fresh["time"] >= done)
+    if isinstance(stored, StoredSteps):
+        return stored.followed_by(fresh)
     return Table.concat([stored, Table({name: fresh[name] for name in stored.names})])
 
 
