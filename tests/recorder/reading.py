@@ -115,6 +115,8 @@ def _thread(spool, head, names):
         for begin, duration, value, step, name, mode, phase in records.tolist():
             if phase == 0:
                 break
+            if phase == Phase.SCALAR:
+                step, duration = record.scalar_step(step, duration), 0
             thread.spans.append(
                 Span(begin, duration, value, step, names[name], mode, Phase(phase).name.lower())
             )

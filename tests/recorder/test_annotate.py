@@ -139,11 +139,12 @@ def test_log_of_what_is_no_number_is_told_once(session, spool, capfd):
 
 
 def test_a_step_that_no_record_holds_is_missing_and_told(session, spool, capfd):
-    for step in (2**31 - 1, 2**31, 3_000_000_000, -2):
+    large = (0, 2**31 - 1, 2**31, 3_000_000_000, 2**32 - 1, 2**32, 15 * 10**12, 2**53 - 1)
+    for step in (*large, 2**53, -2):
         holter.log(frames=1.0, step=step)
-    assert [s.step for s in only(spool).main.spans] == [2**31 - 1, -1, -1, -1]
-    assert session.fault_counts == {"step": 3}
-    assert "step 2147483648 of 'frames' is not from 0 to 2,147,483,647" in capfd.readouterr().err
+    assert [s.step for s in only(spool).main.spans] == [*large, -1, -1]
+    assert session.fault_counts == {"step": 2}
+    assert "step 9007199254740992 of 'frames' is not from 0 to 9,007,199,254," in capfd.readouterr().err
 
 
 def test_step_counts_and_takes_in_what_came_before_it(session, spool):

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.store.strategies import bag, columns, new_job, numbered, rows, write
 
-from holter.schema.table import Table
+from holter.schema.table import Table, repeats
 from holter.schema.tables import TABLES
 from holter.store.compact import compact
 from holter.store.trial import Trial
@@ -178,3 +178,29 @@ def test_columns_of_a_table_can_be_written_back(tmp_path: Path) -> None:
     writer.close()
     assert bag(Trial(copy).table("scalars")) == bag(read)
     assert columns([]) == {}
+
+
+def test_numbers_that_repeat_are_read_as_they_were_written(tmp_path: Path) -> None:
+    folder = new_job(tmp_path)
+    count = 20_000
+    for compiled in (7, 8):
+        writer = Writer(folder, f"n{compiled}")
+        for number in range(2):
+            time = np.arange(count) + number * count
+            parts = {"compile": np.full(count, compiled), "eval": np.full(count, number)}
+            writer.append("steps", {"time": time, **parts})
+            writer.flush()
+        writer.close()
+    for merged in (False, True):
+        if merged:
+            compact(folder, min_files=2)
+        steps = Trial(folder).table("steps", columns=("node", "compile", "eval", "other"))
+        assert steps.rows == 4 * count
+        for compiled in (7, 8):
+            assert set(steps["compile"][steps["node"] == f"n{compiled}"].tolist()) == {compiled}
+        assert steps["eval"].sum() == 2 * count
+        assert not steps["other"].any()
+        only = Trial(folder).table("steps", columns=("compile", "eval"), where="node = 'n7' AND eval = 1")
+        assert (only.rows, set(only["compile"].tolist()), set(only["eval"].tolist())) == (count, {7}, {1})
+        assert repeats(only["compile"]) == merged
+        assert not repeats(only["eval"])

@@ -25,11 +25,18 @@ def coded(texts: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int32]]:
 
 def groups(*columns: NDArray[Any]) -> dict[tuple[Any, ...], NDArray[np.int64]]:
     """Return which rows have the same values in all columns: values → numbers of rows, both as they come."""
-    number = Codes[tuple[Any, ...]]()
-    codes = number.codes(zip(*(column.tolist() for column in columns), strict=True))
-    order = np.argsort(codes, kind="stable")
-    edges = np.searchsorted(codes[order], np.arange(1, len(number)))
-    return dict(zip(number, np.split(order, edges), strict=True)) if number else {}
+    codes = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        known = Codes[Any]()
+        own = known.codes(column)
+        codes = codes * len(known) + own
+        if codes.max(initial=0) >= 2**31:  # the next product must fit, too
+            codes = np.unique(codes, return_inverse=True)[1]
+    # Radix sort, which numpy has for small integers only.
+    order = np.argsort(codes.astype(np.int16) if codes.max(initial=0) < 2**15 else codes, kind="stable")
+    edges = np.flatnonzero(np.diff(codes[order])) + 1
+    found = sorted(np.split(order, edges), key=lambda rows: int(rows[0])) if len(order) else []
+    return {tuple(column[rows[:1]].tolist()[0] for column in columns): rows for rows in found}
 
 
 def step_keys(rows: Table) -> NDArray[np.int64]:

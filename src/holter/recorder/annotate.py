@@ -108,8 +108,8 @@ def log(*, step: int | None = None, mode: str | None = None, **values: float) ->
     They belong to the mode the loop is in (evaluation, when the model called last is in evaluation mode)
     unless `mode` is given: `train`, `eval`, `predict` or `global`. From any thread. A value is anything
     `float()` takes; a tensor on a device is waited for. What is logged here takes the place of what would be
-    recorded under the same name without it, such as `loss` and `lr`. A number whose `step` is
-    beyond 2,147,483,647 is kept without a step.
+    recorded under the same name without it, such as `loss` and `lr`. A `step` may be
+    any count up to 2^53, such as the tokens seen so far; a number with a larger one is kept without a step.
 
     Raises:
         ValueError: An unknown mode.

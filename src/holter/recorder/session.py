@@ -132,11 +132,13 @@ class Session(Steps):
         """Record one number, anything `float()` takes; NaN and infinities are kept as they are."""
         try:
             now = time.perf_counter_ns()
-            if step is not None and not _NO_STEP <= step <= record.MAX_STEP:
-                text = f"step {step} of {name!r} is not from 0 to {record.MAX_STEP:,}; its number has no step"
+            most = record.MAX_SCALAR_STEP
+            if step is not None and not _NO_STEP <= step <= most:
+                text = f"step {step} of {name!r} is not from 0 to {most:,}; its number has no step"
                 self.fault("step", OverflowError(text))
                 step = _NO_STEP
-            self.local.thread_spool.add(_SCALAR, self.name(name), now, 0, float(value), step, mode)
+            above = 0 if step is None else record.scalar_duration(step)
+            self.local.thread_spool.add(_SCALAR, self.name(name), now, above, float(value), step, mode)
         except Exception as error:
             self.fault("scalar", error)
 

@@ -34,7 +34,8 @@ numpy's type and `recorder/native/layout.h` are made from this table.
 
 Two kinds of records are folded into others, because each record costs the training time. The value of a LOSS
 is the loss: a SCALAR of the same name at its end. The value of an OPTIMIZER is its `step_lead`: the STEP that
-ends with it. `agent.drain.segments` unfolds them.
+ends with it. `agent.drain.segments` unfolds them. A SCALAR takes no time: its `duration` is what its step
+exceeds the field `step` by, see `scalar_duration`.
 """
 RECORD = struct.Struct("<" + "".join(code for _, code in FIELDS))
 RECORD_SIZE = RECORD.size
@@ -46,8 +47,8 @@ _BITS = [8 * struct.calcsize("<" + code) for _, code in FIELDS[3:]]
 STEP_SHIFT, NAME_SHIFT, MODE_SHIFT, PHASE_SHIFT = (sum(_BITS[:at]) for at in range(len(TAIL)))
 """Bit of the tail at which each of its fields begins."""
 STEP_MASK = (1 << _BITS[0]) - 1
-MAX_STEP = STEP_MASK >> 1
-"""The largest number of a step that a record holds."""
+MAX_SCALAR_STEP = 2**53 - 1
+"""The largest step of a number, such as tokens seen so far: browsers hold no larger whole numbers."""
 MAX_STEPS_AT_ONCE = 65_536
 """Steps that one STEP record stands for, at most."""
 
@@ -55,6 +56,16 @@ MAX_STEPS_AT_ONCE = 65_536
 def step_lead(step_begin: int, optimizer_begin: int) -> int:
     """Return the value of an OPTIMIZER record that ends a step: ns from the step's begin to its own."""
     return optimizer_begin - step_begin
+
+
+def scalar_duration(step: int) -> int:
+    """Return the duration of the SCALAR record of a step; the lower half of the step is in its own field."""
+    return (step + (STEP_MASK + 1) // 2) >> _BITS[0]
+
+
+def scalar_step(step: Any, duration: Any) -> Any:
+    """Return the step of a SCALAR record from its fields, which may be arrays of 64-bit integers."""
+    return (duration << _BITS[0]) + step
 
 
 def step_begin(optimizer_begin: Any, lead: Any) -> Any:

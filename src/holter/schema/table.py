@@ -42,6 +42,8 @@ class Codes(dict[T, int]):
 
     def codes(self, values: Iterable[T] | NDArray[Any], dtype: Any = np.int64) -> NDArray[Any]:
         """Return the number of each value."""
+        if isinstance(values, np.ndarray) and repeats(values):
+            return np.full(len(values), self[values[:1].tolist()[0]], dtype)
         plain = values.tolist() if isinstance(values, np.ndarray) else values
         return np.fromiter(map(self.__getitem__, plain), dtype)
 
@@ -114,7 +116,7 @@ class Table:
             raise ValueError("nothing to concatenate")
         if len(tables) == 1:
             return tables[0]
-        return cls({name: np.concatenate([t[name] for t in tables]) for name in tables[0].names})
+        return cls({name: _joined([table[name] for table in tables]) for name in tables[0].names})
 
     @property
     def columns(self) -> dict[str, NDArray[Any]]:
@@ -137,8 +139,28 @@ class Table:
         if column is None:
             if self._of is None or self._which is None:
                 raise KeyError(name)
-            column = self._columns[name] = self._of[name][self._which]
+            self._columns |= self._of.selected(name, self._which)
+            column = self._columns[name]
         return column
+
+    def selected(self, name: str, which: NDArray[Any] | slice) -> dict[str, NDArray[Any]]:
+        """Return a column of some rows, and others that were read with it."""
+        if self._of is not None and self._which is not None and self.reads(name):
+            return self._of.selected(name, np.arange(self._of.rows)[self._which][which])
+        column = self[name]
+        if not repeats(column):
+            return {name: column[which]}
+        rows = len(range(*which.indices(self.rows))) if isinstance(which, slice) else len(which)
+        return {name: np.broadcast_to(column[:1], rows) if rows else column[:0]}
+
+    def reads(self, name: str) -> bool:
+        """Return whether a column is not in memory yet."""
+        return name not in self._columns and self._of is not None and self._of.reads(name)
+
+    def totals(self, names: Iterable[str], mask: NDArray[np.bool_]) -> dict[str, int]:
+        """Return the sum of columns of integers over the rows that a mask selects."""
+        # A long job has millions of steps: no more of them is copied at once than one column.
+        return {name: int(self[name][mask].sum()) for name in names}
 
     def __contains__(self, name: object) -> bool:
         return name in self.names
@@ -198,10 +220,21 @@ def detail_of(text: str) -> Detail:
 
 
 def repeated(text: str, rows: int) -> NDArray[Any]:
-    """Return a column of one text: the same object in each row, where `np.full` would make as many."""
-    column = np.empty(rows, object)
-    column.fill(text)
-    return column
+    """Return a column of one text, which takes no memory: each row is the same place."""
+    return np.broadcast_to(np.array(text, object), rows)
+
+
+def repeats(column: NDArray[Any]) -> bool:
+    """Return whether a column is known to hold one value only; it takes no memory."""
+    return column.strides == (0,) and len(column) > 0
+
+
+def _joined(columns: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    filled = [column for column in columns if len(column)]
+    # A few new rows after many equal ones are looked at: mostly they are equal, too.
+    if filled and repeats(filled[0]) and all((column == filled[0][0]).all() for column in filled):
+        return np.broadcast_to(filled[0][:1], sum(map(len, filled)))
+    return np.concatenate(columns)
 
 
 def objects(values: Collection[object]) -> NDArray[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from holter.schema.columns import MODE, STEP, STEPPED, TIME, TIMED, Column, TableSchema
+from holter.schema.columns import MODE, RANK, STEP, STEPPED, TIME, TIMED, Column, TableSchema
 from holter.schema.phases import BREAKDOWN
 from holter.schema.traces import PYTHON, TRACES
 
@@ -39,7 +39,10 @@ SCALARS = TableSchema(
     "scalars",
     "A number that training produced: loss, learning rate, what the user logs.",
     (
-        *STEPPED,
+        TIME,
+        RANK,
+        Column("step", "BIGINT", "Global training step, or the step that was logged; -1 before the first."),
+        MODE,
         Column("name", "VARCHAR", "Which number."),
         Column("value", "DOUBLE", "The number; NaN and infinities are kept as they are."),
     ),

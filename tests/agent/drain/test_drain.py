@@ -56,6 +56,19 @@ def test_records_become_rows(tmp_path, drain):
     assert all(now - 60e9 < s["time"] <= now for s in spans)
 
 
+def test_a_number_has_the_step_that_was_logged_and_a_damaged_one_has_none(tmp_path, drain):
+    trainer = Writer(tmp_path, rank=0)
+    steps = (-1, 0, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 15 * 10**12)
+    now = time.monotonic_ns()
+    for step in steps:
+        low = (step + 2**31) % 2**32 - 2**31
+        trainer.put(Phase.SCALAR, now, record.scalar_duration(step), step=low, value=1.0)
+    trainer.put(Phase.SCALAR, now, 2**40, step=1, value=1.0)
+    trainer.put(Phase.SCALAR, now, -7, step=1, value=1.0)
+    _, scalars, _ = collect(drain)
+    assert [one["step"] for one in scalars] == [*steps, -1, -1]
+
+
 def test_each_record_comes_once_however_often_it_is_polled(tmp_path, drain):
     trainer = Writer(tmp_path, rank=0)
     seen = []

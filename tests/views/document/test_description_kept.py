@@ -48,7 +48,7 @@ def test_what_is_kept_is_what_is_computed_and_nothing_is_computed_again(folder, 
     monkeypatch.setattr(description, "_described", None)
     assert describe(Trial(folder)) == first
     assert describe(Trial(folder), price=3.0)["bill"]["price"] == 3.0
-    folder.update(verdict={"headline": "what the card says"})
+    folder.update(verdict={"headline": "what the card says"}, usage={"lost": []}, step_course=[1.0])
     folder.order(watched=1)
     assert describe(Trial(folder)) == first, "neither the verdict nor an order changes the job"
 

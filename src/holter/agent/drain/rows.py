@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from holter.agent.drain.journal import Process, RecordedEvent, SpoolFacts
 from holter.schema.phases import Mode, Phase
+from holter.schema.record import MAX_SCALAR_STEP, scalar_duration, scalar_step
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -80,7 +81,8 @@ class RowEncoder:
         texts = {"mode": _MODES, "phase": _PHASES, "name": self._facts.texts}
         scalar = records["phase"] == Phase.SCALAR
         sound = _SOUND[records["phase"]] & (records["begin"] > 0) & (records["duration"] >= 0) & (end >= wall)
-        scalars = _where({name: columns[name] for name in _SCALARS}, scalar, texts) if scalar.any() else {}
+        of_scalars = {name: columns[name] for name in _SCALARS} | {"step": _scalar_steps(records)}
+        scalars = _where(of_scalars, scalar, texts) if scalar.any() else {}
         return _where(columns, sound & ~scalar, texts), scalars
 
     def forget(self, process: Process) -> None:
@@ -98,6 +100,13 @@ class RowEncoder:
             known = self._codes[process.key] = (len(process.names), array)
         codes: NDArray[Any] = known[1][ids]
         return codes
+
+
+def _scalar_steps(records: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the steps of SCALAR records; -1 where a damaged record has an impossible one."""
+    above = records["duration"]
+    possible = (above >= 0) & (above <= scalar_duration(MAX_SCALAR_STEP))
+    return np.where(possible, scalar_step(records["step"].astype(np.int64), above), -1)
 
 
 def own_steps(parts: list[Part], processes: Collection[Process]) -> list[Part]:

@@ -29,7 +29,7 @@ _NAMED = ("annotation", "gc", "checkpoint", "compile")
 HOLTER = "holter"
 """The cause of steps beside which holter finished a profiling window."""
 _MAX_DETAILED = 100
-_MOST_FOR_USUAL = 200_000
+MOST_FOR_USUAL = 200_000
 """What is usual is the median of at most so many steps of a rank, spread evenly over the job."""
 
 
@@ -113,7 +113,7 @@ def slowest(
         mine = longest[np.isin(longest, rank)]
         if not len(mine):
             continue
-        median, limit = _limit(steps["duration"][_some(rank)])
+        median, limit = _limit(steps["duration"][spread_evenly(rank)])
         rows = steps.where(mine)
         judged = _of_rank(rows, _beside(rows, median, windows), median, limit, _usual(steps, rank))
         parts = ({part: int(rows[part][at]) for part in BREAKDOWN} for at in range(rows.rows))
@@ -139,12 +139,13 @@ def _limit(duration: NDArray[Any]) -> tuple[float, float]:
 
 def _usual(steps: Table, rows: NDArray[np.int64]) -> dict[str, float]:
     """Return the median of each part of some steps."""
-    some = _some(rows)
-    return {part: float(np.median(steps[part][some])) for part in (*BREAKDOWN, "compile")}
+    some = steps.where(spread_evenly(rows))
+    return {part: float(np.median(some[part])) for part in (*BREAKDOWN, "compile")}
 
 
-def _some(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    return rows[:: len(rows) // _MOST_FOR_USUAL + 1]
+def spread_evenly(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return at most `MOST_FOR_USUAL` of some rows, with the same distance between them."""
+    return rows[:: len(rows) // MOST_FOR_USUAL + 1]
 
 
 def _beside(slow: Table, median: float, windows: Sequence[tuple[int, int, int]]) -> list[bool]:

@@ -29,7 +29,8 @@ def numbers(scalars: Table, most: int = MOST) -> list[dict[str, object]]:
         `least_step`, `most`, `most_step`: of each step the mean over ranks. Values that are not finite are
         left out and counted in `nonfinite`; where there are no others the values and their steps are None.
     """
-    rows = joined(scalars.where(scalars["step"] >= 0))
+    stepped = scalars["step"] >= 0
+    rows = joined(scalars if stepped.all() else scalars.where(stepped))
     found = groups(rows["name"], rows["mode"])
     listed = sorted(found.items(), key=lambda item: (_place(item[0][0]), -len(item[1]), item[0]))
     return [

@@ -25,8 +25,8 @@ def joined(rows: Table) -> Table:
     Args:
         rows: All rows of their steps, at least step, name and value.
     """
-    names = rows["name"].tolist()
-    parts = np.flatnonzero([name.endswith(SUFFIX) for name in names])
+    codes, names = rows.coded("name")
+    parts = np.flatnonzero(np.isin(codes, [at for at, name in enumerate(names) if name.endswith(SUFFIX)]))
     if not len(parts):
         return rows
     kept = np.ones(rows.rows, dtype=bool)

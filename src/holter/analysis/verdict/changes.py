@@ -10,6 +10,7 @@ import numpy as np
 
 from holter.analysis.machine.growth import growth
 from holter.analysis.steps.change_points import rises
+from holter.analysis.steps.outliers import spread_evenly
 from holter.analysis.steps.warmup import by_rank
 from holter.analysis.verdict.evidence import ms, part_name
 from holter.schema.phases import BREAKDOWN
@@ -122,7 +123,8 @@ def amount(value: float, unit: str) -> str:
 def step_changes(steps: Table) -> list[LoopChange]:
     """Return where the steps of the lowest rank become longer, in order of time.
 
-    Ranks of a synchronous training are equally fast, so one of them shows the changes.
+    Ranks of a synchronous training are equally fast, so one of them shows the changes. Of more steps than
+    `MOST_FOR_USUAL`, so many are looked at.
 
     Args:
         steps: Table `steps`, steady state only.
@@ -133,9 +135,9 @@ def step_changes(steps: Table) -> list[LoopChange]:
     total = float(steps["duration"][rows].sum())
     for attempt in np.split(rows, restarts):
         if len(attempt):
-            mine = steps.where(attempt)
+            mine = steps.where(spread_evenly(attempt))
             own = (mine["duration"] - sum(mine[part] for part in APART)).astype(np.float64)
-            found += _of_attempt(mine, own, total)
+            found += _of_attempt(mine, own, total * (mine.rows / len(attempt)))
     return found
 
 

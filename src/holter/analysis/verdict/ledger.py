@@ -15,7 +15,7 @@ from holter.analysis.verdict.loop_advice import FEWER_EVALUATIONS
 from holter.analysis.verdict.result import SECOND, SMALLER, UNEXPLAINED, Advice, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -163,7 +163,7 @@ def ledger(
     if split is None:
         split = breakdown(steps, mask) if mask.any() else {}
     # The extra time of slow steps, and what runs with checkpoints, is no part of the usual steps.
-    grown = {part: sum(one.extra.get(part, 0.0) for one in worst) / 1e3 / ranks for part in split}
+    grown = {part: taken / 1e3 / ranks for part, taken in _grown(worst, split).items()}
     grown["other"] = max(grown.get("other", 0.0), sum(one.seconds for one in waits))
     left = {part: share / 100 * steady_s - grown[part] for part, share in split.items()}
     inside = {part: taken for part, taken in left.items() if part not in _OWN_ITEMS and taken > 0}
@@ -184,6 +184,16 @@ def ledger(
         for name in NAMES
         if lengths[name] > 0
     ]
+
+
+def _grown(worst: Sequence[Outlier], parts: Iterable[str]) -> dict[str, float]:
+    """Return the time that slow steps take longer in each part, ms; there may be 100,000 of them."""
+    found = dict.fromkeys(parts, 0.0)
+    for one in worst:
+        for part, taken in one.extra.items():
+            if part in found:
+                found[part] += taken
+    return found
 
 
 def _evaluated(steps: Table) -> NDArray[np.int64]:

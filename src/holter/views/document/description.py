@@ -116,7 +116,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
     """Describe a job without its bill."""
     steps = with_early_evaluation(steps)
     manifest, nodes = trial.manifest, trial.nodes
-    events, scalars = trial.table("events"), trial.table("scalars")
+    events = trial.table("events")
     stretches = Stretches.of(trial, int(manifest.get("start") or 0))
     samples = stretches.samples(trial)
     traced = is_trace(trial)
@@ -174,6 +174,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         framework = (job["framework"] or {}).get("name")
         judged = unattached.told(judged, recording["faults"], framework, ran=not trial.imported)
     judged = placed(judged, job, running=facts.running, steps=steps.rows, steady=facts.steady_steps)
+    scalars = trial.table("scalars")  # only now: they take as much memory as the steps of a long job
     document: Description = {
         "schema": VERSION,
         "job": {**job, "headline": headline(manifest, events, scalars)},

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 WORTH = 300_000
 """A job with fewer rows than this is described as fast from them."""
 _FILE = "description.json"
+_DESCRIBED = ("verdict", "usage", "step_course")
+"""What the end of a job writes into its manifest once the job is described."""
 _TABLES = ("samples", "spans", "steps", "operators", "kernels")
 
 
@@ -56,8 +58,9 @@ def _ended(trial: Trial) -> bool:
 
 
 def _state(trial: Trial) -> str:
-    """Return a digest of the job and of the code, without the verdict in the manifest."""
-    place, manifest = trial.folder.place, {**trial.manifest, "verdict": None}
+    """Return a digest of the job and of the code, without what the manifest has from a description."""
+    place = trial.folder.place
+    manifest = {name: value for name, value in trial.manifest.items() if name not in _DESCRIBED}
     files = sorted(entry for entry in place.files() if entry.key not in {CONTROL, MANIFEST})
     return hashlib.sha256(repr((_code(), manifest, files)).encode()).hexdigest()
 

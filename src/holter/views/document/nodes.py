@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from holter.analysis.grouping import groups
 from holter.views.clocks import skews
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def nodes_of(
     that of the framework, as in `cuda`.
     """
     ranks: dict[str, list[int]] = {name: [] for name in nodes}
-    for name, rank in sorted(set(zip(ranked["node"].tolist(), ranked["rank"].tolist(), strict=True))):
+    for name, rank in sorted(groups(ranked["node"], ranked["rank"])):
         if rank >= 0 and name in ranks:
             ranks[name].append(rank)
     read = _gpus_read(trial) if any(facts.get("gpus") is None for facts in nodes.values()) else {}
