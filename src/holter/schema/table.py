@@ -139,28 +139,11 @@ class Table:
         if column is None:
             if self._of is None or self._which is None:
                 raise KeyError(name)
-            self._columns |= self._of.selected(name, self._which)
-            column = self._columns[name]
+            column = self._of[name]
+            # Some rows of a column that repeats take no memory either.
+            column = np.broadcast_to(column[:1], self.rows) if repeats(column) else column[self._which]
+            self._columns[name] = column
         return column
-
-    def selected(self, name: str, which: NDArray[Any] | slice) -> dict[str, NDArray[Any]]:
-        """Return a column of some rows, and others that were read with it."""
-        if self._of is not None and self._which is not None and self.reads(name):
-            return self._of.selected(name, np.arange(self._of.rows)[self._which][which])
-        column = self[name]
-        if not repeats(column):
-            return {name: column[which]}
-        rows = len(range(*which.indices(self.rows))) if isinstance(which, slice) else len(which)
-        return {name: np.broadcast_to(column[:1], rows) if rows else column[:0]}
-
-    def reads(self, name: str) -> bool:
-        """Return whether a column is not in memory yet."""
-        return name not in self._columns and self._of is not None and self._of.reads(name)
-
-    def totals(self, names: Iterable[str], mask: NDArray[np.bool_]) -> dict[str, int]:
-        """Return the sum of columns of integers over the rows that a mask selects."""
-        # A long job has millions of steps: no more of them is copied at once than one column.
-        return {name: int(self[name][mask].sum()) for name in names}
 
     def __contains__(self, name: object) -> bool:
         return name in self.names

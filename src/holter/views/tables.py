@@ -11,8 +11,6 @@ from holter.analysis.machine.utilization import told_device, utilization
 from holter.analysis.steps.named_work import NAMED, PHASES
 from holter.analysis.steps.steps import steps as build_steps
 from holter.schema.table import Table
-from holter.views import stored_steps
-from holter.views.stored_steps import StoredSteps
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,12 +86,9 @@ class Stretches:
     def named(self, trial: Trial) -> Table:
         """Return the spans that `named_work` reads; empty where no span names its work."""
         where = "true" if self.whole else self.where
+        found = trial.sql(f"SELECT DISTINCT phase, name FROM spans WHERE phase IN {NAMED} LIMIT 2")  # noqa: S608
         # One kind of collective alone needs no division.
-        asked = (
-            "SELECT count(DISTINCT name) FILTER (phase = 'communication') > 1 "  # noqa: S608
-            f"OR bool_or(phase != 'communication') AS found FROM spans WHERE phase IN {NAMED}"
-        )
-        if not trial.sql(asked)["found"][0]:
+        if not found.rows or (found.rows == 1 and found["phase"][0] == "communication"):
             return Table.empty("spans")
         return trial.table("spans", where=f"{_TRAINER} AND phase IN {PHASES} AND {where}")
 
@@ -120,12 +115,7 @@ def steps_of(
     rules or with a dead machine, are missing in the store. `known` is an earlier result, after which only new
     steps are read. `columns` must contain `time`, `duration` and `rank`.
     """
-    if known is not None and known.rows:
-        stored = known
-    elif columns is None and trial.rows("steps") >= stored_steps.LONG:
-        stored = StoredSteps(trial)
-    else:
-        stored = trial.table("steps", columns=columns)
+    stored = known if known is not None and known.rows else trial.table("steps", columns=columns)
     if not stored.rows:
         built = build_steps(trial.table("spans", where=_TRAINER))
         return built if columns is None else Table({name: built[name] for name in columns})
@@ -138,8 +128,6 @@ def steps_of(
         return steps_of(trial)  # a rank joined late: it has earlier steps
     done = np.array([last.get(rank, 0) for rank in fresh["rank"].tolist()], dtype=np.int64)
     fresh = fresh.where(fresh["time"] >= done)
-    if isinstance(stored, StoredSteps):
-        return stored.followed_by(fresh)
     return Table.concat([stored, Table({name: fresh[name] for name in stored.names})])
 
 
