@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 _SCALAR = int(Phase.SCALAR)
-_USUAL_STEPS = record.STEP_MASK >> 1
-"""The largest step that its own field of a record holds."""
 _NO_STEP = -1
 _LASTING = ("framework", "rank", "owner")
 """Kinds of facts that hold until the next one; a forked child repeats them."""
@@ -139,8 +137,8 @@ class Session(Steps):
                 text = f"step {step} of {name!r} is not from 0 to {most:,}; its number has no step"
                 self.fault("step", OverflowError(text))
                 step = _NO_STEP
-            # A call takes time, and it would be a part of the script's own profile.
-            above = 0 if step is None or step <= _USUAL_STEPS else record.scalar_duration(step)
+            # A call of a function would cost time, and be a part of the script's own profile.
+            above = 0 if step is None or step <= record.MAX_STEP else record.scalar_duration(step)
             self.local.thread_spool.add(_SCALAR, self.name(name), now, above, float(value), step, mode)
         except Exception as error:
             self.fault("scalar", error)

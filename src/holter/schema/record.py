@@ -47,6 +47,8 @@ _BITS = [8 * struct.calcsize("<" + code) for _, code in FIELDS[3:]]
 STEP_SHIFT, NAME_SHIFT, MODE_SHIFT, PHASE_SHIFT = (sum(_BITS[:at]) for at in range(len(TAIL)))
 """Bit of the tail at which each of its fields begins."""
 STEP_MASK = (1 << _BITS[0]) - 1
+MAX_STEP = STEP_MASK >> 1
+"""The largest step that its own field holds."""
 MAX_SCALAR_STEP = 2**53 - 1
 """The largest step of a number, such as tokens seen so far: browsers hold no larger whole numbers."""
 MAX_STEPS_AT_ONCE = 65_536
@@ -59,8 +61,8 @@ def step_lead(step_begin: int, optimizer_begin: int) -> int:
 
 
 def scalar_duration(step: int) -> int:
-    """Return the duration of the SCALAR record of a step; the lower half of the step is in its own field."""
-    return (step + (STEP_MASK + 1) // 2) >> _BITS[0]
+    """Return the duration of the SCALAR record of a step; the field `step` holds the lower bits."""
+    return (step + MAX_STEP + 1) >> _BITS[0]
 
 
 def scalar_step(step: Any, duration: Any) -> Any:
