@@ -228,12 +228,12 @@ def test_waits_in_every_kth_step_are_periodic_and_at_epochs_workers_end_and_star
     assert causes(waiting([5, 5, 5, 200] * 20), cpu_p50=None, iowait_p95=None) == ["periodic"]
     epochs = waiting(([200] + [5] * 24) * 4)
     # Four steps of 100 restart workers for 200 ns; the first one is warm-up.
-    assert epochs.epoch_start_ms == pytest.approx(3 * 200 / 99 / 1e6)
+    assert epochs.restart_ms == pytest.approx(3 * 200 / 99 / 1e6)
     assert epochs.restarts
     assert not epochs.periodic
-    assert waiting(([200] + [5] * 24) * 4, workers=0).epoch_start_ms == 0
+    assert waiting(([200] + [5] * 24) * 4, workers=0).restart_ms == 0
     even = waiting([50] * 60)
-    assert even.epoch_start_ms == 0
+    assert even.restart_ms == 0
     assert not even.restarts
     assert not even.periodic
 

@@ -59,6 +59,15 @@ def test_the_time_of_work_is_without_what_lies_in_it():
     assert parts == {"optimizer": pytest.approx(25), "other": pytest.approx(25), "forward": 50}
 
 
+def test_collectives_are_named_without_the_pass_around_them():
+    spans = table([
+        ("step", "", 0, 100, 0, 0), ("backward", "backward", 10, 60, 0, 0),
+        ("communication", "DDP gradients", 40, 60, 0, 0), ("communication", "broadcast", 70, 80, 0, 0),
+    ])  # fmt: skip
+    found = {(one.part, one.name): one.pct for one in named_work(spans, build_steps(spans))}
+    assert found == {("communication", "DDP gradients"): 20, ("communication", "broadcast"): 10}
+
+
 def test_other_threads_and_other_steps_do_not_count():
     beside = [("annotation", "beside", 10, 90, 0, 1), ("annotation", "small", 99, 100, 2, 0)]
     spans = table([*step(0), *step(1, 100), ("annotation", "late", 200, 300, 2, 0), *beside])

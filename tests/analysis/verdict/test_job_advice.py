@@ -205,7 +205,7 @@ def test_no_worker_is_advised_for_a_core_that_another_program_uses():
 def test_time_that_the_model_of_loading_does_not_explain_stays_in_promises():
     # Two workers build a batch in 5 ms each, so 10 ms of compute hide them: what is waited for are restarts.
     found = expected(
-        starved(rest=(10.0, 10.0), fetch_ms=5.0, busy_pct=20.0, epoch_start_ms=200.0, mean_wait_ms=270.0)
+        starved(rest=(10.0, 10.0), fetch_ms=5.0, busy_pct=20.0, restart_ms=200.0, mean_wait_ms=270.0)
     )
     assert not any("Take slow" in text for text in found)
     assert one(found, "persistent_workers=True") == pytest.approx(100)

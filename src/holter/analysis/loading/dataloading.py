@@ -32,6 +32,7 @@ over a pipe, and its memory is mapped. (1.3 ms for 16 kB and for 512 kB with tor
 CPU_FULL = 90.0
 _BUSY = 90.0
 _RESTARTS = 0.2
+"""Restarts of workers count from this share of the wait on."""
 
 
 class LoaderSettings(TypedDict, total=False):
@@ -83,16 +84,15 @@ class DataLoading:
     """Workers that would hide the loading: fetch over compute, rounded up."""
     periodic: bool = False
     """Most of the wait falls in every k-th step, k = workers."""
-    epoch_start_ms: float = 0.0
-    """Mean time per step that ends workers and starts them anew, until their first batch."""
+    restart_ms: float = 0.0
+    """Mean time per step in which workers end and start again, until their first batch."""
     evaluation_start_pct: float = 0.0
-    """Percent of the loop in which evaluations end and start workers of a loader, until their first batch."""
+    """Percent of the loop in which the workers of evaluations end and start, until their first batch."""
 
     @property
     def restarts(self) -> bool:
-        """Whether restarting workers is a part of the wait that counts."""
-        mean_ms = self.epoch_start_ms
-        return mean_ms > 0 and mean_ms >= _RESTARTS * self.mean_wait_ms
+        """Whether restarts of workers take a part of the wait that counts."""
+        return self.restart_ms > max(_RESTARTS * self.mean_wait_ms, 0)
 
     def to_json(self) -> dict[str, object]:
         """Return the facts as `describe --json` prints them under `dataloading`."""
@@ -150,6 +150,7 @@ def stages(
     fetch_ms = float(np.median(fetches["duration"])) / 1e6 if fetches.rows else None
     batches = max(round(plain.rows / max(training.rows, 1)), 1)
     wait = used["data_loading"] / 1e6
+    evaluations = _restarting(within(main.where(evaluating), used), facts)
     return DataLoading(
         share_pct=share,
         stages=_named(split, found, share),
@@ -169,10 +170,8 @@ def stages(
         busy_pct=_busy(every, used),
         needed_workers=math.ceil(fetch_ms * batches / compute) if fetch_ms and compute > 0 else None,
         periodic=any(_periodic(used["data_loading"][rows], workers) for rows in by_rank(used)),
-        epoch_start_ms=_restarting(waits, facts) / used.rows / 1e6,
-        evaluation_start_pct=100.0
-        * _restarting(within(main.where(evaluating), used), facts)
-        / float(used["duration"].sum()),
+        restart_ms=_restarting(waits, facts) / used.rows / 1e6,
+        evaluation_start_pct=100.0 * evaluations / float(used["duration"].sum()),
     )
 
 
@@ -253,7 +252,7 @@ def _loader(facts: Sequence[LoaderSettings], waits: Table) -> LoaderSettings:
 
 
 def _restarting(waits: Table, facts: Sequence[LoaderSettings]) -> float:
-    """Return the ns in which loaders end workers, or start them, until their first batch."""
+    """Return the time in which workers of loaders end, or start until their first batch, ns."""
     with_workers = [fact["index"] for fact in facts if fact.get("workers") and "index" in fact]
     theirs = waits.where(np.isin(waits["value"], with_workers))
     # A loop drops an epoch's iterator after it has started the next one.

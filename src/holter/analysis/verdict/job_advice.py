@@ -10,7 +10,7 @@ from holter.analysis.jobs.stragglers import place_text, slow_together
 from holter.analysis.loading.dataloading import HAND_OVER_MS
 from holter.analysis.slow_group import ranks_text
 from holter.analysis.verdict import loop_advice, machine_advice
-from holter.analysis.verdict.evidence import counted, enumerated, ms, part_name, pct
+from holter.analysis.verdict.evidence import counted, enumerated, ms, part_name
 from holter.analysis.verdict.job_suspects import collectives
 from holter.analysis.verdict.pipeline_advice import pipeline_advice
 from holter.analysis.verdict.result import Advice
@@ -106,8 +106,8 @@ def data_pipeline(facts: VerdictFacts) -> list[Advice]:
     else:
         advice += _more_workers(facts, pipeline) or _no_workers(facts, pipeline)
     if loading.restarts and not loading.persistent_workers:
-        why = f"restarting them takes {ms(loading.epoch_start_ms)} per step on average"
-        expected = step - loading.epoch_start_ms
+        why = f"restarting them takes {ms(loading.restart_ms)} per step on average"
+        expected = step - loading.restart_ms
         advice.append(Advice("Keep the workers between epochs: persistent_workers=True.", expected, why))
     return [a for a in advice if a.expected_step_ms is None or a.expected_step_ms < _WORTH * step]
 
@@ -286,7 +286,7 @@ def communication(facts: VerdictFacts) -> list[Advice]:
         return [Advice("Evaluate on all ranks, each a part of the data, or less often.", None, saved)]
     if (called := collectives(facts)) and called[0].name in _CALLED:
         text = f"Call {called[0].name} less often, or once for many values."
-        found.append(Advice(text, facts.without(called[0].pct), f"it takes {pct(called[0].pct)} of the loop"))
+        found.append(loop_advice.removed(facts, called[0].pct, text))
     text = "Overlap communication with the backward pass: use larger buckets and avoid blocking collectives."
     return [
         *found,

@@ -82,7 +82,7 @@ def data_pipeline(facts: VerdictFacts) -> SuspectResult:
         blamed = ", ".join(text for text, item in named[:2] if item.value >= 1)
         largest = max(loading.stages, key=lambda stage: loading.stages[stage], default="")
         collates = largest == "collate" and loading.stages[largest] > sum(item.value for _, item in named)
-        anew = loading.epoch_start_ms > wait / 2
+        anew = loading.restart_ms > wait / 2
         if anew or (largest and (collates or not blamed)):
             blamed = f"mostly {'restarting workers' if anew else _STAGES.get(largest, largest)}"
         said += f": {blamed}" if blamed else ""
@@ -130,7 +130,7 @@ def _named(facts: VerdictFacts, loading: DataLoading) -> list[tuple[str, Evidenc
 def _restarts(facts: VerdictFacts, loading: DataLoading) -> list[Evidence]:
     if not loading.restarts:
         return []
-    share = loading.share_pct * loading.epoch_start_ms / loading.mean_wait_ms
+    share = loading.share_pct * loading.restart_ms / loading.mean_wait_ms
     text = f"ending workers and starting them anew takes {pct(share)} of the loop's time"
     return [facts.seen(text, "worker_restarts", share)]
 

@@ -42,13 +42,12 @@ def own_code(facts: VerdictFacts) -> list[Advice]:
         elif one.waits_in:
             what = _WAITS.get(one.waits_in, f"{one.waits_in} access")
             text = f"Move the {what} in {one.place} out of the loop, or into a thread."
-        found.append(_without(facts, share, text))
+        found.append(removed(facts, share, text))
     if found:
         return found
     if facts.python is None:
         return [
-            _without(facts, one.pct, f"Shorten {one.name}, or call it less often.")
-            for one in calls(facts)[:2]
+            removed(facts, one.pct, f"Shorten {one.name}, or call it less often.") for one in calls(facts)[:2]
         ]
     for name, share in facts.python.functions[:2]:
         expected = facts.without(facts.share("other") * share / 100)
@@ -57,8 +56,8 @@ def own_code(facts: VerdictFacts) -> list[Advice]:
     return found
 
 
-def _without(facts: VerdictFacts, share: float, text: str) -> Advice:
-    """Advise on work that takes a percentage of the loop."""
+def removed(facts: VerdictFacts, share: float, text: str) -> Advice:
+    """Return advice that removes work, which takes a percentage of the loop."""
     return Advice(text, facts.without(share), f"it takes {pct(share)} of the loop's time")
 
 
@@ -96,7 +95,7 @@ def checkpointing(facts: VerdictFacts) -> list[Advice]:
     advice = [Advice("Write checkpoints in the background, or less often.", expected, why)]
     for one in around[:1]:
         text = f"Shorten {one.place}, which runs with each checkpoint."
-        advice.append(_without(facts, one.pct, text))
+        advice.append(removed(facts, one.pct, text))
     return advice
 
 
