@@ -103,5 +103,5 @@ def _found(told: Description) -> Iterator[tuple[float, str, str]]:
             stage = f", {words(one['stage'])}" if one["stage"] else ""
             yield one["fetch_pct"] or 0.0, plain_function(one["name"]), f"of building batches{stage}"
     for named in told["named_work"]:
-        if named["pct"] >= 1:
+        if named["pct"] >= 1 and named["part"] != "communication":  # a collective is no function of the loop
             yield named["pct"], named["name"], f"of the loop, in {words(named['part'])}"

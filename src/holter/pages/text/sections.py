@@ -183,11 +183,11 @@ def own_code(found: Sequence[OwnCodeEntry]) -> Markup:
 
 
 def named_work(found: Sequence[NamedWorkEntry]) -> Markup:
-    """Return callbacks, loggers and annotations within the steps; nothing without any."""
+    """Return callbacks, loggers, collectives and annotations within the steps; nothing without any."""
     if not found:
         return Markup()
     rows = [(one["name"], words(one["part"]), percent(one["pct"])) for one in found]
-    heads = ("callback, logger or annotation", "part of a step", "share of the loop")
+    heads = ("callback, logger, collective or annotation", "part of a step", "share of the loop")
     return table(heads, rows, numbers=(2,))
 
 

@@ -100,7 +100,7 @@ class Description(TypedDict):
     ]
     named_work: Annotated[
         list[NamedWorkEntry],
-        Meta(description="Callbacks, loggers and annotations from 1 % of the loop on, the largest first."),
+        Meta(description="Callbacks, loggers, collectives and annotations from 1 % of the loop on."),
     ]
     changes: Annotated[
         list[ChangeEntry],
