@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from tests.rules.tables import SECOND, START, found, look, severities, steps
@@ -118,3 +120,17 @@ def test_jitter_of_short_steps_does_not_hide_a_stall():
     table = steps(np.concatenate([short[:60], [4.0], short[60:]]))
     (issue,) = look(StepOutlier(), steps=table)[0]
     assert (issue.code, issue.step_start, issue.step_end) == ("stall", 60, 60)
+
+
+def test_another_model_has_another_usual_step():
+    """`fit` of another model begins in step 800: the events of its epochs say so."""
+    table = steps([0.01] * 800 + [1.0] * 200)
+    epochs = Table.of(
+        "events",
+        [
+            {"time": START, "rank": 0, "kind": "epoch", "detail": json.dumps({"number": 1, "step": step})}
+            for step in (0, 800)
+        ],
+    )
+    assert len(found(StepOutlier(), steps=table)) == 1
+    assert found(StepOutlier(), steps=table, events=epochs) == []

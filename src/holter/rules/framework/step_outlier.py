@@ -11,6 +11,7 @@ from holter.analysis.grouping import groups
 from holter.analysis.steps.own_code import own_code
 from holter.analysis.steps.run_ahead import paced
 from holter.analysis.steps.spread import median, spread
+from holter.analysis.steps.trainings import apart, fits
 from holter.analysis.verdict.evidence import ms, part_name
 from holter.rules import Issues, Lookback, Rule, Table, Window, parameter, rule_class
 from holter.rules.engine.job_facts import steps_span
@@ -26,6 +27,8 @@ _SHARE_OF_WORST = 0.1
 """Outliers with a smaller share of the longest one's extra time do not belong to the stall."""
 _LEAST_S, _LARGE_SHARE = 2.0, 0.3
 """Less time is no stall; from this on, a large share of all time is one."""
+_MOST_FITS = 1_000
+"""As many steps as the window holds."""
 _DETAILED = 32
 """Number of processes with statistics: those with the most outliers."""
 
@@ -37,7 +40,7 @@ class StepOutlier(Rule):
     Few such steps are a stall if they cost seconds.
     """
 
-    reads = ("steps", "spans/loop_stack", "events/device_time")
+    reads = ("steps", "spans/loop_stack", "events/device_time", "events/epoch")
     formula = (
         "more than n_outliers steps with, modern: duration > median + stddev x max(MAD, 0.02 x median) and "
         "> (1 + min_relative) x median; classic: duration > mean + stddev x standard deviation; "
@@ -79,7 +82,7 @@ class StepOutlier(Rule):
 
     def evaluate(self, window: Window) -> Issues:
         """Judge each rank and mode by itself."""
-        devices = self._devices(window)
+        devices, begun = self._devices(window), self._fits(window)
         if window.unchanged("steps"):
             return
         steps = window.warm if self.robust else window.steps
@@ -92,6 +95,9 @@ class StepOutlier(Rule):
             mine = steps.where(where).sorted("time", "step", "duration")
             if self.robust and rank in devices:
                 mine = paced(mine, devices)
+            if self.robust:
+                # The steps of another model say nothing about those of the model that trains now.
+                mine = mine.where(apart(mine, np.arange(mine.rows), begun)[-1])
             if self.robust and mine.rows >= _FEW_STEPS:
                 yield from self._stall(window, mine)
             if mine.rows <= self.min_steps:
@@ -110,6 +116,14 @@ class StepOutlier(Rule):
         told: dict[str, int] = window.state.setdefault("device_ns", {})
         told.update((str(rank), taken) for rank, taken in device_ns(window.new("events")).items())
         return {int(rank): taken for rank, taken in told.items()}
+
+    def _fits(self, window: Window) -> dict[int, list[int]]:
+        """Return the newest steps in which each rank began to train anew."""
+        numbers: dict[str, int] = window.state.setdefault("epochs", {})
+        told: dict[str, list[int]] = window.state.setdefault("fits", {})
+        for rank, begun in fits(window.new("events"), numbers).items():
+            told[str(rank)] = [*told.get(str(rank), ()), *begun][-_MOST_FITS:]
+        return {int(rank): begun for rank, begun in told.items()}
 
     def _of_worst(self, judged: dict[str, tuple[Table, NDArray[np.bool_]]]) -> dict[str, object]:
         worst = sorted(judged, key=lambda key: (-int(judged[key][1].sum()), key))

@@ -21,6 +21,7 @@ from holter.analysis.steps.own_code import divided
 from holter.analysis.steps.phases import evaluated, job_phases
 from holter.analysis.steps.trainings import (
     begins,
+    fits,
     left_out,
     restarted,
     step_counts,
@@ -53,7 +54,7 @@ from holter.views.jobs import RUNNING, why_not_running
 from holter.views.tables import Stretches, steps_of, utilization_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from holter.analysis.steps.outliers import Outlier
     from holter.analysis.verdict.job_facts import VerdictFacts
@@ -139,7 +140,8 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         facts = replace(facts, measured=measured_runs(trial.folder))
     alone = program.read(events, samples, steps, trial.table("python_stacks"))
     mask = steady(steps)
-    worst = outliers(steps, mask=mask, windows=finishing(events), device_ns=device_ns(events))
+    begun = fits(events)
+    worst = outliers(steps, mask=mask, windows=finishing(events), device_ns=device_ns(events), fits=begun)
     if not stretches.whole:
         statistics = step_statistics(steps, mask, found=worst)
         facts = replace(
@@ -214,7 +216,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
             for one in facts.own_code[:_MOST_OWN_CODE]
         ],
         "named_work": [row_of(one, NamedWorkEntry) for one in facts.named_work],
-        "changes": [] if traced else _changes(steps.where(mask), steps, samples),
+        "changes": [] if traced else _changes(steps.where(mask), steps, samples, begun),
         "dataloading": cast("LoadingSummary", facts.loading.to_json()) if facts.loading else None,
         "utilization": cast("list[MetricStatistics]", utilization_of(trial, samples, stretches)),
         "operators": profiled_steps.operators(facts.profiled) if facts.profiled else None,
@@ -283,9 +285,11 @@ def _verdict(
     return told
 
 
-def _changes(used: Table, steps: Table, samples: Table) -> list[ChangeEntry]:
+def _changes(
+    used: Table, steps: Table, samples: Table, begun: Mapping[int, Sequence[int]]
+) -> list[ChangeEntry]:
     """Return the changes that cost most, and all of resources, in order of time."""
-    slower = sorted(step_changes(used), key=lambda one: -(one.cost_pct or 0.0))[:_MOST_CHANGES]
+    slower = sorted(step_changes(used, begun), key=lambda one: -(one.cost_pct or 0.0))[:_MOST_CHANGES]
     found = sorted([*slower, *resource_changes(samples, steps)], key=lambda one: one.time)
     return [cast("ChangeEntry", one.to_json()) for one in found]
 

@@ -52,7 +52,7 @@ class Eager:
                 if self.loops.outer is not None:
                     if not self.loops.is_eager():
                         self.loops.outer.trains = True
-                elif self.loops.open and not self.tape:
+                elif self.loops.open and not self._within_another(tape):
                     session.local.begin(self._backward)
                     begun = True
             except Exception as error:
@@ -67,6 +67,10 @@ class Eager:
                     self._differentiated()
 
         return passed_over(gradient)
+
+    def _within_another(self, tape: Any) -> bool:
+        """Return whether another tape is open: gradients of gradients are part of its forward pass."""
+        return self.tape > vars(tape).get("_holter_open", False)
 
     def _differentiated(self) -> None:
         try:
