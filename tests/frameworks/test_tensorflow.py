@@ -71,6 +71,15 @@ def test_the_breakdown_agrees_with_a_clock_in_the_script(train: Train, case: str
         assert share == pytest.approx(100 * seconds / it.truth["whole"], abs=3), part
 
 
+def test_a_gradient_within_its_tape_is_backward(train: Train) -> None:
+    it = train("by_hand")
+    assert it.told["steps"]["count"] == it.truth["steps"] == 30
+    # The gradients of the inner tape are part of the forward pass.
+    spans = it.job.spans.table
+    assert int((spans["phase"] == "backward").sum()) == 30
+    assert (it.job.steps.table["backward"] > 0).all()
+
+
 def test_two_devices_share_a_step(train: Train) -> None:
     it = train("mirrored")
     assert it.truth["model"] == it.alone["model"]

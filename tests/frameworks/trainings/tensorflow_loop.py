@@ -148,13 +148,15 @@ def eager():
 
 
 def by_hand():
-    """Eager steps that update variables themselves."""
+    """Eager steps that update variables themselves, within the tape, and penalize an inner gradient."""
     x, y = data(30)
     weight = tf.Variable(tf.zeros((FEATURES, CLASSES)))
     for at in range(0, len(x), BATCH):
         with tf.GradientTape() as tape:
-            loss = compute_loss(y[at : at + BATCH], x[at : at + BATCH] @ weight)
-        weight.assign_sub(0.1 * tape.gradient(loss, weight))
+            with tf.GradientTape() as inner:
+                loss = compute_loss(y[at : at + BATCH], x[at : at + BATCH] @ weight)
+            penalty = tf.reduce_sum(inner.gradient(loss, weight) ** 2)
+            weight.assign_sub(0.1 * tape.gradient(loss + penalty, weight))
     return {"steps": 30, "model": hashlib.sha256(weight.numpy().tobytes()).hexdigest()}
 
 
