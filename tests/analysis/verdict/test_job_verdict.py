@@ -52,6 +52,20 @@ def test_before_the_advice_says_what_each_change_brings():
     assert next(a for a in advice if "num_workers" in a.text).text == "Raise num_workers from 4 to 5."
 
 
+@pytest.mark.parametrize(
+    ("breakdown", "advised"),
+    [({"compute": 55.0, "backward": 41.0, "optimizer": 4.0}, True), ({"compute": 99.0, "other": 1.0}, False)],
+)
+def test_eager_steps_of_tensorflow_get_advice(breakdown, advised):
+    facts = VerdictFacts(
+        steady_steps=100, mean_step_ms=118.0, step_ms=118.0, breakdown=breakdown, device="cpu"
+    )
+    found = verdict(replace(facts, framework="tensorflow"))
+    assert found.suspect == "healthy"
+    assert ["@tf.function" in one.text for one in found.advice] == [True] * advised
+    assert verdict(replace(facts, framework="pytorch")).advice == []
+
+
 def test_after_it_is_healthy():
     found = verdict(facts_of("after"))
     assert found.suspect == "healthy"

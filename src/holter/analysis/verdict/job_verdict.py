@@ -282,5 +282,6 @@ def _innocent(
         sentence=" ".join([said, *_said(smaller)]),
         evidence=evidence,
         ruled_out=excluded,
+        advice=loop_advice.eager(facts),
         missing=lacking,
     )

@@ -109,3 +109,11 @@ def evaluation(facts: VerdictFacts) -> list[Advice]:
         expected = facts.whole_step_ms * (1 - starts / 100)
         advice.append(Advice(kept, expected, f"starting them takes {pct(starts)} of the loop's time"))
     return advice
+
+
+def eager(facts: VerdictFacts) -> list[Advice]:
+    """Advise on steps of TensorFlow that run eagerly: a gradient outside of functions has time of its own."""
+    if facts.framework != "tensorflow" or not facts.breakdown.get("backward"):
+        return []
+    why = "the steps run eagerly, so that Python starts each operation; how much it takes was not measured"
+    return [Advice("Decorate the function that trains on a batch with @tf.function.", None, why)]
