@@ -192,12 +192,15 @@ def clocked():
     x, y = data(40)
     net = model(2048, Clocked, layers=2)
     net.build((BATCH, FEATURES))
-    callbacks = [Clocks(), Saving("best.weights.h5", save_weights_only=True)]
+    clocks = Clocks()
+    # Batches that are there show how long it takes to dispatch a call.
+    net.fit(x[: 20 * BATCH], y[: 20 * BATCH], batch_size=BATCH, callbacks=[clocks], verbose=0)
+    callbacks = [clocks, Saving("best.weights.h5", save_weights_only=True)]
     slow = Batches(x, y, 0.08 if BACKEND == "tensorflow" else 0.04)
     net.fit(slow, epochs=4, validation_data=(x, y), callbacks=callbacks, verbose=0)
     (begin, before), (end, after) = marks[0], marks[-1]
     spent = {part: after[part] - before[part] for part in took}
-    return {"steps": 160, "epochs": 4, "took": spent, "whole": end - begin, "model": weights(net)}
+    return {"steps": 180, "epochs": 5, "took": spent, "whole": end - begin, "model": weights(net)}
 
 
 def data_bound():
