@@ -14,6 +14,8 @@ from holter.analysis.steps.named_work import NamedWork
 from holter.analysis.verdict import job_suspects
 from holter.analysis.verdict.job_advice import communication, data_pipeline
 from holter.analysis.verdict.job_facts import MeasuredRun, VerdictFacts
+from holter.analysis.verdict.loop_advice import own_code
+from holter.schema.phases import NNX_JIT
 
 STAGES = {"decode": 15.0, "transform": 75.0}
 
@@ -227,3 +229,18 @@ def test_the_collective_that_is_waited_for_is_named(name, advised):
     assert found.sentence.endswith(f"45 ms of 100 ms on average, most of it in {name}.")
     assert f"waiting in {name} takes 40 % of the loop's time" in [item.text for item in found.evidence]
     assert advised in communication(facts)[0].text
+
+
+def test_a_model_that_nnx_takes_apart_in_each_call_gets_advice():
+    """With the advice, the script of Flax that this comes from took 1.4 s instead of 2.7 s."""
+    facts = VerdictFacts(
+        framework="jax",
+        breakdown={"compute": 28.0, "other": 60.0, "data_loading": 12.0},
+        mean_step_ms=0.25,
+        ranks=(0,),
+        named_work=[NamedWork("other", f"{NNX_JIT}train_step", 56.0, "other")],
+    )
+    (advice,) = own_code(facts)
+    assert "nnx.split" in advice.text
+    assert "compile train_step with jax.jit" in advice.text
+    assert advice.expected_step_ms == pytest.approx(0.11)

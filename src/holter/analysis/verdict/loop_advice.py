@@ -8,6 +8,7 @@ from holter.analysis.steps.own_code import DEVICE
 from holter.analysis.verdict.evidence import pct
 from holter.analysis.verdict.loop_suspects import calls, evaluation_starts
 from holter.analysis.verdict.result import SMALLER, UNEXPLAINED, Advice
+from holter.schema.phases import NNX_JIT
 
 if TYPE_CHECKING:
     from holter.analysis.steps.holders import Holder
@@ -17,6 +18,7 @@ _TREES = ("xgboost", "lightgbm", "catboost")
 """Frameworks that grow trees."""
 _WAITS = {"subprocess": "start of a process", "fsync": "write to disk"}
 """What a function waits in → its name in advice; others are an access."""
+_OF_NNX = "flax/nnx/"
 FEWER_EVALUATIONS = "Evaluate less often, on fewer batches, or with larger batches."
 _FEWER_TREE_EVALUATIONS = (
     "Evaluate less: leave the training data out of the evaluation sets, use a sample of the validation data, "
@@ -29,7 +31,9 @@ def own_code(facts: VerdictFacts) -> list[Advice]:
     found = [_apart(facts, one) for one in facts.holders[:1] if one.pct >= SMALLER]
     if facts.held_pct >= UNEXPLAINED:
         return found
-    for one in [one for one in facts.own_code if not one.iterates and one.waits_in != DEVICE][:2]:
+    found += (apart := _taken_apart(facts))
+    ours = [one for one in facts.own_code if not one.iterates and one.waits_in != DEVICE]
+    for one in [one for one in ours if not (apart and _OF_NNX in one.place)][:2]:
         share = one.pct
         text = f"Shorten {one.place}, or call it less often."
         if one.holds_loop:
@@ -54,6 +58,20 @@ def own_code(facts: VerdictFacts) -> list[Advice]:
         why = f"it takes {pct(share)} of the loop's own code in {facts.python.steps}"
         found.append(Advice(f"Shorten {name}, or call it less often.", expected, why))
     return found
+
+
+def _taken_apart(facts: VerdictFacts) -> list[Advice]:
+    """Advise on functions of Flax that take their model apart in each call."""
+    around = [one for one in facts.named_work if one.name.startswith(NNX_JIT) and one.pct >= SMALLER]
+    return [
+        removed(
+            facts,
+            one.pct,
+            f"Take the model apart once with nnx.split, and compile {one.name.removeprefix(NNX_JIT)} "
+            "with jax.jit: nnx.jit takes it apart in each call.",
+        )
+        for one in around[:1]
+    ]
 
 
 def removed(facts: VerdictFacts, share: float, text: str) -> Advice:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from holter.recorder import imports
 from holter.recorder.frameworks.jax import transforms
 from holter.recorder.frameworks.spans import timed
-from holter.schema.phases import Phase
+from holter.schema.phases import NNX_JIT, Phase
 
 if TYPE_CHECKING:
     from holter.recorder.frameworks.jax.calls import CompiledCalls
@@ -24,7 +24,7 @@ def watch_nnx(calls: CompiledCalls) -> None:
 
     def name(function: Any, *_: Any, **__: Any) -> str:
         # Within the trace of another function it is part of that trace.
-        return "" if transforms._local.stack else f"nnx.jit around {getattr(function, '__name__', '')}"
+        return "" if transforms._local.stack else f"{NNX_JIT}{getattr(function, '__name__', '')}"
 
     def hook(module: str) -> None:
         try:
