@@ -49,6 +49,7 @@ CASES = {
     "pmap_devices": "step",
     "shard_map_devices": "step",
     "nnx": "step",
+    "filtered": "step",
     "linen": "step",
 }
 """Training → the function whose calls are the steps."""
@@ -69,7 +70,7 @@ def test_steps_are_exact_and_the_weights_are_the_same(train: Train, case: str) -
 
 
 @pytest.mark.capability("JAX", "numbers")
-@pytest.mark.parametrize("case", ["plain", "scanned", "ahead", "pmap_devices", "nnx", "linen"])
+@pytest.mark.parametrize("case", ["plain", "scanned", "ahead", "pmap_devices", "nnx", "filtered", "linen"])
 def test_losses_have_the_values_that_the_script_reads(train: Train, case: str) -> None:
     it = train(case)
     rows = it.job.scalars.table
@@ -176,9 +177,13 @@ def test_two_processes_have_their_ranks(train: Train) -> None:
     assert losses["value"].tolist() == it.truth["losses"]
 
 
-def test_the_work_of_flax_around_a_compiled_function_is_named(train: Train) -> None:
-    it = train("nnx")
-    name = "nnx.jit around step"
+@pytest.mark.parametrize(
+    ("case", "name"), [("nnx", "nnx.jit around step"), ("filtered", "filter_jit around step")]
+)
+def test_the_work_of_a_library_around_a_compiled_function_is_named(
+    train: Train, case: str, name: str
+) -> None:
+    it = train(case)
     spans = it.job.trial.table("spans", where=f"name = '{name}'").sorted("time")
     # The recording begins within the first call.
     timed = it.truth["calls"][1:]

@@ -79,8 +79,8 @@ BREAKDOWN = (
 )
 """Parts of a step's wall time; exclusive, they add up to it."""
 
-NNX_JIT = "nnx.jit around "
-"""Begin of the name of what Flax computes in Python around a function of `nnx.jit`."""
+NNX_JIT, FILTER_JIT = "nnx.jit around ", "filter_jit around "
+"""Begins of the names of what Flax and equinox compute in Python around a compiled function."""
 ITERATOR_START, NEXT_BATCH, ITERATOR_END = "iterator start", "next batch", "iterator end"
 """Names of DATA_LOADING spans: an iterator is made and its workers started, a batch is waited for, or the
 workers of an iterator that was left are ended."""

@@ -17,14 +17,19 @@ if TYPE_CHECKING:
 
 def attach(session: Session) -> Callable[[], None]:
     """Record JAX for `session`; return a function that removes every hook."""
+    from holter.recorder.frameworks.jax.around import watch_around
     from holter.recorder.frameworks.jax.calls import CompiledCalls
     from holter.recorder.frameworks.jax.checkpoints import watch_checkpoints
-    from holter.recorder.frameworks.jax.nnx import watch_nnx
     from holter.recorder.frameworks.jax.ranks import watch_ranks
     from holter.recorder.frameworks.jax.waits import watch_waits
 
     calls = CompiledCalls(session)
-    parts = {"waits": watch_waits, "checkpoint": watch_checkpoints, "rank": watch_ranks, "nnx": watch_nnx}
+    parts = {
+        "waits": watch_waits,
+        "checkpoint": watch_checkpoints,
+        "rank": watch_ranks,
+        "around": watch_around,
+    }
     for name, part in parts.items():
         try:
             part(calls)
