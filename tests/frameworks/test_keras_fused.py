@@ -158,6 +158,15 @@ def test_calls_that_do_not_train_are_an_evaluation(train: Train) -> None:
     assert it.share("eval") == pytest.approx(it.of_clock("eval"), abs=3)
 
 
+def test_the_model_that_trains_is_told_once(train: Train) -> None:
+    it = train("several")
+    # The one that trains inside a callback counts no steps.
+    told = [json.loads(row["detail"]) for row in rows(it.job, "events") if row["kind"] == "model"]
+    assert [(one["step"], one["model"]) for one in told] == [(0, it.truth["outer"])]
+    told = [row for row in rows(train("data_bound").job, "events") if row["kind"] == "model"]
+    assert len(told) == 1  # two calls of `fit`
+
+
 @claims(steps="several steps of one call")
 def test_steps_of_one_call_share_its_time(train: Train) -> None:
     it = train("at_once")

@@ -71,7 +71,8 @@ EVENTS = TableSchema(
             "kind",
             "VARCHAR",
             "process, framework, rank, loader, exception, end, exit, oom, hang, lost, stacks, fault, dropped, "
-            "clock, signal, control, nonfinite, sentinel, planned, epoch, program, pulse, compiled, device_time, gpu_time, pipeline.",
+            "clock, signal, control, nonfinite, sentinel, planned, epoch, model, program, pulse, compiled, device_time, gpu_time, "
+            "pipeline.",
         ),
         Column("name", "VARCHAR", "Which one; a short text."),
         Column("detail", "VARCHAR", "A JSON object with everything else."),

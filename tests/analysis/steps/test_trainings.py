@@ -9,7 +9,7 @@ import pytest
 from tests.rules.tables import steps
 
 from holter.analysis.steps.outliers import outliers
-from holter.analysis.steps.trainings import apart, fits, left_out, restarted, workers_began
+from holter.analysis.steps.trainings import left_out, models, restarted, workers_began
 from holter.analysis.verdict.changes import step_changes
 from holter.schema.table import Table
 from holter.views.wording import trainings_text
@@ -89,32 +89,32 @@ def test_what_is_left_out_is_counted_once():
     assert left_out(None) == []
 
 
-def begun(*epochs):
-    return events(*(("epoch", {"number": number, "step": step, "process": "1-1"}) for number, step in epochs))
+def trained(*models):
+    return events(*(("model", {"step": step, "model": model}) for step, model in models))
 
 
 def test_another_model_makes_no_slow_steps():
-    """Three small models train before a large one, as in a guide of Keras: its steps are not outliers."""
-    table = steps([0.001] * 352 + [0.3] * 30 + [3.0] + [0.3] * 44)
-    told = fits(begun((1, 0), (2, 100), (1, 200), (1, 352), (2, 380)))
-    assert told == {0: [200, 352]}
-    (slow,) = outliers(table, fits=told)
+    """A small model trains before a large one and after it, as in a guide of Keras."""
+    table = steps([0.001] * 352 + [0.3] * 30 + [3.0] + [0.3] * 44 + [0.001] * 60)
+    told = models(trained((0, "A"), (352, "B"), (427, "A")))
+    assert told == {0: [(0, "A"), (352, "B"), (427, "A")]}
+    (slow,) = outliers(table, models=told)
     assert (slow.step, round(slow.extra_ms)) == (382, 2700)
     assert len(outliers(table)) == 75
-    assert step_changes(steps([0.001] * 400 + [0.3] * 400)) != []
-    assert step_changes(steps([0.001] * 400 + [0.3] * 400), {0: [400]}) == []
 
 
-def test_a_model_that_trains_again_is_judged_as_before():
-    """A script that calls `fit` for each epoch has one slow epoch, which stays slow."""
-    table = steps([0.1] * 60 + [0.12] * 30 + [0.5] * 10 + [0.1] * 60)
-    told = fits(begun((1, 0), (1, 60), (1, 90), (1, 100)))
-    assert [len(part) for part in apart(table, np.arange(table.rows), told)] == [160]
-    assert {one.step for one in outliers(table, fits=told)} == set(range(90, 100))
+def test_the_step_time_of_another_model_is_no_change():
+    table = steps([0.001] * 400 + [0.3] * 400)
+    assert step_changes(table) != []
+    assert step_changes(table, {0: [(0, "A"), (400, "B")]}) == []
 
 
-def test_events_that_come_later_continue_the_epochs():
-    last = {}
-    assert fits(begun((1, 0), (2, 10)), last) == {}
-    assert fits(begun((3, 20), (1, 30)), last) == {0: [30]}
-    assert fits(begun((2, 40)), last) == {}
+def test_a_model_that_trains_again_is_judged_with_its_earlier_steps():
+    """A script makes an equal model for each fold; ten steps of the second one are slow."""
+    table = steps([0.1] * 90 + [0.5] * 10 + [0.1] * 60)
+    told = models(trained((0, "A"), (90, "A")))
+    assert {one.step for one in outliers(table, models=told)} == set(range(90, 100))
+
+
+def test_events_without_a_step_or_a_model_are_left_out():
+    assert models(events(("model", {"step": 0}), ("model", {"step": None, "model": "A"}))) == {}

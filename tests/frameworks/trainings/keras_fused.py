@@ -315,7 +315,8 @@ def several():
 
     outer.fit(x, y, batch_size=BATCH, epochs=1, verbose=0)
     outer.fit(x, y, batch_size=BATCH, epochs=2, callbacks=[Nested()], verbose=0)
-    return {"steps": 60, "model": weights(inner, outer)}
+    size = outer.count_params()
+    return {"steps": 60, "model": weights(inner, outer), "outer": f"Sequential of {size} parameters"}
 
 
 def wrapped():

@@ -122,15 +122,23 @@ def test_jitter_of_short_steps_does_not_hide_a_stall():
     assert (issue.code, issue.step_start, issue.step_end) == ("stall", 60, 60)
 
 
+def trained(*models):
+    rows = [
+        {"time": START, "rank": 0, "kind": "model", "detail": json.dumps({"step": step, "model": model})}
+        for step, model in models
+    ]
+    return Table.of("events", rows)
+
+
 def test_another_model_has_another_usual_step():
-    """`fit` of another model begins in step 800: the events of its epochs say so."""
     table = steps([0.01] * 800 + [1.0] * 200)
-    epochs = Table.of(
-        "events",
-        [
-            {"time": START, "rank": 0, "kind": "epoch", "detail": json.dumps({"number": 1, "step": step})}
-            for step in (0, 800)
-        ],
-    )
     assert len(found(StepOutlier(), steps=table)) == 1
-    assert found(StepOutlier(), steps=table, events=epochs) == []
+    assert found(StepOutlier(), steps=table, events=trained((0, "A"), (800, "B"))) == []
+    assert len(found(StepOutlier(), steps=table, events=trained((0, "A"), (800, "A")))) == 1
+
+
+def test_the_first_steps_of_another_model_are_no_stall():
+    table = steps([0.01] * 800 + [1.0] * 8)
+    (issue,) = look(StepOutlier(), steps=table)[0]
+    assert issue.code == "stall"
+    assert look(StepOutlier(), steps=table, events=trained((0, "A"), (800, "B")))[0] == []

@@ -10,7 +10,7 @@ import numpy as np
 
 from holter.analysis.steps.run_ahead import paced
 from holter.analysis.steps.spread import spread
-from holter.analysis.steps.trainings import apart
+from holter.analysis.steps.trainings import by_model
 from holter.analysis.steps.warmup import by_rank
 from holter.schema.phases import BREAKDOWN
 
@@ -61,7 +61,7 @@ def outliers(
     mask: NDArray[np.bool_] | None = None,
     windows: Sequence[tuple[int, int, int]] = (),
     device_ns: Mapping[int, int] | None = None,
-    fits: Mapping[int, Sequence[int]] | None = None,
+    models: Mapping[int, Sequence[tuple[int, str]]] | None = None,
 ) -> list[Outlier]:
     """Find the outlier steps of each rank, the most extra time first.
 
@@ -75,16 +75,15 @@ def outliers(
         mask: Which rows are steady state; all when absent.
         windows: Rank, begin and end (ns) of the time in which holter finished each profiling window.
         device_ns: Rank → time of its device for a step, where calls return earlier; see `paced`.
-        fits: Rank → steps in which a process began to train anew: another model has another usual step.
+        models: Rank → steps in which another model begins to train; each model has its own usual step.
     """
     found: list[Outlier] = []
     if device_ns:
         steps, mask = paced(steps if mask is None else steps.where(mask), device_ns), None
     used = steps if mask is None else steps.where(mask)
     kept = None if mask is None else np.flatnonzero(mask)
-    alike = (rows for rank in by_rank(used) for rows in apart(used, rank, fits or {}))
-    for these in alike:
-        rows = these if kept is None else kept[these]
+    for mine in (mine for rank in by_rank(used) for mine in by_model(used, rank, models or {})):
+        rows = mine if kept is None else kept[mine]
         duration = steps["duration"][rows]
         median, limit = _limit(duration)
         if not (duration > limit).any():

@@ -1,4 +1,4 @@
-"""Separates the trainings of a job that run one after another, in several processes or in one."""
+"""Separates the trainings of a job that run one after another, and the models of a training process."""
 
 from __future__ import annotations
 
@@ -15,58 +15,35 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_FEW_STEPS = 20
-"""A shorter training is judged together with the one before it."""
-_ALIKE = 1.5
-"""Trainings whose typical steps differ by less than this ratio are taken as those of one model."""
 
-
-def fits(events: Table | None, last: dict[str, int] | None = None) -> dict[int, list[int]]:
-    """Return rank → the steps in which its process began to train anew: epochs are counted from 1 again.
-
-    Args:
-        events: Table `events`; epochs that a trainer tells are used.
-        last: Process → number of its newest epoch in earlier events; kept up to date.
-    """
-    found: dict[int, list[int]] = {}
-    last = {} if last is None else last
-    for row, detail in details(events, "epoch"):
-        number, step = detail.get("number"), detail.get("step")
-        if not isinstance(number, int) or not isinstance(step, int):
-            continue
-        process = f"{row['rank']}/{detail.get('process')}"
-        if number <= last.get(process, number - 1):
-            found.setdefault(row["rank"], []).append(step)
-        last[process] = number
+def models(events: Table | None) -> dict[int, list[tuple[int, str]]]:
+    """Return rank → the steps from which a model trains, and the model."""
+    found: dict[int, list[tuple[int, str]]] = {}
+    for row, detail in details(events, "model"):
+        step, model = detail.get("step"), detail.get("model")
+        if isinstance(step, int) and isinstance(model, str):
+            found.setdefault(row["rank"], []).append((step, model))
     return found
 
 
-def apart(
-    steps: Table, rows: NDArray[np.int64], fits: Mapping[int, Sequence[int]]
+def by_model(
+    steps: Table, rows: NDArray[np.int64], models: Mapping[int, Sequence[tuple[int, str]]]
 ) -> list[NDArray[np.int64]]:
-    """Split the rows of one rank where a process began to train another model, by how long its steps take.
+    """Return the rows of each model that a rank trains; the model that trains last comes last.
 
     Args:
         steps: Table `steps`.
         rows: The rows of one rank, in order of time.
-        fits: As `fits` returns them.
+        models: As `models` returns them.
     """
-    begun = fits.get(int(steps["rank"][rows[0]]), ()) if len(rows) else ()
-    if not len(begun):
+    begun = sorted(models.get(int(steps["rank"][rows[0]]), ())) if len(rows) else []
+    numbers = {model: number for number, (_, model) in enumerate(begun)}
+    if len(numbers) < 2:
         return [rows]
-    number = np.searchsorted(np.sort(np.asarray(begun)), steps["step"][rows], side="right")
-    parts: list[NDArray[np.int64]] = []
-    for part in np.split(rows, np.flatnonzero(np.diff(number)) + 1):
-        if parts and (min(len(part), len(parts[-1])) < _FEW_STEPS or _alike(steps, parts[-1], part)):
-            parts[-1] = np.concatenate([parts[-1], part])
-        else:
-            parts.append(part)
-    return parts
-
-
-def _alike(steps: Table, one: NDArray[np.int64], other: NDArray[np.int64]) -> bool:
-    low, high = sorted(float(np.median(steps["duration"][rows])) for rows in (one, other))
-    return high <= _ALIKE * low
+    at = np.searchsorted([step for step, _ in begun], steps["step"][rows], side="right") - 1
+    model = np.array([numbers[name] for _, name in begun])[np.maximum(at, 0)]
+    parts = [np.flatnonzero(model == number) for number in np.unique(model)]
+    return [rows[part] for part in sorted(parts, key=lambda part: int(part[-1]))]
 
 
 def begins(steps: Table) -> list[int]:

@@ -11,7 +11,7 @@ import numpy as np
 from holter.analysis.machine.growth import growth
 from holter.analysis.steps.change_points import rises
 from holter.analysis.steps.outliers import spread_evenly
-from holter.analysis.steps.trainings import apart
+from holter.analysis.steps.trainings import by_model
 from holter.analysis.steps.warmup import by_rank
 from holter.analysis.verdict.evidence import ms, part_name
 from holter.schema.phases import BREAKDOWN
@@ -121,7 +121,9 @@ def amount(value: float, unit: str) -> str:
     return (f"{scaled:,.0f}" if scaled >= 100 else f"{scaled:.3g}") + (" MB" if unit == "bytes" else "")
 
 
-def step_changes(steps: Table, fits: Mapping[int, Sequence[int]] | None = None) -> list[LoopChange]:
+def step_changes(
+    steps: Table, models: Mapping[int, Sequence[tuple[int, str]]] | None = None
+) -> list[LoopChange]:
     """Return where the steps of the lowest rank become longer, in order of time.
 
     Ranks of a synchronous training are equally fast, so one of them shows the changes. Of more steps than
@@ -129,14 +131,14 @@ def step_changes(steps: Table, fits: Mapping[int, Sequence[int]] | None = None) 
 
     Args:
         steps: Table `steps`, steady state only.
-        fits: Rank → steps in which a process began to train anew; see `outliers`.
+        models: Rank → steps in which another model begins to train; see `outliers`.
     """
     found: list[LoopChange] = []
     rows = next(by_rank(steps), np.empty(0, dtype=np.int64))
     restarts = np.flatnonzero(np.diff(steps["step"][rows]) <= 0) + 1
     total = float(steps["duration"][rows].sum())
     for attempt in np.split(rows, restarts):
-        for part in apart(steps, attempt, fits or {}) if len(attempt) else ():
+        for part in by_model(steps, attempt, models or {}) if len(attempt) else ():
             mine = steps.where(spread_evenly(part))
             own = (mine["duration"] - sum(mine[part] for part in APART)).astype(np.float64)
             found += _of_attempt(mine, own, total * (mine.rows / len(part)))

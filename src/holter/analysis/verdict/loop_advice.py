@@ -19,6 +19,7 @@ _TREES = ("xgboost", "lightgbm", "catboost")
 _WAITS = {"subprocess": "start of a process", "fsync": "write to disk"}
 """What a function waits in → its name in advice; others are an access."""
 _OF_NNX = "flax/nnx/"
+"""Where the files of nnx lie; a user does not change them."""
 FEWER_EVALUATIONS = "Evaluate less often, on fewer batches, or with larger batches."
 _FEWER_TREE_EVALUATIONS = (
     "Evaluate less: leave the training data out of the evaluation sets, use a sample of the validation data, "
@@ -31,9 +32,12 @@ def own_code(facts: VerdictFacts) -> list[Advice]:
     found = [_apart(facts, one) for one in facts.holders[:1] if one.pct >= SMALLER]
     if facts.held_pct >= UNEXPLAINED:
         return found
-    found += (apart := _taken_apart(facts))
-    ours = [one for one in facts.own_code if not one.iterates and one.waits_in != DEVICE]
-    for one in [one for one in ours if not (apart and _OF_NNX in one.place)][:2]:
+    compiling = _nnx_jit(facts)
+    found += compiling
+    named = [one for one in facts.own_code if not one.iterates and one.waits_in != DEVICE]
+    if compiling:
+        named = [one for one in named if _OF_NNX not in one.place]
+    for one in named[:2]:
         share = one.pct
         text = f"Shorten {one.place}, or call it less often."
         if one.holds_loop:
@@ -60,7 +64,7 @@ def own_code(facts: VerdictFacts) -> list[Advice]:
     return found
 
 
-def _taken_apart(facts: VerdictFacts) -> list[Advice]:
+def _nnx_jit(facts: VerdictFacts) -> list[Advice]:
     """Advise on functions of Flax that take their model apart in each call."""
     around = [one for one in facts.named_work if one.name.startswith(NNX_JIT) and one.pct >= SMALLER]
     return [

@@ -11,7 +11,7 @@ from holter.analysis.grouping import groups
 from holter.analysis.steps.own_code import own_code
 from holter.analysis.steps.run_ahead import paced
 from holter.analysis.steps.spread import median, spread
-from holter.analysis.steps.trainings import apart, fits
+from holter.analysis.steps.trainings import by_model, models
 from holter.analysis.verdict.evidence import ms, part_name
 from holter.rules import Issues, Lookback, Rule, Table, Window, parameter, rule_class
 from holter.rules.engine.job_facts import steps_span
@@ -27,8 +27,8 @@ _SHARE_OF_WORST = 0.1
 """Outliers with a smaller share of the longest one's extra time do not belong to the stall."""
 _LEAST_S, _LARGE_SHARE = 2.0, 0.3
 """Less time is no stall; from this on, a large share of all time is one."""
-_MOST_FITS = 1_000
-"""As many steps as the window holds."""
+_STEPS = 1_000
+"""Number of last steps that are judged, and of changes of the model that are kept."""
 _DETAILED = 32
 """Number of processes with statistics: those with the most outliers."""
 
@@ -40,7 +40,7 @@ class StepOutlier(Rule):
     Few such steps are a stall if they cost seconds.
     """
 
-    reads = ("steps", "spans/loop_stack", "events/device_time", "events/epoch")
+    reads = ("steps", "spans/loop_stack", "events/device_time", "events/model")
     formula = (
         "more than n_outliers steps with, modern: duration > median + stddev x max(MAD, 0.02 x median) and "
         "> (1 + min_relative) x median; classic: duration > mean + stddev x standard deviation; "
@@ -78,11 +78,11 @@ class StepOutlier(Rule):
     @property
     def lookback(self) -> Lookback:
         """The last thousand steps, or as many as can be kept; stack samples of the last moments."""
-        return Lookback(steps=1_000, seconds=90.0) if self.robust else Lookback(steps=10_000)
+        return Lookback(steps=_STEPS, seconds=90.0) if self.robust else Lookback(steps=10_000)
 
     def evaluate(self, window: Window) -> Issues:
         """Judge each rank and mode by itself."""
-        devices, begun = self._devices(window), self._fits(window)
+        devices, trained = self._devices(window), self._models(window)
         if window.unchanged("steps"):
             return
         steps = window.warm if self.robust else window.steps
@@ -97,7 +97,7 @@ class StepOutlier(Rule):
                 mine = paced(mine, devices)
             if self.robust:
                 # The steps of another model say nothing about those of the model that trains now.
-                mine = mine.where(apart(mine, np.arange(mine.rows), begun)[-1])
+                mine = mine.where(by_model(mine, np.arange(mine.rows), trained)[-1])
             if self.robust and mine.rows >= _FEW_STEPS:
                 yield from self._stall(window, mine)
             if mine.rows <= self.min_steps:
@@ -117,13 +117,12 @@ class StepOutlier(Rule):
         told.update((str(rank), taken) for rank, taken in device_ns(window.new("events")).items())
         return {int(rank): taken for rank, taken in told.items()}
 
-    def _fits(self, window: Window) -> dict[int, list[int]]:
-        """Return the newest steps in which each rank began to train anew."""
-        numbers: dict[str, int] = window.state.setdefault("epochs", {})
-        told: dict[str, list[int]] = window.state.setdefault("fits", {})
-        for rank, begun in fits(window.new("events"), numbers).items():
-            told[str(rank)] = [*told.get(str(rank), ()), *begun][-_MOST_FITS:]
-        return {int(rank): begun for rank, begun in told.items()}
+    def _models(self, window: Window) -> dict[int, list[tuple[int, str]]]:
+        """Return the steps in which each rank began to train another model, and its name."""
+        told: dict[str, list[tuple[int, str]]] = window.state.setdefault("models", {})
+        for rank, begun in models(window.new("events")).items():
+            told[str(rank)] = [*told.get(str(rank), ()), *begun][-_STEPS:]
+        return {int(rank): [(step, model) for step, model in begun] for rank, begun in told.items()}
 
     def _of_worst(self, judged: dict[str, tuple[Table, NDArray[np.bool_]]]) -> dict[str, object]:
         worst = sorted(judged, key=lambda key: (-int(judged[key][1].sum()), key))

@@ -21,8 +21,8 @@ from holter.analysis.steps.own_code import divided
 from holter.analysis.steps.phases import evaluated, job_phases
 from holter.analysis.steps.trainings import (
     begins,
-    fits,
     left_out,
+    models,
     restarted,
     step_counts,
     told_apart,
@@ -140,8 +140,8 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
         facts = replace(facts, measured=measured_runs(trial.folder))
     alone = program.read(events, samples, steps, trial.table("python_stacks"))
     mask = steady(steps)
-    begun = fits(events)
-    worst = outliers(steps, mask=mask, windows=finishing(events), device_ns=device_ns(events), fits=begun)
+    trained = models(events)
+    worst = outliers(steps, mask=mask, windows=finishing(events), device_ns=device_ns(events), models=trained)
     if not stretches.whole:
         statistics = step_statistics(steps, mask, found=worst)
         facts = replace(
@@ -216,7 +216,7 @@ def _described(trial: Trial, now: int, steps: Table) -> Description:
             for one in facts.own_code[:_MOST_OWN_CODE]
         ],
         "named_work": [row_of(one, NamedWorkEntry) for one in facts.named_work],
-        "changes": [] if traced else _changes(steps.where(mask), steps, samples, begun),
+        "changes": [] if traced else _changes(steps.where(mask), steps, samples, trained),
         "dataloading": cast("LoadingSummary", facts.loading.to_json()) if facts.loading else None,
         "utilization": cast("list[MetricStatistics]", utilization_of(trial, samples, stretches)),
         "operators": profiled_steps.operators(facts.profiled) if facts.profiled else None,
@@ -286,10 +286,10 @@ def _verdict(
 
 
 def _changes(
-    used: Table, steps: Table, samples: Table, begun: Mapping[int, Sequence[int]]
+    used: Table, steps: Table, samples: Table, trained: Mapping[int, Sequence[tuple[int, str]]]
 ) -> list[ChangeEntry]:
     """Return the changes that cost most, and all of resources, in order of time."""
-    slower = sorted(step_changes(used, begun), key=lambda one: -(one.cost_pct or 0.0))[:_MOST_CHANGES]
+    slower = sorted(step_changes(used, trained), key=lambda one: -(one.cost_pct or 0.0))[:_MOST_CHANGES]
     found = sorted([*slower, *resource_changes(samples, steps)], key=lambda one: one.time)
     return [cast("ChangeEntry", one.to_json()) for one in found]
 

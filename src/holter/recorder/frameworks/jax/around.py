@@ -40,7 +40,7 @@ def watch_around(calls: CompiledCalls) -> None:
         try:
             loaded = sys.modules[module]
             if module == _EQUINOX:
-                wrap(loaded, "_call", filter_jit)  # a function, because methods of its classes are slow
+                wrap(loaded, "_call", filter_jit)  # what `filter_jit` returns calls it
             else:
                 for one in _NNX_CLASSES:
                     wrap(getattr(loaded, one, None), "__call__", nnx_jit)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from math import prod
 from threading import get_ident
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any
+from weakref import ref
 
 from holter.recorder.frameworks.spans import timed
 from holter.recorder.frameworks.written import size_written
@@ -67,6 +69,10 @@ class Fitting:
         self._depth = 0
         """Calls of the trainer that are open on that thread; a callback may train another model."""
         self._first_epoch = 0
+        self._model: Callable[[], Any] = lambda: None
+        """Returns the model that trained last, as long as it exists."""
+        self._tells_model = False
+        """Whether another model trains, which is built once it has seen a batch."""
         self._facts = 0
         self._watched: set[tuple[type, str]] = set()
         self._open = ""
@@ -159,6 +165,7 @@ class Fitting:
         at_once = getattr(model_of(callbacks), "steps_per_execution", 1)
         self.at_once = at_once if isinstance(at_once, int) else 1
         session.step_by(self.at_once)
+        self._tells_model = self._model() is not model_of(callbacks)
         if self.tells and not self._facts:
             session.journal("framework", {"name": OWNER, "version": self.version})
         given = callbacks.params or {}
@@ -184,6 +191,14 @@ class Fitting:
         if self._facts <= MOST_FACTS:
             self.session.journal(kind, fact)
 
+    def _tell_model(self, model: Any) -> None:
+        """Journal the class and the size of the model that trains from this epoch on."""
+        self._model = ref(model)
+        size = sum(prod(one.shape) for one in model.trainable_variables)
+        self._journal(
+            "model", {"step": self.base, "model": f"{type(model).__qualname__} of {size} parameters"}
+        )
+
     def _on_batch_begin(self, callbacks: Any, batch: int, *_: object, **__: object) -> None:
         if callbacks is self.callbacks:
             self.began = batch
@@ -191,6 +206,9 @@ class Fitting:
     def _on_batch_end(self, result: object, callbacks: Any, batch: int, *_: object, **__: object) -> None:
         if not self.counts or callbacks is not self.callbacks:
             return
+        if self._tells_model:
+            self._tells_model = False
+            self._tell_model(model_of(callbacks))
         self.before_end()
         if self.session.step_owner == OWNER:
             self.session.boundary(manual=True, steps=self.last_of(batch) - self.began + 1)

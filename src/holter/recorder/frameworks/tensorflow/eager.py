@@ -70,7 +70,7 @@ class Eager:
 
     def _within_another(self, tape: Any) -> bool:
         """Return whether another tape is open: gradients of gradients are part of its forward pass."""
-        return self.tape > int(vars(tape).get("_holter_open", False))
+        return self.tape > ("_holter_open" in vars(tape))
 
     def _differentiated(self) -> None:
         try:
